@@ -1,0 +1,47 @@
+# Two commands to know: `make demo` (core only) and `make test`. Each sets up its own .venv from a bare clone.
+export GOMP_SPINCOUNT := 0
+export OMP_NUM_THREADS ?= 1
+PYTHON ?= python3
+PIP := .venv/bin/pip install -q -c constraints.txt
+WANTS := pyproject.toml constraints.txt
+
+.PHONY: demo test check setup docs slow clean
+
+demo: .venv/.core
+	.venv/bin/treetop demo
+
+test: check
+	.venv/bin/python -m pytest
+
+check: .venv/.test
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/python -m pytest tests/test_ladder.py tests/test_docs.py
+
+setup: .venv/.all
+
+docs: .venv/.test
+	.venv/bin/python -m treetop.bench docs
+
+slow: .venv/.test
+	.venv/bin/python -m pytest -m slow
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+.venv/.core: $(WANTS)
+	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	$(PIP) -e .
+	touch $@
+
+.venv/.test: $(WANTS)
+	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	$(PIP) -e '.[test]'
+	touch $@ .venv/.core
+
+.venv/.all: $(WANTS)
+	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[all,test]'
+	touch $@ .venv/.core .venv/.test

@@ -1,0 +1,196 @@
+"""Strict settings: nested dicts and dotted overrides in, frozen dataclasses out.
+
+A component's settings are a frozen, keyword-only dataclass. `build` refuses an unknown key, a wrong type (also "8"
+for 8 and True for 1) and PyYAML's number traps, each with the dotted path. `doc` reads the one-line help that stands
+behind each field as `field(metadata={"doc": ...})`, made by `setting`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from treetop.core.errors import ConfigError, did_you_mean
+
+T = TypeVar("T")
+
+
+def setting(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """A field with a default, one line of help and an allowed range; a frozen dataclass as default nests."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "low": low, "high": high})
+
+
+def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
+    """An instance of the frozen dataclass `kind` from plain values, every key and type checked."""
+    fields = _fields(typing.cast(typing.Hashable, kind))
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        where = f"{path}.{key}" if path else str(key)
+        if not isinstance(key, str) or key not in fields:
+            raise ConfigError(
+                f"{where}: unknown setting. Known here: {', '.join(fields) or 'none'}.{did_you_mean(str(key), fields)}"
+            )
+        field, hint = fields[key]
+        base = field.default
+        if dataclasses.is_dataclass(base) and isinstance(value, Mapping):
+            value = {**to_dict(base), **value}
+        made[key] = _convert(hint, value, where)
+        _check_range(field, made[key], where)
+    try:
+        return kind(**made)
+    except ConfigError as error:
+        raise ConfigError(f"{path}.{error}" if path else str(error)) from None
+
+
+@functools.cache
+def _fields(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: (field, hints[field.name]) for field in dataclasses.fields(kind)}
+
+
+def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
+    low, high = field.metadata.get("low"), field.metadata.get("high")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    if value != value or (low is not None and value < low) or (high is not None and value > high):
+        allowed = f"{'-inf' if low is None else low} to {'inf' if high is None else high}"
+        raise ConfigError(f"{where}: {value!r} is out of range. Allowed is {allowed}.")
+
+
+def _name(hint: Any) -> str:
+    return getattr(hint, "__name__", str(hint)) if not typing.get_args(hint) else str(hint).replace("typing.", "")
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(arguments, value, where)
+    if origin is typing.Literal:
+        if value in arguments and type(value) in {type(argument) for argument in arguments}:
+            return value
+        listed = ", ".join(repr(argument) for argument in arguments)
+        hint_text = did_you_mean(str(value), [str(argument) for argument in arguments])
+        raise ConfigError(f"{where}: unknown value {value!r}. Choose one of {listed}.{hint_text}")
+    if origin is tuple:
+        return _convert_tuple(arguments, value, where)
+    if dataclasses.is_dataclass(hint):
+        if isinstance(value, Mapping):
+            return build(typing.cast(type, hint), value, path=where)
+        if isinstance(value, typing.cast(type, hint)):
+            return value
+    elif origin is dict or hint is dict:
+        if isinstance(value, Mapping):
+            return dict(value)
+    elif hint is float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif isinstance(hint, type) and type(value) is hint:
+        return value
+    raise ConfigError(f"{where}: expected {_name(hint)}, got {type(value).__name__} {value!r}.{_number_trap(value)}")
+
+
+def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
+    for argument in arguments:
+        if argument is type(None):
+            if value is None:
+                return None
+            continue
+        try:
+            return _convert(argument, value, where)
+        except ConfigError:
+            continue
+    allowed = " or ".join("null" if argument is type(None) else _name(argument) for argument in arguments)
+    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {value!r}.{_number_trap(value)}")
+
+
+def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{where}: expected a list, got {type(value).__name__} {value!r}. Write [a, b].")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if len(value) != len(arguments):
+        raise ConfigError(f"{where}: expected a list of {len(arguments)} values, got {len(value)}.")
+    return tuple(_convert(a, item, f"{where}[{i}]") for i, (a, item) in enumerate(zip(arguments, value, strict=True)))
+
+
+def _number_trap(value: Any) -> str:
+    """YAML reads 5e-5 and 1e5 as text; say how to write them."""
+    if not isinstance(value, str):
+        return ""
+    try:
+        number = float(value)
+    except ValueError:
+        return ""
+    mantissa, e, exponent = value.lower().partition("e")
+    better = f"{mantissa}.0e{exponent}" if e and "." not in mantissa else repr(number)
+    if e and exponent[:1] not in "+-":
+        better = f"{better.partition('e')[0]}e+{exponent}"
+    return f" YAML read it as text: write {better if e else value} without quotes."
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Plain values of a settings object, ready for JSON, YAML and `build`."""
+    plain: dict[str, Any] = dataclasses.asdict(config)
+    return typing.cast("dict[str, Any]", _plain(plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """Settings from a YAML file; anything but a mapping is refused."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file}: cannot be read as YAML: {reason}.") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file}: expected settings as 'name: value' lines, got {type(values).__name__}.")
+    return values
+
+
+def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> dict[str, Any]:
+    """`values` with dotted assignments such as 'rank.threshold=0.1' applied; the right side is read as YAML."""
+    import yaml
+
+    result = typing.cast("dict[str, Any]", _plain(dict(values)))
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path.strip():
+            raise ConfigError(f"--set {assignment}: expected name=value, for example --set beam=20.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"--set {assignment}: cannot read the value {text!r} as YAML.") from None
+        *parents, last = path.strip().split(".")
+        node = result
+        for parent in parents:
+            node = node.setdefault(parent, {})
+            if not isinstance(node, dict):
+                raise ConfigError(f"--set {assignment}: '{parent}' is a plain value and has no settings inside.")
+        node[last] = value
+    return result
+
+
+def describe(kind: type, *, path: str = "") -> list[tuple[str, str, Any, str]]:
+    """Rows (dotted name, type, default, help) of a settings class, nested ones included."""
+    rows: list[tuple[str, str, Any, str]] = []
+    for name, (field, hint) in _fields(kind).items():
+        where = f"{path}.{name}" if path else name
+        if dataclasses.is_dataclass(hint):
+            rows += describe(typing.cast(type, hint), path=where)
+        else:
+            rows.append((where, _name(hint), field.default, str(field.metadata.get("doc", ""))))
+    return rows

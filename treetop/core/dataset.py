@@ -1,0 +1,226 @@
+"""What is learned from: labels and documents with everything that must travel with them; shapes are checked here.
+
+`Y` (documents x labels) is scipy csr with float32 values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core import registry
+from treetop.core.errors import InputError, LabelError, did_you_mean
+from treetop.core.texts import Texts
+
+Csr = sparse.csr_matrix
+Ints = NDArray[np.int64]
+
+DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows
+ROLES = ("document", "label", "synthetic")
+ACTIVE, RETIRED = 0, 1  # status of labels
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSet:
+    """Labels in column order: unique ids, names (need not be unique), texts and status.
+
+    >>> LabelSet.of(["n1", "n2"], names=["cat", "dog"]).find("dog")
+    1
+    """
+
+    ids: Texts
+    names: Texts
+    texts: Texts
+    status: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if not len(self.names) == len(self.texts) == len(self.status) == n:
+            raise InputError(f"labels: {n} ids but {len(self.names)} names, {len(self.texts)} texts.")
+
+    @classmethod
+    def of(cls, ids: Sequence[str], names: Sequence[str] | None = None, texts: Sequence[str] | None = None) -> LabelSet:
+        """Labels from plain strings; a missing name is the text, or else the id; a missing text stays empty."""
+        packed = Texts.of(ids)
+        texts_ = Texts.of(texts) if texts is not None else Texts.of([""] * len(packed))
+        if names is None:
+            names = [text or id_ for text, id_ in zip(texts_, packed, strict=True)]
+        made = cls(packed, Texts.of(names), texts_, np.zeros(len(packed), np.uint8))
+        if len(made.columns) != len(packed):
+            seen: set[str] = set()
+            twice = next(id_ for id_ in packed if id_ in seen or seen.add(id_))  # type: ignore[func-returns-value]
+            raise LabelError(f"labels: id '{twice}' stands twice. Label ids must be unique; names need not be.")
+        return made
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, LabelSet)
+            and all(getattr(self, field) == getattr(other, field) for field in ("ids", "names", "texts"))
+            and np.array_equal(self.status, other.status)
+        )
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """Id -> column"""
+        return {id_: column for column, id_ in enumerate(self.ids)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        table: dict[str, list[int]] = {}
+        for column, name in enumerate(self.names):
+            table.setdefault(name, []).append(column)
+        return table
+
+    def find(self, key: str) -> int:
+        """The column of an id, or of a name that only one label carries."""
+        column = self.columns.get(key)
+        if column is not None:
+            return column
+        found = self._by_name.get(key, [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(self.ids[column] for column in found[:5])
+            raise LabelError(f"label '{key}': {len(found)} labels have this name. Use an id: {ids}.")
+        raise LabelError(f"label '{key}': unknown id or name.{did_you_mean(key, self._by_name)}")
+
+    def extended(self, new_ids: Sequence[str]) -> LabelSet:
+        """These labels and, behind them, `new_ids`, which have no name or text yet."""
+        if not new_ids:
+            return self
+        new = LabelSet.of(new_ids)
+        return LabelSet(
+            Texts.concat([self.ids, new.ids]),
+            Texts.concat([self.names, new.names]),
+            Texts.concat([self.texts, new.texts]),
+            np.concatenate([self.status, new.status]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Texts with their labels, and everything that must travel with them.
+
+    `Y` holds targets in (0, 1]; a stored value > 0 is a hit. Trees, PIFA, propensities and validation look at rows
+    with role "document" only. `filter_pairs` are (row, column) pairs that may be neither predicted nor negatives.
+    """
+
+    texts: Texts
+    Y: Csr  # (n_documents, n_labels)
+    labels: LabelSet
+    ids: Texts | None = None  # document ids where the source had them
+    roles: NDArray[np.uint8] | None = None  # (n_documents,) None: all documents
+    features: Mapping[str, Csr] = dataclasses.field(default_factory=dict)  # ready-made views
+    relevance: Csr | None = None  # weights with exactly Y's pattern
+    propensity: tuple[float, float] = (0.55, 1.5)  # constants A, B
+    filter_pairs: Ints | None = None  # (n_pairs, 2)
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        n, n_labels = self.Y.shape
+        if len(self.texts) != n or len(self.labels) != n_labels:
+            raise InputError(
+                f"{self.name}: {len(self.texts)} texts and {len(self.labels)} labels, but targets of {n} x {n_labels}."
+            )
+        if self.Y.dtype != np.float32:
+            object.__setattr__(self, "Y", self.Y.astype(np.float32))
+        self.Y.sum_duplicates()
+        if self.Y.nnz and not (np.isfinite(self.Y.data).all() and self.Y.data.min() >= 0 and self.Y.data.max() <= 1):
+            raise InputError(f"{self.name}: targets must be numbers from 0 to 1. Put weights into `relevance` instead.")
+        if self.roles is not None and len(self.roles) != n:
+            raise InputError(f"{self.name}: {len(self.roles)} roles for {n} rows.")
+        if self.ids is not None and len(self.ids) != n:
+            raise InputError(f"{self.name}: {len(self.ids)} ids for {n} rows.")
+        for key, X in self.features.items():
+            if X.shape[0] != n:
+                raise InputError(f"{self.name}: features '{key}' have {X.shape[0]} rows for {n} texts.")
+        if self.relevance is not None and (
+            self.relevance.shape != self.Y.shape
+            or not np.array_equal(self.relevance.indptr, self.Y.indptr)
+            or not np.array_equal(self.relevance.indices, self.Y.indices)
+        ):
+            raise InputError(f"{self.name}: relevance weights must stand exactly where targets stand.")
+        pairs = self.filter_pairs
+        if pairs is not None and len(pairs) and (pairs.min() < 0 or (pairs.max(0) >= (n, n_labels)).any()):
+            raise InputError(f"{self.name}: a filter pair lies outside the {n} rows and {n_labels} labels.")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.labels)
+
+    @property
+    def documents(self) -> NDArray[np.bool_]:
+        """(n_documents,) True where the row is a real document."""
+        return np.ones(len(self), bool) if self.roles is None else self.roles == DOCUMENT
+
+    @classmethod
+    def read(cls, path: object, split: str = "train", *, strict: bool = False) -> Dataset:
+        """Read a folder, a file or a bundled name; see `docs/formats.md` for what is understood."""
+        made: Dataset = registry.find("data", "read")(path, split, strict=strict)
+        return made
+
+    @classmethod
+    def from_frame(cls, frame: Any, text: str = "text", labels: str = "labels") -> Dataset:
+        """A Dataset from a pandas (or similar) frame: one column of strings, one of lists of labels."""
+        made: Dataset = registry.find("data", "frame")(frame, text, labels)
+        return made
+
+    def take(self, rows: NDArray[np.integer]) -> Dataset:
+        """The rows at `rows` in that order; labels stay as they are."""
+        rows = np.asarray(rows, dtype=np.int64)
+        pairs = self.filter_pairs
+        if pairs is not None:
+            place = np.full(len(self), -1, np.int64)
+            place[rows] = np.arange(len(rows))
+            pairs = np.column_stack([place[pairs[:, 0]], pairs[:, 1]])
+            pairs = pairs[pairs[:, 0] >= 0]
+        return dataclasses.replace(
+            self,
+            texts=self.texts.take(rows),
+            Y=self.Y[rows],
+            ids=None if self.ids is None else self.ids.take(rows),
+            roles=None if self.roles is None else self.roles[rows],
+            features={key: X[rows] for key, X in self.features.items()},
+            relevance=None if self.relevance is None else self.relevance[rows],
+            filter_pairs=pairs,
+        )
+
+    def align(self, labels: LabelSet) -> Dataset:
+        """The same rows with columns in the order of `labels`; labels unknown there follow behind and stay misses."""
+        if labels.ids == self.labels.ids:
+            return dataclasses.replace(self, labels=labels)
+        known = labels.columns
+        used = np.zeros(self.n_labels, bool)
+        used[self.Y.indices] = True
+        if self.filter_pairs is not None:
+            used[self.filter_pairs[:, 1]] = True
+        new = [id_ for id_, here in zip(self.labels.ids, used, strict=True) if here and id_ not in known]
+        wide = labels.extended(new)
+        column = np.array([wide.columns.get(id_, 0) for id_ in self.labels.ids], dtype=np.int64)
+
+        def moved(matrix: Csr) -> Csr:
+            made = sparse.csr_matrix((matrix.data, column[matrix.indices], matrix.indptr), (len(self), len(wide)))
+            made.sort_indices()
+            return made
+
+        pairs = self.filter_pairs
+        return dataclasses.replace(
+            self,
+            Y=moved(self.Y),
+            labels=wide,
+            relevance=None if self.relevance is None else moved(self.relevance),
+            filter_pairs=None if pairs is None else np.column_stack([pairs[:, 0], column[pairs[:, 1]]]),
+        )

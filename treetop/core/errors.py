@@ -1,0 +1,90 @@
+"""Every error treetop raises on purpose.
+
+    TreetopError
+    ├── InputError (ValueError)          texts, labels or files of the user are wrong
+    │   ├── DataError                    a row of a data file; carries file and line
+    │   └── LabelError                   an unknown or ambiguous label
+    ├── ConfigError (ValueError)         a setting is unknown, of the wrong type or out of range
+    ├── ModelError (ValueError)          a model folder is broken, foreign or unsafe
+    ├── WorkError (RuntimeError)         an interrupted run cannot go on as asked
+    ├── ResourceError (RuntimeError)     memory, disk or time would not do
+    └── MissingExtraError (ImportError)  an optional package is needed
+
+A message is one sentence in four parts: where, what came, what is allowed, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class TreetopError(Exception):
+    """Base of all errors that mean "the input, not the program"; the command prints them without traceback."""
+
+
+class InputError(TreetopError, ValueError):
+    """Texts, labels or files given by the user are not usable."""
+
+
+class DataError(InputError):
+    """A row of a data file is wrong; `str()` starts with file:line."""
+
+    def __init__(self, reason: str, *, file: object = None, line: int | None = None) -> None:
+        self.reason, self.file, self.line = reason, file, line
+        where = "" if file is None else f"{file}:{line}: " if line is not None else f"{file}: "
+        super().__init__(where + reason)
+
+
+class LabelError(InputError):
+    """A label id or name is unknown or ambiguous."""
+
+
+class ConfigError(TreetopError, ValueError):
+    """A setting is unknown, of the wrong type or out of range."""
+
+
+class ModelError(TreetopError, ValueError):
+    """A model folder is broken, foreign or unsafe."""
+
+
+class WorkError(TreetopError, RuntimeError):
+    """A folder of an interrupted or finished run is in the way or does not fit."""
+
+
+class ResourceError(TreetopError, RuntimeError):
+    """The job would need more memory, disk or time than allowed."""
+
+
+class MissingExtraError(TreetopError, ImportError):
+    """An optional package is not installed."""
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """A hint like " Did you mean 'hinge'?", or nothing when no choice is near."""
+    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def choose(where: str, word: object, choices: Iterable[str], error: type[TreetopError] = ConfigError) -> str:
+    """`word` if it is one of `choices`, else an error that lists them."""
+    options = list(choices)
+    if isinstance(word, str) and word in options:
+        return word
+    listed = ", ".join(f"'{option}'" for option in options)
+    raise error(f"{where}: unknown value {word!r}. Choose one of {listed}.{did_you_mean(str(word), options)}")
+
+
+def extra(module: str, name: str) -> ModuleType:
+    """Import an optional package, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
+            raise  # the package is there but broken: show its own reason
+        raise MissingExtraError(
+            f"package '{module.split('.')[0]}' is not installed but needed here; "
+            f"install it with: pip install 'treetop[{name}]'"
+        ) from None

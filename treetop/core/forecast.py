@@ -1,0 +1,97 @@
+"""What a job will need, said before it starts: memory, disk, seconds; and what the user allows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from treetop.core.errors import ConfigError, ResourceError, choose
+
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+TIMES = {"S": 1, "SEC": 1, "MIN": 60, "H": 3600, "HOUR": 3600}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Peak memory and model size in bytes, training time in seconds on this machine."""
+
+    memory: float
+    model: float
+    time: float
+
+    def describe(self) -> str:
+        return f"about {size(self.memory)} of memory, a model of {size(self.model)}, {duration(self.time)} of training"
+
+    def check(self, budget: Mapping[str, float], out: Path | None) -> None:
+        """Refuse a job that would break the budget, the machine's memory or the disk."""
+        limits = {"memory": available_memory(), **budget}
+        for name, limit in limits.items():
+            needed = getattr(self, name)
+            if needed > limit:
+                show = duration if name == "time" else size
+                source = f"--budget {name}" if name in budget else "this machine"
+                raise ResourceError(
+                    f"{name}: the job needs about {show(needed)}, {source} allows {show(limit)}. "
+                    "Use a smaller preset or less data, or raise the budget."
+                )
+        if out is not None:
+            free = shutil.disk_usage(next(p for p in [out.absolute(), *out.absolute().parents] if p.exists())).free
+            if 2.2 * self.model > free:  # stages and the final copy lie on disk together
+                raise ResourceError(
+                    f"{out}: about {size(2.2 * self.model)} of disk needed, {size(free)} are free. "
+                    "Free some or choose another --out."
+                )
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them."""
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 1 else "under a second"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def parse_budget(text: str) -> dict[str, float]:
+    """'memory=8GB,time=10min,model=50MB' as bytes and seconds.
+
+    >>> parse_budget("memory=8GB,time=10min")
+    {'memory': 8000000000.0, 'time': 600.0}
+    """
+    made: dict[str, float] = {}
+    for item in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, amount = item.partition("=")
+        choose("--budget", name, ("memory", "time", "model"))
+        units = TIMES if name == "time" else UNITS
+        match = re.fullmatch(r"([0-9.]+)\s*([A-Za-z]+)", amount.strip())
+        if match is None or match[2].upper() not in units or match[1].count(".") > 1 or match[1] == ".":
+            example = "10min" if name == "time" else "8GB"
+            raise ConfigError(f"--budget {item}: cannot read '{amount}'. Write a number and a unit, such as {example}.")
+        made[name] = float(match[1]) * units[match[2].upper()]
+    return made
+
+
+def available_memory() -> float:
+    """Bytes this process may still take: what the machine has free, or its control group allows."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        return float(free if limit == "max" else min(free, int(limit) - used))
+    except (OSError, ValueError):
+        return float(free)

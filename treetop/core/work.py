@@ -1,0 +1,83 @@
+"""Resumable work: a long job is a row of named stages, each written atomically; a killed job goes on behind the last.
+
+Stages lie in `<out>.work/`. `key.json` there says what the work belongs to (data, settings, recipe, format); work of
+another job is refused naming the differing part. A damaged stage is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treetop.core.errors import ModelError, WorkError
+from treetop.core.log import logger
+from treetop.core.store import Part, check_folder, read_part, replacing, seal, unseal, write_manifest, write_part
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a training run gets beside data and settings: seed, device and where its stages are kept."""
+
+    seed: int = 0
+    device: str = "auto"
+    work: Path | None = None  # None: keep nothing, a killed job starts anew
+    budget: Mapping[str, float] = field(default_factory=dict)  # bytes and seconds
+
+    def stage(self, name: str, make: Callable[[], Part]) -> Part:
+        """The part `make()` returns, or the one an earlier run of the same job left here."""
+        if self.work is None:
+            return make()
+        folder = self.work / name
+        if folder.exists():
+            try:
+                check_folder(folder, check="full")
+                return read_part(folder)
+            except ModelError as error:
+                logger.warning("stage %s is damaged and is made again (%s)", name, error)
+        with replacing(folder) as fresh:
+            write_part(fresh, make())
+            write_manifest(fresh, {"stage": name})
+        return read_part(folder)
+
+
+def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
+    """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
+    folder = out.with_name(out.name + ".work")
+    if out.exists() and not overwrite:
+        raise WorkError(f"{out}: exists already. Choose another --out, or add --overwrite to replace it.")
+    if folder.exists() and overwrite and not resume:
+        shutil.rmtree(folder)
+    flat = {name: fingerprint(value) for name, value in key.items()}
+    if folder.exists():
+        if not resume:
+            raise WorkError(
+                f"{folder}: an interrupted run. Add --resume to go on with it, or --overwrite to start anew."
+            )
+        try:
+            earlier = unseal(folder / "key.json")
+        except ModelError:
+            earlier = {}
+        if differing := [name for name in flat if earlier.get(name) != flat[name]]:
+            raise WorkError(
+                f"{folder}: belongs to a job with other {', '.join(differing)}. "
+                "Give the same command as before, or add --overwrite (without --resume) to start anew."
+            )
+        return folder
+    with replacing(folder) as fresh:
+        (fresh / "key.json").write_bytes(seal(flat))
+    return folder
+
+
+def fingerprint(value: Any) -> str:
+    """A short hash of plain values (or of bytes-like arrays), stable between runs and machines."""
+    raw: bytes | memoryview
+    if isinstance(value, str | int | float | bool | None | list | tuple | dict):
+        raw = json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+    else:
+        raw = memoryview(value).cast("B")
+    return hashlib.sha256(raw).hexdigest()[:16]
