@@ -1,0 +1,40 @@
+"""Extreme multi-label text classification: from a text to the few right labels out of thousands or millions.
+
+>>> import treetop
+>>> model = treetop.fit("popular", ["a cat", "a dog"], [["animal", "cat"], ["animal"]])
+>>> model.predict("a mouse", k=1)[0].name
+'animal'
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from treetop.core.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from treetop.core.dataset import Dataset
+    from treetop.model import Model, load
+    from treetop.training import fit
+
+__all__ = ["Dataset", "Model", "__version__", "fit", "load"]
+_HOMES = {
+    "Dataset": "treetop.core.dataset",
+    "Model": "treetop.model",
+    "fit": "treetop.training",
+    "load": "treetop.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that `import treetop` and `treetop --help` stay quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'treetop' has no attribute '{name}'. Public names: {', '.join(__all__)}.")
+    found = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

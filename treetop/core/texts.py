@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import overload
@@ -106,7 +107,7 @@ class TextsBuilder:
 
     def __init__(self) -> None:
         self._blob = bytearray()
-        self._offsets = [0]
+        self._offsets = array("q", [0])
 
     def __len__(self) -> int:
         return len(self._offsets) - 1

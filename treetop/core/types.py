@@ -234,6 +234,8 @@ class Shortlist(Stored, Protocol):
 class Rank(Stored, Protocol):
     """How good is each candidate?"""
 
+    n: int  # nodes or labels it can rank
+
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         """The best `keep` candidates of each document, sorted; never n_documents x n_labels in memory."""
         ...

@@ -1,0 +1,7 @@
+"""How are levels and members combined?
+
+| file | answer |
+|---|---|
+| `beam.py` | one member: level by level, keeping the best of each |
+| `blend.py` | several members: average, rank average, softmax average |
+"""

@@ -1,0 +1,4 @@
+"""One file per method: docstring, frozen `Config`, `forecast(dataset, config)`, `fit(dataset, config, job) -> Model`.
+
+Recipes wire stages and import no other recipe; `GROUP` says on which shelf a recipe stands.
+"""

@@ -1,0 +1,82 @@
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from treetop.core.config import build, describe, override, read_yaml, setting, to_dict
+from treetop.core.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    rate: float = setting(1.0, "step size", low=0.0)
+    layers: tuple[int, ...] = setting((1, 2), "which")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    beam: int = setting(10, "kept", low=1, high=100)
+    loss: Literal["hinge", "logistic"] = setting("hinge", "which loss")
+    cap: int | None = setting(None, "no more than")
+    fast: bool = setting(False, "quick")
+    inner: Inner = setting(Inner(), "inside")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"beem": 3}, "beem: unknown setting. Known here: beam, loss, cap, fast, inner. Did you mean 'beam'?"),
+        ({"beam": "8"}, "beam: expected int, got str '8'. YAML read it as text: write 8 without quotes."),
+        ({"beam": True}, "beam: expected int, got bool True."),
+        ({"beam": 1.5}, "beam: expected int, got float 1.5."),
+        ({"beam": 0}, "beam: 0 is out of range. Allowed is 1 to 100."),
+        ({"fast": 1}, "fast: expected bool, got int 1."),
+        ({"loss": "hindge"}, "loss: unknown value 'hindge'. Choose one of 'hinge', 'logistic'. Did you mean 'hinge'?"),
+        ({"cap": "x"}, "cap: expected int or null, got str 'x'."),
+        ({"inner": {"rate": "5e-5"}}, "inner.rate: expected float, got str '5e-5'. YAML read it as text: "
+         "write 5.0e-5 without quotes."),
+        ({"inner": {"rate": "1e5"}}, "inner.rate: expected float, got str '1e5'. YAML read it as text: "
+         "write 1.0e+5 without quotes."),
+        ({"inner": {"rate": float("nan")}}, "inner.rate: nan is out of range. Allowed is 0.0 to inf."),
+        ({"inner": {"layers": [1, "2"]}}, "inner.layers[1]: expected int, got str '2'. YAML read it as text: "
+         "write 2 without quotes."),
+        ({"inner": {"layers": 3}}, "inner.layers: expected a list, got int 3. Write [a, b]."),
+        ({"inner": 3}, "inner: expected Inner, got int 3."),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_refused_with_path_and_hint(values, message):
+    with pytest.raises(ConfigError) as caught:
+        build(Outer, values)
+    assert str(caught.value) == message
+
+
+def test_round_trip_and_nested_defaults():
+    made = build(Outer, {"inner": {"rate": 2}, "cap": None})
+    assert made == Outer(inner=Inner(rate=2.0))
+    assert build(Outer, to_dict(made)) == made
+    assert [row[0] for row in describe(Outer)] == ["beam", "loss", "cap", "fast", "inner.rate", "inner.layers"]
+
+
+def test_overrides():
+    values = override({"beam": 3}, ["inner.layers=[3]", "fast=true", "beam=4"])
+    assert build(Outer, values) == Outer(beam=4, fast=True, inner=Inner(layers=(3,)))
+    for wrong, message in {
+        "beam": "--set beam: expected name=value, for example --set beam=20.",
+        "beam.x=1": "--set beam.x=1: 'beam' is a plain value and has no settings inside.",
+        "beam=[": "--set beam=[: cannot read the value '[' as YAML.",
+    }.items():
+        with pytest.raises(ConfigError) as caught:
+            override({"beam": 3}, [wrong])
+        assert str(caught.value) == message
+
+
+def test_yaml_files(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text("inner:\n  rate: 5e-5\n")
+    with pytest.raises(ConfigError, match="inner.rate: expected float, got str '5e-5'"):
+        build(Outer, read_yaml(file))
+    file.write_text("- 1\n")
+    with pytest.raises(ConfigError, match="expected settings as 'name: value' lines, got list"):
+        read_yaml(file)
+    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+        read_yaml(tmp_path / "absent.yaml")

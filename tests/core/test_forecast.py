@@ -1,0 +1,35 @@
+import pytest
+
+from treetop.core.errors import ConfigError, ResourceError
+from treetop.core.forecast import Forecast, available_memory, duration, parse_budget, size
+
+
+def test_budget():
+    assert parse_budget("memory=8GB, time=10min,model=50MiB") == {"memory": 8e9, "time": 600, "model": 50 * 2**20}
+    assert parse_budget("") == {}
+    for text, message in {
+        "ram=8GB": "--budget: unknown value 'ram'. Choose one of 'memory', 'time', 'model'.",
+        "memory=8": "--budget memory=8: cannot read '8'. Write a number and a unit, such as 8GB.",
+        "time=.h": "--budget time=.h: cannot read '.h'. Write a number and a unit, such as 10min.",
+    }.items():
+        with pytest.raises(ConfigError) as caught:
+            parse_budget(text)
+        assert str(caught.value) == message
+
+
+def test_refusals(tmp_path):
+    Forecast(1e6, 1e6, 1).check({}, tmp_path / "new/model")
+    with pytest.raises(ResourceError, match=r"memory: the job needs about 5.0 GB, --budget memory allows 4.0 GB"):
+        Forecast(5e9, 1e6, 1).check({"memory": 4e9}, None)
+    with pytest.raises(ResourceError, match="time: the job needs about 3.0 h, --budget time allows 10 min"):
+        Forecast(1, 1, 3 * 3600).check({"time": 600}, None)
+    with pytest.raises(ResourceError, match="this machine allows"):
+        Forecast(1e18, 1, 1).check({}, None)
+    with pytest.raises(ResourceError, match="of disk needed"):
+        Forecast(1, 1e18, 1).check({}, tmp_path)
+
+
+def test_units():
+    assert [size(x) for x in (5, 1500, 2.5e6, 3e9, 7e12)] == ["5 B", "1.5 KB", "2.5 MB", "3.0 GB", "7.0 TB"]
+    assert [duration(x) for x in (0.2, 30, 600, 9000)] == ["under a second", "30 s", "10 min", "2.5 h"]
+    assert available_memory() > 1e8

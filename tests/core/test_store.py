@@ -1,0 +1,132 @@
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from treetop.core.arrays import read_arrays, write_arrays
+from treetop.core.errors import ModelError, ResourceError
+from treetop.core.store import Part, check_folder, read_part, replacing, write_manifest, write_part
+
+ARRAYS = {"b": np.arange(7, dtype=np.float32), "a": np.zeros((0, 3), np.int64), "c": np.array([[True], [False]])}
+
+
+def saved(folder, files=()):
+    inner = Part("inner.1", {"x": None}, {"v": np.arange(3, dtype=np.int32)})
+    with replacing(folder) as fresh:
+        write_part(fresh, Part("outer.1", {"n": 1}, ARRAYS, {"in": inner}, dict(files)))
+        write_manifest(fresh, {"recipe": "r"})
+    return folder
+
+
+def test_arrays_round_trip_aligned_and_readable_by_safetensors(tmp_path):
+    write_arrays(tmp_path / "x", ARRAYS)
+    ours, theirs = read_arrays(tmp_path / "x"), load_file(tmp_path / "x")
+    for name, array in ARRAYS.items():
+        assert np.array_equal(ours[name], array) and ours[name].dtype == array.dtype
+        assert np.array_equal(theirs[name], array)
+        assert ours[name].__array_interface__["data"][0] % 64 == 0 or array.size == 0
+        assert not ours[name].flags.writeable or array.size == 0
+    save_file({"f": np.arange(3, dtype=np.int64), "e": np.ones(3, np.uint8)}, tmp_path / "y")
+    assert read_arrays(tmp_path / "y")["f"].tolist() == [0, 1, 2]
+
+
+def header(entries, body=b""):
+    text = json.dumps(entries).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "the header declares"),
+        ((1 << 40).to_bytes(8, "little") + b"{}", "the header declares 1,099,511,627,776 bytes in a file of 10"),
+        ((2).to_bytes(8, "little") + b"[]", "no table of arrays"),
+        ((2).to_bytes(8, "little") + b"{x", "not valid JSON"),
+        (header({"a": 1}), "entry of array 'a' is malformed"),
+        (header({"a": {"dtype": "O", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)), "malformed"),
+        (header({"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}}), "has shape"),
+        (header({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, bytes(4)), "outside the file"),
+        (header({"a": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}}, bytes(4)), "outside the file"),
+        (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}}, bytes(8)), "overlap or leave holes"),
+        (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}, bytes(8)), "cover 4 of 8 bytes"),
+    ],
+)
+def test_broken_array_files_are_refused_by_name(tmp_path, raw, reason):
+    (tmp_path / "x").write_bytes(raw)
+    with pytest.raises(ModelError, match=reason) as caught:
+        read_arrays(tmp_path / "x")
+    assert str(tmp_path / "x") in str(caught.value)
+
+
+def test_folder_round_trip(tmp_path):
+    folder = saved(tmp_path / "m", {"note.txt": b"hello"})
+    assert check_folder(folder, check="full")["recipe"] == "r"
+    part = read_part(folder)
+    assert part.kind == "outer.1" and part.parts["in"].arrays["v"].tolist() == [0, 1, 2]
+    assert part.files["note.txt"] == b"hello"
+
+
+def test_same_content_same_bytes(tmp_path):
+    one, two = saved(tmp_path / "1"), saved(tmp_path / "2")
+    assert (one / "manifest.json").read_bytes() == (two / "manifest.json").read_bytes()
+
+
+def test_damage_is_named(tmp_path):
+    def refused(damage, reason, check="quick"):
+        folder = saved(tmp_path / f"m{len(list(tmp_path.iterdir()))}")
+        damage(folder)
+        with pytest.raises(ModelError, match=reason):
+            check_folder(folder, check=check)
+            read_part(folder)
+
+    refused(lambda f: (f / "in/arrays.safetensors").unlink(), "in/arrays.safetensors: missing")
+    refused(lambda f: (f / "manifest.json").unlink(), "no manifest.json")
+    refused(lambda f: (f / "part.json").write_bytes(b"{}"), "part.json: 2 bytes, the manifest says")
+    refused(lambda f: (f / "arrays.safetensors").write_bytes((f / "arrays.safetensors").read_bytes() + b"x"), "bytes, the manifest says")
+    refused(lambda f: (f / "extra").write_bytes(b""), "'extra' is not in the manifest", "full")
+    refused(lambda f: (f / "manifest.json").write_bytes(b"[]"), "expected a JSON object")
+    refused(lambda f: (f / "manifest.json").write_bytes(b"{"), "not valid JSON")
+
+    def outside(f):
+        text = (f / "manifest.json").read_text().replace('"part.json"', '"../part.json"')
+        (f / "manifest.json").write_text(text)
+
+    refused(outside, "path '../part.json' leaves the model folder")
+    refused(outside, "changed after it was written", "full")
+
+    def linked(f):
+        (f / "part.json").rename(f.parent / "elsewhere.json")
+        (f / "part.json").symlink_to(f.parent / "elsewhere.json")
+
+    refused(linked, "part.json: missing .or a link.")
+    with pytest.raises(ModelError, match="no such model folder"):
+        check_folder(tmp_path / "absent")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/model.pkl").touch()
+    with pytest.raises(ModelError, match="pickled models can run code and are never opened"):
+        check_folder(tmp_path / "p")
+
+
+def test_part_checks(tmp_path):
+    part = Part("k.1", {"n": 3}, {"i": np.array([0, 5], np.int32), "p": np.array([0, 2, 1, 3])})
+    with pytest.raises(ModelError, match="array 'x' is missing"):
+        part.array("x", "<i4", 2)
+    with pytest.raises(ModelError, match=r"array 'i' is int32 \(2,\), expected int64 \(\?\)"):
+        part.array("i", "<i8", None)
+    with pytest.raises(ModelError, match="points outside 0..4"):
+        part.indices("i", "<i4", None, 5)
+    with pytest.raises(ModelError, match="do not run from 0 to 3"):
+        part.pointers("p", 4, 3)
+    with pytest.raises(ModelError, match="setting 'n' is 3, expected str"):
+        part.setting("n", str)
+
+
+def test_a_failed_write_leaves_the_old_folder(tmp_path):
+    folder = saved(tmp_path / "m")
+    before = (folder / "manifest.json").read_bytes()
+    with pytest.raises(ResourceError, match="nothing was replaced"), replacing(folder) as fresh:
+        (fresh / "half").write_bytes(b"x")
+        raise OSError(28, "No space left on device")
+    assert (folder / "manifest.json").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]

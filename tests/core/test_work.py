@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from treetop.core.errors import WorkError
+from treetop.core.store import Part
+from treetop.core.work import Job, fingerprint, open_work
+
+KEY = {"data": "d", "settings": {"a": 1}}
+
+
+def test_a_finished_stage_is_not_made_again(tmp_path):
+    work = open_work(tmp_path / "m", KEY)
+    made = []
+
+    def make():
+        made.append(1)
+        return Part("x.1", {"n": 1}, {"v": np.arange(3)})
+
+    first = Job(work=work).stage("one", make)
+    again = Job(work=open_work(tmp_path / "m", KEY, resume=True)).stage("one", make)
+    assert made == [1] and np.array_equal(first.arrays["v"], again.arrays["v"])
+    (work / "one/arrays.safetensors").write_bytes(b"torn")
+    Job(work=work).stage("one", make)
+    assert made == [1, 1]
+
+
+def test_without_a_folder_nothing_is_kept():
+    assert Job().stage("one", lambda: Part("x.1")).kind == "x.1"
+
+
+def test_foreign_or_unasked_work_is_refused(tmp_path):
+    out = tmp_path / "m"
+    open_work(out, KEY)
+    with pytest.raises(WorkError, match="an interrupted run. Add --resume"):
+        open_work(out, KEY)
+    with pytest.raises(WorkError, match="belongs to a job with other settings"):
+        open_work(out, {**KEY, "settings": {"a": 2}}, resume=True)
+    open_work(out, {**KEY, "data": "e"}, overwrite=True)
+    out.mkdir()
+    with pytest.raises(WorkError, match="exists already"):
+        open_work(out, KEY)
+
+
+def test_fingerprint():
+    assert fingerprint({"b": 1, "a": [1, 2]}) == fingerprint({"a": [1, 2], "b": 1}) != fingerprint({"a": [2, 1]})

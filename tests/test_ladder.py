@@ -1,0 +1,69 @@
+"""Who may import whom: the ladder of docs/architecture.md, read from the source."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "treetop"
+STAGES = ["data", "features", "labels", "partition", "shortlist", "rank", "predict", "evaluate", "explain"]
+LAYERS = {"core": 0, "kernels": 1, "train": 1.5, **dict.fromkeys(STAGES, 2)}
+LAYERS |= dict.fromkeys(["model", "training", "assemble"], 3) | {"recipes": 4}
+LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench"], 5)
+HEAVY = {"torch", "transformers", "faiss", "fastapi", "pydantic"}
+
+
+def place(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(file: Path) -> list[tuple[str, int]]:
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
+    return found
+
+
+def files() -> list[Path]:
+    return sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py" and "adapters" not in p.parts)
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_imports_go_down_the_ladder(file: Path) -> None:
+    here = file.relative_to(ROOT).parts[0].removesuffix(".py")
+    assert here in LAYERS, f"{file}: folder '{here}' has no place in the ladder"
+    for name, line in imports(file):
+        if not name.startswith("treetop.") or name == "treetop.__version__":
+            continue
+        there = place(name)
+        where = f"{file.relative_to(ROOT)}:{line} ({here}) imports {name}"
+        if there == here:
+            is_recipe = here == "recipes" and name.count(".") > 1
+            assert not is_recipe, f"{where}: recipes do not import recipes"
+            continue
+        assert there in LAYERS, f"{where}: unknown place"
+        assert LAYERS[there] <= LAYERS[here], f"{where}: layer {LAYERS[there]} is above layer {LAYERS[here]}"
+        assert not (here in STAGES and there in STAGES), f"{where}: stages do not import other stages"
+
+
+def test_every_stage_says_its_question() -> None:
+    for stage in STAGES:
+        text = (ROOT / stage / "__init__.py").read_text(encoding="utf-8")
+        assert "?" in text.split('"""')[1], f"{stage}/__init__.py must start with the question it answers"
+
+
+def test_only_encoder_files_import_torch_at_the_top() -> None:
+    for file in files():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in tree.body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name.split(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module.split(".")[0]]
+            here = file.relative_to(ROOT).parts[0]
+            if here in {"core", "data", "cli", "evaluate", "predict"}:
+                assert not HEAVY & set(names), f"{file}:{node.lineno} imports {names}"

@@ -1,0 +1,47 @@
+"""The sparse view a recipe trains on: tf-idf of the texts, or the features the data set brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from scipy import sparse
+
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import Features
+from treetop.core.work import Job
+from treetop.features.tfidf import Tfidf, TfidfConfig
+
+GIVEN = "given"
+
+
+class SparseView(NamedTuple):
+    """Features to keep in the model, the name of the view and its matrix over all rows."""
+
+    features: Mapping[str, Features]
+    name: str
+    X: Csr
+
+
+def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
+    """Ready-made features when the data set has them, else tf-idf fitted on its documents; one resumable stage."""
+    if GIVEN in dataset.features:
+        logger.info("using the %d ready-made features of %s", dataset.features[GIVEN].shape[1], dataset.name)
+        return SparseView({}, GIVEN, dataset.features[GIVEN])
+    part = job.stage("tfidf", lambda: _fit(dataset, config))
+    tfidf: Tfidf = Tfidf.from_part(part.parts["features"])
+    X = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), part.config["shape"])
+    return SparseView({"tfidf": tfidf}, "tfidf", X)
+
+
+def _fit(dataset: Dataset, config: TfidfConfig) -> Part:
+    documents = dataset.documents
+    if documents.all():
+        tfidf, X = Tfidf.fit_transform(dataset.texts, config)
+    else:  # words of label texts and synthetic rows are looked up, not counted
+        tfidf = Tfidf.fit(dataset.texts.take(documents.nonzero()[0]), config)
+        X = tfidf.views(dataset.texts)["tfidf"]
+    arrays = {"indptr": X.indptr, "indices": X.indices, "data": X.data}
+    return Part("stage.tfidf.1", {"shape": list(X.shape)}, arrays, {"features": tfidf.to_part()})

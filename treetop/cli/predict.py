@@ -1,0 +1,74 @@
+"""`treetop predict`: texts in, JSON lines out; works in a pipe and in shards."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treetop.core.errors import ConfigError
+
+CHUNK = 4096
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text a line.")] = "-",
+    k: Annotated[int, typer.Option("-k", min=1, help="Labels per text.")] = 5,
+    threshold: Annotated[float | None, typer.Option(help="Lowest probability to print.")] = None,
+    precision: Annotated[float | None, typer.Option(help="Only labels at this precision or better.")] = None,
+    shard: Annotated[str, typer.Option(help="Part i of n of the input, such as 2/8.")] = "1/1",
+    out: Annotated[Path | None, typer.Option(help="File to write instead of standard output.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+) -> None:
+    """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each."""
+    for name, value in (("--threshold", threshold), ("--precision", precision)):
+        if value is not None:
+            raise ConfigError(
+                f"{name}: this model is not calibrated, its scores are no probabilities. "
+                "Leave the option out and take the best k."
+            )
+    from treetop.data.inputs import read_inputs, shard_rows
+    from treetop.kernels import threads as pool
+    from treetop.model import load
+
+    texts = shard_rows(read_inputs(source), source, shard)
+    opened = load(model)
+    with pool.limited(threads):
+        lines = (line for chunk in _chunks(texts) for line in _answers(opened, chunk, k))
+        if out is None:
+            for line in lines:
+                sys.stdout.write(line)
+            sys.stdout.flush()
+            return
+        fresh = out.with_name(f".{out.name}.tmp")
+        with fresh.open("w", encoding="utf-8") as target:
+            target.writelines(lines)
+        fresh.replace(out)
+
+
+def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
+    """Full chunks from files; from a pipe that pauses, what a person typed is still answered at its end."""
+    chunk: list[str] = []
+    for text in texts:
+        chunk.append(text)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _answers(model: Any, texts: list[str], k: int) -> Iterator[str]:
+    for row in model.predict(texts, k):
+        answer = {
+            "ids": [label.id for label in row],
+            "labels": [label.name for label in row],
+            "scores": [label.score for label in row],
+            "probabilities": [label.probability for label in row],
+        }
+        yield json.dumps(answer, ensure_ascii=False) + "\n"

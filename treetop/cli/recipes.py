@@ -1,0 +1,64 @@
+"""`treetop recipes`: what exists, with measured scores."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="One recipe: its idea, presets and settings.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List recipes, or show one with its settings."""
+    from treetop.core import registry
+
+    if name is not None:
+        _show(name, as_json)
+        return
+    rows = [summary(recipe) for recipe in registry.names("recipe")]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("recipe", "group", "what it does", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row["name"], row["group"], row["summary"])
+    Console().print(table)
+
+
+def summary(recipe: str) -> dict[str, Any]:
+    """Name, group, first sentence and measured scores of a recipe."""
+    from treetop.core import registry
+
+    module = registry.find("recipe", recipe)
+    first = str(module.__doc__).strip().splitlines()[0]
+    return {"name": recipe, "group": module.GROUP, "summary": first, "scores": getattr(module, "SCORES", {})}
+
+
+def _show(name: str, as_json: bool) -> None:
+    from treetop.core import registry
+    from treetop.core.config import describe
+    from treetop.training import presets
+
+    module = registry.find("recipe", name)
+    settings = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in describe(module.Config)]
+    if as_json:
+        full = {**summary(name), "presets": presets(name), "settings": settings}
+        typer.echo(json.dumps(full, indent=1, default=list))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]{name}[/bold] ({module.GROUP})\n")
+    console.print(str(module.__doc__).strip(), markup=False, highlight=False)
+    console.print(f"\npresets: {', '.join(presets(name))}\n")
+    table = Table("setting", "default", "what it does", box=None, pad_edge=False)
+    for row in settings:
+        table.add_row(row["name"], str(row["default"]), row["help"])
+    console.print(table)

@@ -1,0 +1,17 @@
+"""`treetop verify`: every byte of a model folder, and its golden inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def verify(model: Annotated[Path, typer.Argument(help="Model folder.")]) -> None:
+    """Check all hashes of a model folder and ask its golden inputs again."""
+    from treetop.model import load
+
+    opened = load(model, check="full")
+    opened.check_golden()
+    typer.echo(f"{model}: intact ({len(opened.labels):,} labels, {len(opened.golden)} golden inputs answered alike)")

@@ -1,0 +1,288 @@
+"""A model is features plus members; a member is a list of levels; prediction is one loop over them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import time
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core import registry, store
+from treetop.core.dataset import Csr, Dataset, LabelSet
+from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.store import Check, Part
+from treetop.core.texts import Texts
+from treetop.core.types import Features, Join, Level, Ranking, Scores, View
+from treetop.core.version import VERSION
+from treetop.kernels import threads
+from treetop.predict.beam import descend
+from treetop.predict.blend import KEEP, Blend, blended, check_blend
+
+BATCH = 4096  # documents looked at together; linear results do not depend on it
+GOLDEN = 8
+
+
+class Label(NamedTuple):
+    """One predicted label; `probability` is None until the model is calibrated."""
+
+    id: str
+    name: str
+    score: float
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a model comes from: recipe, settings, seed and a fingerprint of its data."""
+
+    recipe: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Ranks labels for texts; made by `treetop.fit` or `treetop.load`.
+
+    >>> import treetop
+    >>> model = treetop.fit("popular", ["a cat", "a dog"], [["animal", "cat"], ["animal"]])
+    >>> [label.name for label in model.predict("a mouse", k=1)]
+    ['animal']
+    """
+
+    labels: LabelSet
+    features: Mapping[str, Features]
+    members: Sequence[Sequence[Level]]
+    counts: NDArray[np.int64]  # (n_labels,) training texts per label
+    n_train: int
+    card: Card = Card("unsaved")
+    blend: Blend = "average"
+    golden: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
+        for member in self.members:
+            if not member or member[-1].rank.n != len(self.labels):
+                raise ModelError(f"the last level must rank the model's {len(self.labels)} labels.")
+
+    @classmethod
+    def over(
+        cls,
+        dataset: Dataset,
+        features: Mapping[str, Features],
+        members: Sequence[Sequence[Level]],
+        blend: Blend = "average",
+    ) -> Model:
+        """A model that answers with the labels of `dataset`; what every recipe returns."""
+        documents = dataset.documents
+        counts = np.bincount(dataset.Y[documents].indices, minlength=dataset.n_labels).astype(np.int64)
+        return cls(dataset.labels, features, members, counts, int(documents.sum()), blend=blend)
+
+    # --- prediction ---------------------------------------------------------------------------------------------
+
+    def predict(self, texts: str | Sequence[str] | Texts, k: int = 5) -> Any:
+        """The best `k` labels of each text, best first: a list of lists, or one list for a single string."""
+        if isinstance(texts, str):
+            made: list[list[Label]] = self.predict([texts], k)
+            return made[0]
+        ranking = self.rank(texts, k)
+        names, ids = self.labels.names, self.labels.ids
+        cells = [
+            Label(ids[column], names[column], score)
+            for column, score in zip(ranking.ids.tolist(), ranking.score.tolist(), strict=True)
+        ]
+        ends = ranking.indptr.tolist()
+        return [cells[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+    def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
+        """Like `predict`, as arrays: columns and scores."""
+        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+            raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
+        return self._rank(Texts.of(texts), {}, k)
+
+    def rank_dataset(self, dataset: Dataset, k: int = 5) -> Ranking:
+        """Like `rank` for the rows of a Dataset, which may bring ready-made features instead of texts."""
+        return self._rank(dataset.texts, dataset.features, k)
+
+    def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int) -> Ranking:
+        if type(k) is not int or k < 1:
+            raise ConfigError(f"k: {k!r} is not a number of labels. Allowed is 1 or more.")
+        k = min(k, len(self.labels))
+        parts = []
+        for start, stop in threads.blocks(len(texts), BATCH):
+            views = self.views(texts.span(start, stop), {name: X[start:stop] for name, X in given.items()})
+            parts.append(self._rank_batch(views, k))
+        return Ranking.concat(parts)
+
+    def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
+        wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
+        return blended([descend(member, views, wide) for member in self.members], self.blend, k)
+
+    def views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
+        """Named views of a batch; ready-made ones win, the others are computed when first read."""
+        nothing = {"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)}
+        maps: list[Any] = [dict(given), nothing, *(features.views(texts) for features in self.features.values())]
+        return ChainMap(*maps)
+
+    def evaluate(self, dataset: Dataset, **options: Any) -> Scores:
+        """Scores on the rows of a Dataset; labels the model does not know stay in and count as misses."""
+        from treetop.evaluate.score import evaluate_model
+
+        scores: Scores = evaluate_model(self, dataset, **options)
+        return scores
+
+    # --- model folder -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, overwrite: bool = False, run: Mapping[str, Any] | None = None) -> None:
+        """Write the model folder: data only, hashed, put in place in one step."""
+        folder = Path(path)
+        if folder.exists() and not overwrite:
+            raise ModelError(f"{folder}: exists already. Choose another folder or pass overwrite=True (--overwrite).")
+        with store.replacing(folder) as fresh:
+            self._write(fresh)
+            facts = {"saved": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": platform.platform()}
+            (fresh / "run.json").write_bytes(store.seal({**facts, **(run or {})}))
+            store.write_manifest(fresh, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        packages = ("numpy", "scipy", "numba")
+        return {
+            "recipe": self.card.recipe,
+            "config": self.card.config,
+            "seed": self.card.seed,
+            "data": self.card.data,
+            "versions": {"treetop": VERSION, **{name: version(name) for name in packages}},
+        }
+
+    def _write(self, folder: Path) -> None:
+        members = {
+            f"member-{m:02d}": Part(
+                "member.1", {}, {}, {f"level-{t:02d}": _level_part(level) for t, level in enumerate(member)}
+            )
+            for m, member in enumerate(self.members)
+        }
+        features = Part("features.1", parts={name: item.to_part() for name, item in self.features.items()})
+        config = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
+        parts = {"labels": labels_part(self.labels, self.counts), "features": features, **members}
+        store.write_part(folder, Part("model.1", config, {}, parts))
+        golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
+        (folder / "golden.jsonl").write_text(golden, encoding="utf-8")
+        (folder / "README.md").write_text(_readme(self), encoding="utf-8")
+
+    def with_golden(self, texts: Texts) -> Model:
+        """The same model with a few inputs and what it answers, which `treetop verify` asks again."""
+        rows = np.linspace(0, len(texts) - 1, min(GOLDEN, len(texts))).astype(np.int64)
+        sample = [text[:300] for text in texts.take(rows)]
+        answers = self.predict(sample, 5)
+        golden = [
+            {"text": text, "ids": [label.id for label in row], "scores": [label.score for label in row]}
+            for text, row in zip(sample, answers, strict=True)
+        ]
+        return dataclasses.replace(self, golden=golden)
+
+    def check_golden(self) -> None:
+        """Ask the golden inputs again; the answers must be the stored ones, scores within 1e-4."""
+        for row, answer in zip(self.golden, self.predict([str(r["text"]) for r in self.golden], 5), strict=True):
+            same = [label.id for label in answer] == row["ids"]
+            if not same or not np.allclose([label.score for label in answer], row["scores"], atol=1e-4):
+                raise ModelError(
+                    f"golden input {row['text'][:40]!r}: the model answers {[label.id for label in answer]}, "
+                    f"it was saved answering {row['ids']}. Another library version or a damaged machine; train again."
+                )
+
+
+def load(path: str | Path, *, check: Check = "quick") -> Model:
+    """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash."""
+    folder = Path(path)
+    manifest = store.check_folder(folder, check=check)
+    part = store.read_part(folder)
+    try:
+        labels, counts = labels_from_part(part.parts["labels"])
+        members = [
+            [_level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
+            for m in range(part.setting("members", int))
+        ]
+        features = {name: _restore(item, "features") for name, item in part.parts["features"].parts.items()}
+        golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
+        card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
+    except (KeyError, TypeError, AttributeError, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{folder}: a part of the model is missing or malformed ({error}). Copy it again.") from None
+    except (ModelError, InputError, ConfigError) as error:
+        raise ModelError(f"{folder}: {error}") from None
+    blend = part.config.get("blend")
+    return Model(labels, features, members, counts, part.setting("n_train", int), card, blend, golden)  # type: ignore[arg-type]
+
+
+def _level_part(level: Level) -> Part:
+    config = {
+        "view": level.view,
+        "transform": level.join.transform,
+        "combine": level.join.combine,
+        "beam": level.beam,
+        "keep_by": level.keep_by,
+    }
+    return Part("level.1", config, {}, {"shortlist": level.shortlist.to_part(), "rank": level.rank.to_part()})
+
+
+def _level_from_part(part: Part) -> Level:
+    join = Join(part.setting("transform", str), part.setting("combine", str))
+    shortlist, rank = (_restore(part.parts[name], name) for name in ("shortlist", "rank"))
+    beam, keep_by = part.setting("beam", int), part.setting("keep_by", str)
+    return Level(part.setting("view", str), shortlist, rank, join, beam, keep_by)
+
+
+def _restore(part: Part, question: str) -> Any:
+    """The component a part describes, by its registry name; a newer version of it is refused."""
+    asked, _, rest = part.kind.partition(".")
+    name, _, number = rest.rpartition(".")
+    if asked != question:
+        raise ModelError(f"expected a part of kind '{question}', found '{part.kind}'.")
+    kind = registry.find(question, name)
+    if kind.kind != part.kind:
+        raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
+    return kind.from_part(part)
+
+
+def labels_part(labels: LabelSet, counts: NDArray[np.int64]) -> Part:
+    """Labels as data, with their training counts."""
+    arrays: dict[str, NDArray[Any]] = {"status": labels.status, "counts": counts}
+    for name in ("ids", "names", "texts"):
+        texts: Texts = getattr(labels, name)
+        arrays |= {f"{name}_blob": texts.blob, f"{name}_ends": texts.offsets}
+    return Part("labels.1", {}, arrays)
+
+
+def labels_from_part(part: Part) -> tuple[LabelSet, NDArray[np.int64]]:
+    """What `labels_part` stored, offsets checked."""
+    status = part.array("status", "|u1", None)
+    columns = []
+    for name in ("ids", "names", "texts"):
+        blob = part.array(f"{name}_blob", "|u1", None)
+        columns.append(Texts(blob, part.pointers(f"{name}_ends", len(status) + 1, len(blob))))
+    return LabelSet(*columns, status), part.array("counts", "<i8", len(status))
+
+
+def _readme(model: Model) -> str:
+    """A model card in the form model hubs read."""
+    card = model.card
+    data = "\n".join(f"- {key}: {value}" for key, value in card.data.items())
+    settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
+    return (
+        "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
+        f"# {card.recipe} over {len(model.labels):,} labels\n\n"
+        f"Trained by treetop {VERSION} on {model.n_train:,} texts, seed {card.seed}.\n\n{data}\n\n"
+        "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
+        "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
+        f"## Settings\n\n```json\n{settings}\n```\n"
+    )

@@ -1,0 +1,26 @@
+"""The one loop of prediction: shortlist, rank, keep the best `beam`, go down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from treetop.core.types import Level, Ranking, View
+
+
+def descend(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranking:
+    """The best `k` labels of each document of a batch, as one member sees it."""
+    above: Ranking | None = None
+    for level in levels[:-1]:
+        above = step(level, views, above, level.beam)
+    return step(levels[-1], views, above, k)
+
+
+def step(level: Level, views: Mapping[str, View], above: Ranking | None, keep: int) -> Ranking:
+    """One level: which nodes deserve a score, how good each is, and the best `keep`."""
+    view = views[level.view]
+    candidates = level.shortlist.candidates(view, above)
+    if level.keep_by == "score":
+        return level.rank.rank(view, candidates, level.join, keep)
+    everything = level.rank.rank(view, candidates, level.join, candidates.n)
+    best = Ranking.sorted(everything.indptr, everything.ids, everything.own, everything.score).top(keep)
+    return Ranking.sorted(best.indptr, best.ids, best.own, best.score)  # kept by own, ordered by combined score

@@ -1,0 +1,69 @@
+"""Labels of the nearest training texts, each voting with its similarity; exact, no training beyond an index."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from treetop.core.dataset import Csr
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.types import Candidates, Join, Ranking, View
+from treetop.kernels.neighbours import Triple, nearest, vote
+
+
+class Neighbours:
+    """Votes of the `k` training texts with the largest inner product, weighted by similarity ** power."""
+
+    kind: ClassVar[str] = "rank.neighbours.1"
+
+    def __init__(self, index: Triple, targets: Triple, *, n: int, k: int, power: float) -> None:
+        self.index, self.targets = index, targets  # features by column; labels by training text
+        self.n, self.k, self.power = n, k, power
+
+    @classmethod
+    def fit(cls, X: Csr, Y: Csr, *, k: int, power: float) -> Neighbours:
+        return cls(_triple(X.tocsc()), _triple(Y), n=Y.shape[1], k=k, power=power)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.index[0]) - 1
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.targets[0]) - 1
+
+    def nearest(self, view: View) -> tuple[Any, Any]:
+        """(training texts, similarities), best first, for each row of the view."""
+        if view.shape[1] != self.n_features:
+            raise ModelError(f"{self.kind}: got {view.shape[1]} features, was trained on {self.n_features}.")
+        return nearest(_triple(view), self.index, self.n_documents, min(self.k, self.n_documents))
+
+    def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
+        indptr, ids, votes = vote(*self.nearest(view), self.power, self.targets, self.n, keep)
+        score = join.own(votes)
+        return Ranking(indptr, ids, score, score)
+
+    def to_part(self) -> Part:
+        names = ("x_ptr", "x_row", "x_val", "y_ptr", "y_col", "y_val")
+        config = {"n": self.n, "k": self.k, "power": self.power}
+        return Part(self.kind, config, dict(zip(names, (*self.index, *self.targets), strict=True)))
+
+    @classmethod
+    def from_part(cls, part: Part) -> Any:
+        n, k = part.setting("n", int), part.setting("k", int)
+        n_documents = len(part.array("y_ptr", "<i8", None)) - 1
+        n_features = len(part.array("x_ptr", "<i8", None)) - 1
+        if n < 1 or k < 1 or n_documents < 1 or n_features < 0:
+            raise ModelError(f"{part.kind}: n = {n}, k = {k}, {n_documents} texts: the model is damaged.")
+        x_row = part.indices("x_row", "<i4", None, n_documents)
+        y_col = part.indices("y_col", "<i4", None, n)
+        index = (part.pointers("x_ptr", n_features + 1, len(x_row)), x_row, part.array("x_val", "<f4", len(x_row)))
+        targets = (part.pointers("y_ptr", n_documents + 1, len(y_col)), y_col, part.array("y_val", "<f4", len(y_col)))
+        return cls(index, targets, n=n, k=k, power=part.setting("power", float))
+
+
+def _triple(matrix: Any) -> Triple:
+    """indptr, indices, data in the types the kernels are compiled for."""
+    return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False), matrix.data

@@ -1,0 +1,41 @@
+"""Labels by how often they occur in training: what any real method must beat."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.store import Part
+from treetop.core.types import Candidates, Floats, Join, Ranking, View
+
+
+class Popular:
+    """The same ranking for every text; the score is the share of training texts that carry the label."""
+
+    kind: ClassVar[str] = "rank.popular.1"
+
+    def __init__(self, n: int, order: NDArray[np.int32], share: Floats) -> None:
+        self.n, self.order, self.share = n, order, share
+
+    @classmethod
+    def fit(cls, counts: NDArray[np.int64], n_documents: int) -> Popular:
+        order = np.argsort(-counts, kind="stable").astype(np.int32)
+        order = order[counts[order] > 0]
+        return cls(len(counts), order, (counts[order] / max(n_documents, 1)).astype(np.float32))
+
+    def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
+        n, width = candidates.n_documents, min(keep, len(self.order))
+        score = join.own(np.tile(self.share[:width], n))
+        indptr = np.arange(n + 1, dtype=np.int64) * width
+        return Ranking(indptr, np.tile(self.order[:width], n), score, score)
+
+    def to_part(self) -> Part:
+        return Part(self.kind, {"n": self.n}, {"order": self.order, "share": self.share})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Any:
+        n = part.setting("n", int)
+        order = part.indices("order", "<i4", None, n)
+        return cls(n, order, part.array("share", "<f4", len(order)))

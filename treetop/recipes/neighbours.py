@@ -1,0 +1,48 @@
+"""Labels of the nearest training texts by tf-idf, exact.
+
+Features tf-idf, tree flat, shortlist everything, rank neighbours: the k most similar training texts vote for their
+labels with similarity ** power. Nothing is trained, so it is an honest baseline: what plain look-up reaches. Word
+1-grams, k = 100 and power 3 were chosen on a split of train (`benchmarks/results/neighbours-choice.json`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.view import sparse_view
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.types import Level
+from treetop.core.work import Job
+from treetop.features.tfidf import TfidfConfig
+from treetop.model import Model
+from treetop.rank.neighbours import Neighbours
+from treetop.shortlist.everything import Everything
+
+GROUP = "baselines"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `neighbours`."""
+
+    k: int = setting(100, "training texts that vote", low=1)
+    power: float = setting(3.0, "a vote weighs similarity to this power", low=0.0)
+    tfidf: TfidfConfig = setting(TfidfConfig(), "how texts become numbers")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """About two index copies of the text's words beside the text itself."""
+    words = len(dataset.texts.blob) / 6.0 * (1 + config.tfidf.ngrams[1] - config.tfidf.ngrams[0])
+    names = len(dataset.labels.names.blob) + len(dataset.labels.texts.blob)
+    model = 8.0 * words + 8.0 * dataset.Y.nnz + 2 * names
+    return Forecast(memory=3.0 * model + len(dataset.texts.blob) + 2e8, model=model, time=1 + words / 2e6)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Index the documents' tf-idf vectors by feature."""
+    features, view, X = sparse_view(dataset, config.tfidf, job)
+    documents = dataset.documents
+    rank = Neighbours.fit(X[documents], dataset.Y[documents], k=config.k, power=config.power)
+    return Model.over(dataset, features, [[Level(view, Everything(dataset.n_labels), rank)]])

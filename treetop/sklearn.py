@@ -1,0 +1,162 @@
+"""A scikit-learn estimator over any recipe: texts (or a feature matrix) in, sparse top-k indicators out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from treetop.core.dataset import Csr, Dataset, LabelSet
+from treetop.core.errors import InputError, extra
+from treetop.core.texts import Texts
+from treetop.core.types import Ranking
+from treetop.data.frame import from_lists
+from treetop.kernels import threads
+from treetop.model import Model
+from treetop.training import fit
+
+extra("sklearn", "sklearn")
+from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data  # noqa: E402
+
+
+class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Train and ask a treetop recipe the scikit-learn way.
+
+    `X` is a list (or Series) of strings, or a sparse or dense matrix of features; `y` is a list of lists of label
+    names, an indicator matrix, or one label per row. `predict` marks the best `k` labels of each row in a sparse
+    indicator; nothing of size rows x labels is ever dense.
+    """
+
+    def __init__(
+        self,
+        recipe: str = "neighbours",
+        *,
+        k: int = 5,
+        preset: str = "default",
+        settings: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.recipe = recipe
+        self.k = k
+        self.preset = preset
+        self.settings = settings
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> XMCClassifier:
+        """Train on texts or features `X` and labels `y`."""
+        if y is None:
+            raise ValueError("XMCClassifier requires y to be passed, but the target y is None.")
+        texts, features = self._inputs(X, reset=True)
+        labels, Y = _targets(y)
+        n = len(texts)
+        if Y.shape[0] != n:
+            raise InputError(f"y: labels for {Y.shape[0]} rows, but X has {n}. Give one entry per text.")
+        given = {} if features is None else {"given": features}
+        dataset = Dataset(texts, Y, labels, features=given)
+        model = fit(
+            self.recipe,
+            dataset,
+            preset=self.preset,
+            settings=self.settings or {},
+            seed=_seed(self.random_state),
+            threads=self.n_jobs,
+        )
+        self.model_: Model = model
+        self.classes_ = np.array(list(labels.ids), dtype=object)
+        return self
+
+    def predict_topk(self, X: Any, k: int | None = None) -> tuple[list[list[str]], list[list[float]]]:
+        """(label names, scores) of the best `k` labels of each row, best first."""
+        ranking = self._rank(X, k or self.k)
+        names, ends = self.model_.labels.names, ranking.indptr.tolist()
+        words = [names[column] for column in ranking.ids.tolist()]
+        scores, spans = ranking.score.tolist(), list(zip(ends[:-1], ends[1:], strict=True))
+        return [words[a:b] for a, b in spans], [scores[a:b] for a, b in spans]
+
+    def predict(self, X: Any) -> Csr:
+        """(rows, labels) sparse indicator of the best `k` labels."""
+        made = self._rank(X, self.k).to_csr(len(self.classes_))
+        made.data = np.ones(len(made.data), np.int64)
+        made.sort_indices()
+        return made
+
+    def decision_function(self, X: Any) -> Csr:
+        """(rows, labels) sparse scores of the best `k` labels; higher is better, comparable inside one model."""
+        made = self._rank(X, self.k).to_csr(len(self.classes_))
+        made.sort_indices()
+        return made
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean precision at 1."""
+        check_is_fitted(self)
+        best = self._rank(X, 1).padded(1)[:, 0]
+        labels, Y = _targets(y)
+        dataset = Dataset(Texts.of([""] * Y.shape[0]), Y, labels).align(self.model_.labels)
+        keys = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(dataset.Y.indptr)) * dataset.n_labels
+        hits = np.isin(np.arange(len(best)) * dataset.n_labels + best, keys + dataset.Y.indices)
+        return float(np.average(hits & (best >= 0), weights=sample_weight))
+
+    def _rank(self, X: Any, k: int) -> Ranking:
+        check_is_fitted(self)
+        texts, features = self._inputs(X, reset=False)
+        with threads.limited(self.n_jobs):
+            if features is None:
+                return self.model_.rank(texts, k)
+            nothing = sparse.csr_matrix((len(texts), len(self.model_.labels)), dtype=np.float32)
+            return self.model_.rank_dataset(
+                Dataset(texts, nothing, self.model_.labels, features={"given": features}), k
+            )
+
+    def _inputs(self, X: Any, *, reset: bool) -> tuple[Texts, Csr | None]:
+        """Texts, or empty ones beside a checked feature matrix."""
+        if isinstance(X, str):
+            raise InputError("X: expected a list of strings, got one string. Wrap it: [text].")
+        if isinstance(X, Texts) or (not sparse.issparse(X) and _holds_strings(X)):
+            return Texts.of(X), None
+        matrix = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float32)
+        features = sparse.csr_matrix(matrix)
+        features.sum_duplicates()
+        return Texts.of([""] * features.shape[0]), features
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _holds_strings(X: Any) -> bool:
+    if isinstance(X, Iterable):
+        for item in X:
+            return isinstance(item, str)
+    return False
+
+
+def _seed(random_state: Any) -> int:
+    return random_state if isinstance(random_state, int) else 0
+
+
+def _targets(y: Any) -> tuple[LabelSet, Csr]:
+    """Labels and Y from lists of names, an indicator matrix or one label per row."""
+    if not sparse.issparse(y):
+        first = next(iter(y), None) if isinstance(y, Iterable) else None
+        if isinstance(first, list | tuple | set | frozenset):
+            dataset = from_lists([""] * len(y), y)
+            return dataset.labels, dataset.Y
+        array = check_array(y, ensure_2d=False, dtype=None)
+        if array.ndim == 1:
+            names, columns = np.unique(array, return_inverse=True)
+            rows = np.arange(len(array))
+            Y = sparse.csr_matrix((np.ones(len(array), np.float32), (rows, columns)), (len(array), len(names)))
+            return LabelSet.of([str(name) for name in names]), Y
+        y = array
+    Y = sparse.csr_matrix(y, dtype=np.float32)
+    Y.eliminate_zeros()
+    return LabelSet.of([str(column) for column in range(Y.shape[1])]), Y

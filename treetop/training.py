@@ -1,0 +1,172 @@
+"""From a recipe's name and data to a model: settings resolved, needs forecast, stages kept, result saved."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treetop.core import registry
+from treetop.core.config import build, override, read_yaml, to_dict
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError, InputError, did_you_mean
+from treetop.core.forecast import Forecast, parse_budget
+from treetop.core.log import logger
+from treetop.core.version import FORMAT_VERSION
+from treetop.core.work import Job, open_work
+from treetop.data.frame import from_lists
+from treetop.kernels import threads as pool
+from treetop.model import Card, Model
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe with its settings, ready to run."""
+
+    recipe: str
+    module: Any
+    config: Any
+
+    def forecast(self, dataset: Dataset) -> Forecast:
+        made: Forecast = self.module.forecast(dataset, self.config)
+        return made
+
+
+def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | Iterable[str] = ()) -> Plan:
+    """A recipe's settings: its defaults, then the preset, then single settings (a dict, or 'a.b=c' strings)."""
+    module = registry.find("recipe", recipe)
+    values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(recipe, preset))
+    if isinstance(settings, Mapping):
+        values = _merged(values, settings)
+    else:
+        values = override(values, settings)
+    return Plan(recipe, module, build(module.Config, values))
+
+
+def presets(recipe: str) -> list[str]:
+    """Names of a recipe's presets."""
+    folder = files("treetop") / "presets" / recipe
+    found = sorted(p.name.removesuffix(".yaml") for p in folder.iterdir()) if folder.is_dir() else []
+    return ["default", *found]
+
+
+def _preset_file(recipe: str, preset: str) -> Path:
+    known = presets(recipe)
+    if preset not in known:
+        listed = ", ".join(known)
+        raise ConfigError(f"preset '{preset}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}")
+    return Path(str(files("treetop") / "presets" / recipe / f"{preset}.yaml"))
+
+
+def _merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(base)
+    for key, value in top.items():
+        both = isinstance(value, Mapping) and isinstance(made.get(key), Mapping)
+        made[key] = _merged(made[key], value) if both else value
+    return made
+
+
+def fit(
+    recipe: str,
+    texts: Any,
+    labels: Any = None,
+    *,
+    preset: str = "default",
+    settings: Mapping[str, Any] | Iterable[str] = (),
+    seed: int = 0,
+    threads: int | None = None,
+    device: str = "auto",
+    budget: str = "",
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Model:
+    """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
+
+    With `out` the model is saved there, and a killed run goes on with `resume=True`.
+    """
+    dataset = _dataset(texts, labels)
+    planned = plan(recipe, preset=preset, settings=settings)
+    folder = None if out is None else Path(out)
+    limits = parse_budget(budget)
+    needs = planned.forecast(dataset)
+    logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
+    needs.check(limits, folder)
+    with pool.limited(threads):
+        if folder is None:
+            return _train(planned, dataset, Job(seed, device, None, limits))
+        return _train_into(folder, planned, dataset, Job(seed, device, None, limits), resume, overwrite)
+
+
+def _dataset(texts: Any, labels: Any) -> Dataset:
+    if isinstance(texts, Dataset):
+        if labels is not None:
+            raise InputError("labels: a Dataset brings its own labels; leave this argument out.")
+        dataset = texts
+    elif labels is None:
+        raise InputError("labels: missing. Pass one list of label names per text, or a Dataset instead of texts.")
+    else:
+        dataset = from_lists(texts, labels)
+    if len(dataset) == 0 or dataset.n_labels == 0 or dataset.Y.nnz == 0:
+        raise InputError(
+            f"{dataset.name}: {len(dataset)} texts with {dataset.Y.nnz} labels. Training needs at least one text "
+            "with one label."
+        )
+    return dataset
+
+
+def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
+    model: Model = planned.module.fit(dataset, planned.config, job)
+    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": fingerprint(dataset)}
+    model = dataclasses.replace(model, card=Card(planned.recipe, to_dict(planned.config), job.seed, facts))
+    return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
+
+
+def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
+    key = {
+        "data": fingerprint(dataset),
+        "settings": to_dict(planned.config),
+        "recipe": planned.recipe,
+        "seed": job.seed,
+        "format": FORMAT_VERSION,
+    }
+    work = open_work(folder, key, resume=resume, overwrite=overwrite)
+    started, used = time.monotonic(), time.process_time()
+    model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
+    run = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used, "threads": pool.count()}
+    model.save(folder, overwrite=overwrite, run=run)
+    shutil.rmtree(work)
+    return model
+
+
+def describe(dataset: Dataset) -> str:
+    """One line a person reads before training."""
+    return f"{dataset.name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """A hash of everything a recipe can learn from."""
+    digest = hashlib.sha256()
+
+    def add(*arrays: Any) -> None:
+        for array in arrays:
+            digest.update(memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"")
+            digest.update(b"|")
+
+    labels = dataset.labels
+    for texts in (dataset.texts, labels.ids, labels.names, labels.texts):
+        add(texts.blob, texts.offsets)
+    for matrix in (dataset.Y, dataset.relevance, *(X for _, X in sorted(dataset.features.items()))):
+        if matrix is not None:
+            add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+    for extra in (dataset.roles, dataset.filter_pairs):
+        add(() if extra is None else extra.reshape(-1))
+    return digest.hexdigest()[:32]
