@@ -1,0 +1,54 @@
+"""Documentation cannot rot: Python blocks run, commands and files it names exist."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = ["treetop", "treetop.model", "treetop.core.texts", "treetop.core.dataset", "treetop.core.forecast"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S):
+        exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_files_named_in_the_architecture_exist():
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`([a-z_]+/(?:[a-z_]+\.py)?)`", text):
+        assert (ROOT / "treetop" / name).exists(), name
+    for name in re.findall(r"`([a-z_]+\.py)`", text):
+        assert any((ROOT / "treetop").rglob(name)), name
+
+
+def test_commands_in_the_readme_exist():
+    from typer.main import get_command
+
+    from treetop.cli.main import app
+
+    commands = get_command(app).commands
+    for line in re.findall(r"^(?:echo .* \| )?treetop ([a-z]+)", (ROOT / "README.md").read_text(), flags=re.M):
+        assert line in commands, line
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
