@@ -30,3 +30,48 @@ def vote(neighbours: list[list[tuple[int, float]]], power: float, Y: A, keep: in
         ranked = sorted((-scores[label] / total, label) for label in np.flatnonzero(scores))
         answers.append([(int(label), -score) for score, label in ranked][:keep])
     return answers
+
+
+# --- metrics.py -------------------------------------------------------------------------------------------------------
+
+
+def first_allowed(ranked: list[list[int]], barred: set[tuple[int, int]], depth: int) -> list[list[int]]:
+    """The first `depth` different ids of each row that are not barred there."""
+    return [[id_ for id_ in dict.fromkeys(ids) if (row, id_) not in barred][:depth] for row, ids in enumerate(ranked)]
+
+
+def row_sums(top: list[int], true: set[int], weights: list[float], k: int) -> dict[str, float]:
+    """What one row adds at cut k, under the names of `kernels.metrics.PER_CUT`."""
+    shown = top[:k]
+    gains = [(weights[id_] if id_ in true else 0.0) for id_ in shown]
+    best = sorted((weights[id_] for id_ in true), reverse=True)[:k]
+    discount = [1.0 / float(np.log2(j + 2)) for j in range(k)]
+    norm = sum(discount[: min(k, len(true))]) or 1.0
+    hits = sum(id_ in true for id_ in shown)
+    return {
+        "hits": hits,
+        "recall": hits / max(len(true), 1),
+        "ndcg": sum(d for id_, d in zip(shown, discount, strict=False) if id_ in true) / norm,
+        "psp": sum(gains),
+        "psp_best": sum(best),
+        "psndcg": sum(g * d for g, d in zip(gains, discount, strict=False)) / norm,
+        "psndcg_best": sum(g * d for g, d in zip(best, discount, strict=False)) / norm,
+        "predicted": len(shown),
+    }
+
+
+def find_hits(top: list[list[int]], true: list[set[int]]) -> list[list[bool]]:
+    """Which ids of a row are in its true set."""
+    return [[id_ in ids for id_ in row] for row, ids in zip(top, true, strict=True)]
+
+
+def drawn_sums(table: A, draws: A, starts: A) -> A:
+    """Sums of drawn rows, one per stretch of draws."""
+    return np.array([table[draws[a:b]].sum(0) for a, b in zip(starts[:-1], starts[1:], strict=True)])
+
+
+def chosen_sums(table: A, chosen: A) -> A:
+    """Sums of the rows whose bit is set."""
+    bits: A = np.unpackbits(chosen, axis=1, bitorder="little")[:, : len(table)]
+    made: A = bits.astype(np.float64) @ table
+    return made

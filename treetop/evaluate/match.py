@@ -1,0 +1,158 @@
+"""Which predictions hit: the one place where filter pairs, row roles and soft targets are dealt with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import Dataset, Ints, LabelSet
+from treetop.core.errors import InputError
+from treetop.core.log import logger
+from treetop.core.types import Ranking
+from treetop.evaluate.propensity import inverse_propensity
+from treetop.kernels import threads
+from treetop.kernels.metrics import Doubles, Ids, find_hits, first_allowed, grouped, row_sums
+
+DEPTH = 10  # bins and curves look this deep whatever cuts are asked for
+BLOCK = 4096  # rows per block; sums are added in block order
+
+
+class Ranks(Protocol):
+    """What evaluation needs of a model."""
+
+    @property
+    def labels(self) -> LabelSet: ...
+    @property
+    def counts(self) -> Ints: ...
+    @property
+    def n_train(self) -> int: ...
+    def rank_dataset(self, dataset: Dataset, k: int) -> Ranking: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Top predictions of every document beside its true labels."""
+
+    top: Ids  # (n_documents, depth) -1: fewer predictions
+    hits: NDArray[np.bool_]  # (n_documents, depth)
+    true_indptr: Ints  # (n_documents + 1,)
+    true: Ids  # columns of true labels, ascending inside a row
+    counts: Ints  # (n_labels,) training documents per label, 0 for labels the model does not know
+    weights: Doubles  # (n_labels,) inverse propensities
+    labels: LabelSet
+    n_known: int  # labels from this column on are unknown to the model
+    n_filtered: int = 0
+
+    @classmethod
+    def of(cls, ranking: Ranking, dataset: Dataset, counts: Ints, n_train: int, *, depth: int = DEPTH) -> Matches:
+        """Match a ranking with a dataset whose first columns are the model's (`Dataset.align`).
+
+        `counts` (training documents per label of the model) and `n_train` give propensities and frequency bins.
+        """
+        _check(ranking, dataset, counts, depth)
+        rows = np.flatnonzero(dataset.documents)
+        if len(rows) == 0:
+            raise InputError(f"{dataset.name}: no documents to evaluate on. Give a split that has rows.")
+        pairs = dataset.filter_pairs if dataset.filter_pairs is not None else np.zeros((0, 2), np.int64)
+        top = np.empty((len(rows), depth), np.int32)
+        first_allowed(ranking.indptr, ranking.ids, rows, *grouped(pairs, len(dataset)), top)
+        indptr, true = _true_labels(dataset, rows)
+        hits = np.empty(top.shape, np.bool_)
+        find_hits(top, indptr, true, hits)
+        wide = np.zeros(dataset.n_labels, np.int64)
+        wide[: len(counts)] = counts
+        weights = inverse_propensity(wide, n_train, *dataset.propensity)
+        return cls(top, hits, indptr, true, wide, weights, dataset.labels, len(counts), len(pairs))
+
+    def __len__(self) -> int:
+        return len(self.top)
+
+    @property
+    def depth(self) -> int:
+        return int(self.top.shape[1])
+
+    @cached_property
+    def positives(self) -> Ints:
+        """(n_labels,) documents that truly carry each label."""
+        return np.bincount(self.true, minlength=len(self.labels))
+
+    def predicted(self, k: int) -> Ints:
+        """(n_labels,) how often each label stands among the first k."""
+        top = self.top[:, :k]
+        return np.bincount(top[top >= 0], minlength=len(self.labels))
+
+    def correct(self, k: int) -> Ints:
+        """(n_labels,) how often each label stands rightly among the first k."""
+        return np.bincount(self.top[:, :k][self.hits[:, :k]], minlength=len(self.labels))
+
+    def table(self, start: int, stop: int, cuts: Ints) -> Doubles:
+        """Per document the sums all row-wise metrics are made of, columns as in `kernels.metrics.row_sums`."""
+        sums = np.empty((stop - start, 8 * len(cuts) + 1))
+        indptr = self.true_indptr[start : stop + 1]
+        row_sums(self.top[start:stop], self.hits[start:stop], indptr, self.true, self.weights, cuts, sums)
+        return sums
+
+    def sums(self, cuts: Ints) -> Doubles:
+        """Column sums of `table` over all documents; those of two shards add up to those of the whole."""
+        parts = threads.run(lambda a, b: self.table(a, b, cuts).sum(0), threads.blocks(len(self), BLOCK))
+        total: Doubles = np.sum(parts, axis=0)
+        return total
+
+
+def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = False) -> Matches:
+    """Rank the documents of `dataset` deep enough to survive its filter pairs, and match them.
+
+    Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them.
+    """
+    dataset = dataset.align(model.labels)
+    if not dataset.documents.all():
+        dataset = dataset.take(np.flatnonzero(dataset.documents))
+    _check_truth(dataset, len(model.labels), strict=strict)
+    pairs = dataset.filter_pairs
+    most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
+    ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
+    return Matches.of(ranking, dataset, model.counts, model.n_train, depth=max(depth, DEPTH))
+
+
+def _check(ranking: Ranking, dataset: Dataset, counts: Ints, depth: int) -> None:
+    if len(ranking) != len(dataset):
+        raise InputError(f"evaluate: the ranking has {len(ranking)} rows, {dataset.name} has {len(dataset)}.")
+    if len(counts) > dataset.n_labels:
+        raise InputError(
+            f"evaluate: {len(counts)} training counts for {dataset.n_labels} labels. "
+            "Align the dataset with the model's labels first (Dataset.align)."
+        )
+    if len(ranking.ids) and not 0 <= ranking.ids.min() <= ranking.ids.max() < dataset.n_labels:
+        raise InputError(f"evaluate: the ranking names a label outside the {dataset.n_labels} columns.")
+    if depth < DEPTH:
+        raise InputError(f"evaluate: depth is {depth}; at least {DEPTH} are needed for bins and curves.")
+
+
+def _true_labels(dataset: Dataset, rows: Ints) -> tuple[Ints, Ids]:
+    """(indptr, columns) of targets above 0 in the given rows."""
+    Y = dataset.Y if len(rows) == len(dataset) else dataset.Y[rows]
+    indptr, columns = Y.indptr.astype(np.int64), Y.indices.astype(np.int32, copy=False)
+    positive = Y.data > 0
+    if not positive.all():
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(positive)])[indptr]
+        columns = columns[positive]
+    return indptr, columns
+
+
+def _check_truth(dataset: Dataset, n_known: int, *, strict: bool) -> None:
+    indptr, columns = _true_labels(dataset, np.arange(len(dataset)))
+    unknown = np.unique(columns[columns >= n_known])
+    found = []
+    if len(unknown):
+        example = dataset.labels.ids[int(unknown[0])]
+        found.append(f"{len(unknown):,} labels the model does not know (for example '{example}')")
+    if empty := int((np.diff(indptr) == 0).sum()):
+        found.append(f"{empty:,} rows without labels")
+    if found and strict:
+        raise InputError(f"{dataset.name}: {' and '.join(found)}. Drop --strict to count them as misses.")
+    if found:
+        logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(found))

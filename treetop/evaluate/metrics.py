@@ -1,0 +1,80 @@
+"""How good overall: the formulas of `docs/metrics.md`, in percent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treetop.core.errors import ConfigError
+from treetop.evaluate.match import DEPTH, Matches
+from treetop.kernels.metrics import PER_CUT, Doubles
+
+KS = (1, 3, 5, 10)
+METRICS = ("P", "R", "nDCG", "PSP", "PSnDCG", "C", "macroF1", "microF1")
+
+
+def rates(sums: Doubles, n: int, ks: Sequence[int]) -> dict[str, Doubles]:
+    """Row-wise metrics in percent from column sums (..., 8 * len(ks) + 1) over n rows.
+
+    PSP and PSnDCG are ratios of sums over the whole set, so this must see sums and never averages of batches.
+    """
+    made: dict[str, Doubles] = {}
+    size = sums[..., -1]
+    for i, k in enumerate(ks):
+        column = {name: sums[..., 8 * i + j] for j, name in enumerate(PER_CUT)}
+        made[f"P@{k}"] = 100.0 * column["hits"] / (n * k)
+        made[f"R@{k}"] = 100.0 * column["recall"] / n
+        made[f"nDCG@{k}"] = 100.0 * column["ndcg"] / n
+        made[f"PSP@{k}"] = 100.0 * _ratio(column["psp"], column["psp_best"])
+        made[f"PSnDCG@{k}"] = 100.0 * _ratio(column["psndcg"], column["psndcg_best"])
+        made[f"microF1@{k}"] = 100.0 * _ratio(2.0 * column["hits"], column["predicted"] + size)
+    return made
+
+
+def label_wise(matches: Matches, k: int) -> dict[str, float]:
+    """Coverage and macro F1 over labels with test positives (others would make the average depend on the model)."""
+    here = matches.positives > 0
+    correct, positives = matches.correct(k)[here], matches.positives[here]
+    if len(positives) == 0:
+        return {f"C@{k}": 0.0, f"macroF1@{k}": 0.0}
+    f1 = 2.0 * correct / (matches.predicted(k)[here] + positives)
+    return {f"C@{k}": 100.0 * float((correct > 0).mean()), f"macroF1@{k}": 100.0 * float(f1.mean())}
+
+
+def curves(matches: Matches) -> dict[str, list[float]]:
+    """P, R, nDCG and PSP at every k up to the depth, and the best P any ranking could reach ("best P")."""
+    ks = range(1, matches.depth + 1)
+    sums = matches.sums(np.array(ks, np.int64))
+    found = rates(sums, len(matches), ks)
+    made = {name: [float(found[f"{name}@{k}"]) for k in ks] for name in ("P", "R", "nDCG", "PSP")}
+    sizes = np.diff(matches.true_indptr)
+    return {**made, "best P": [100.0 * float(np.minimum(sizes, k).mean()) / k for k in ks]}
+
+
+def facts(matches: Matches) -> dict[str, int]:
+    """What was evaluated, as plain counts."""
+    tested = matches.positives > 0
+    return {
+        "documents": len(matches),
+        "documents_without_labels": int((np.diff(matches.true_indptr) == 0).sum()),
+        "documents_with_fewer_than_10_predictions": int((matches.top[:, DEPTH - 1] < 0).sum()),
+        "positives": len(matches.true),
+        "labels": len(matches.labels),
+        "labels_tested": int(tested.sum()),
+        "labels_tested_unseen": int((tested & (matches.counts == 0)).sum()),
+        "labels_tested_unknown": int(tested[matches.n_known :].sum()),
+        "filter_pairs": matches.n_filtered,
+    }
+
+
+def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
+    """Cuts in ascending order without repeats."""
+    if not ks or any(k < 1 or k > 1000 for k in ks):
+        raise ConfigError(f"evaluate: k must be numbers from 1 to 1000, got {list(ks)}. Write for example 1,3,5,10.")
+    return tuple(sorted(set(ks)))
+
+
+def _ratio(above: Doubles, below: Doubles) -> Doubles:
+    """Quotient, 0 where nothing could be reached."""
+    return np.divide(above, below, out=np.zeros_like(np.asarray(above, np.float64)), where=np.asarray(below) > 0)

@@ -1,0 +1,62 @@
+"""How good on each label: right, wrong and missed among the first five, as rows or as a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treetop.core.errors import InputError
+from treetop.evaluate.match import Matches
+
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+COLUMNS = ("id", "name", "train_count", "test_positives", "tp@5", "fp@5", "fn@5", "precision", "recall", "F1")
+
+
+def label_rows(matches: Matches) -> Iterator[dict[str, Any]]:
+    """One row (keys `COLUMNS`, rates in percent) per label that is true or predicted somewhere, in column order."""
+    right, predicted, positives = matches.correct(5), matches.predicted(5), matches.positives
+    for column in np.flatnonzero(predicted + positives).tolist():
+        hits, shown, true = int(right[column]), int(predicted[column]), int(positives[column])
+        yield {
+            "id": matches.labels.ids[column],
+            "name": matches.labels.names[column],
+            "train_count": int(matches.counts[column]),
+            "test_positives": true,
+            "tp@5": hits,
+            "fp@5": shown - hits,
+            "fn@5": true - hits,
+            "precision": 100.0 * hits / max(shown, 1),
+            "recall": 100.0 * hits / max(true, 1),
+            "F1": 200.0 * hits / (shown + true),
+        }
+
+
+def check_target(path: Path) -> None:
+    """Refuse a file name whose ending says nothing, before any work is done."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"{path}: unknown ending '{path.suffix}' for the label report. Use {', '.join(SUFFIXES)}.")
+
+
+def write_labels(matches: Matches, path: Path) -> int:
+    """Write the rows as CSV, TSV or JSON lines by the name's ending; returns how many."""
+    check_target(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".tmp")
+    written = 0
+    with fresh.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, COLUMNS, delimiter="\t" if path.suffix == ".tsv" else ",", lineterminator="\n")
+        if path.suffix != ".jsonl":
+            table.writeheader()
+        for row in label_rows(matches):
+            if path.suffix == ".jsonl":
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            else:
+                table.writerow(row)
+            written += 1
+    fresh.replace(path)
+    return written
