@@ -32,11 +32,11 @@ def predict(
                 f"{name}: this model is not calibrated, its scores are no probabilities. "
                 "Leave the option out and take the best k."
             )
-    from treetop.data.inputs import read_inputs, shard_rows
+    from treetop.data.inputs import read_inputs
     from treetop.kernels import threads as pool
     from treetop.model import load
 
-    texts = shard_rows(read_inputs(source), source, shard)
+    texts = read_inputs(source, shard)
     opened = load(model)
     with pool.limited(threads):
         lines = (line for chunk in _chunks(texts) for line in _answers(opened, chunk, k))
