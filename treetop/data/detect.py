@@ -1,0 +1,132 @@
+"""Which format lies at a path? Layouts are known by file names, single files by how they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from treetop.core.dataset import LabelSet
+from treetop.core.errors import DataError, InputError, did_you_mean
+from treetop.data import catalog, jsonl, sidecar
+from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
+from treetop.data.lines import head
+from treetop.data.rows import Reading, Row
+
+# Order matters: the first that recognises wins.
+FORMATS: dict[str, Format] = {format.name: format for format in (jsonl.FORMAT,)}
+
+
+def find(path: str | Path) -> Source:
+    """The data at a path or behind a bundled name."""
+    place = Path(path)
+    if place.is_dir():
+        return find_folder(place)
+    if place.exists():
+        return find_file(place)
+    if str(path) in catalog.bundled():
+        return find_folder(catalog.bundled_folder(str(path)))
+    names = sorted(catalog.bundled())
+    raise InputError(
+        f"{path}: no such file or folder, and no bundled data set of this name ({', '.join(names)})."
+        f"{did_you_mean(str(path), names)}"
+    )
+
+
+def find_file(file: Path) -> Source:
+    """One file stands for every split."""
+    format = file_format(file)
+    rows = _rows(format, file)
+    split = Split(file, rows)
+    return Source(
+        format.name,
+        stem(file),
+        dict.fromkeys(("train", "test", "valid"), split),
+        labels=no_labels if format.file_labels is None else _late(format.file_labels, file),
+        numbered=format.file_labels is not None,
+        widths=(lambda reading: {}) if format.file_widths is None else _late(format.file_widths, file),
+    )
+
+
+def _rows(format: Format, file: Path) -> Callable[[Reading], Iterator[Row]]:
+    reader = format.rows
+    if reader is None:
+        raise DataError(f"this is one file of a {format.name} folder. Give the folder instead.", file=file)
+    return _late(reader, file)
+
+
+def _late(function: Callable[[Path, Reading], Any], file: Path) -> Callable[[Reading], Any]:
+    return lambda reading: function(file, reading)
+
+
+def file_format(file: Path) -> Format:
+    """The format of a single file, by its start; the extension only settles what the start leaves open."""
+    start = Head(file, head(file))
+    for format in FORMATS.values():
+        if format.sniff is not None and format.sniff(start):
+            return format
+    if not start.start.strip():
+        raise DataError("the file is empty or cannot be unpacked.", file=file)
+    shown = start.line[:60]
+    raise DataError(
+        f"unknown format; it starts with {shown!r}. Known are {', '.join(FORMATS)}: see docs/formats.md.",
+        file=file,
+    )
+
+
+def find_folder(folder: Path) -> Source:
+    """A known layout, or a plain folder with train, test, labels and filter files."""
+    for format in FORMATS.values():
+        if format.find is not None and (source := format.find(folder)) is not None:
+            return source
+    return _plain_folder(folder)
+
+
+def _plain_folder(folder: Path) -> Source:
+    files: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        name = SPLITS.get(stem(file), stem(file))
+        if not file.is_file() or name not in ("train", "test", "valid", "labels", "filter"):
+            continue
+        if name in files:
+            raise DataError(f"{files[name].name} and {file.name} both look like '{name}'. Keep one.", file=folder)
+        files[name] = file
+    if "train" not in files and "test" not in files and "valid" not in files:
+        found = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+        raise DataError(
+            f"no train file found (found: {found}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
+            f"of the layouts {', '.join(name for name, f in FORMATS.items() if f.find)} of docs/formats.md.",
+            file=folder,
+        )
+    facts = sidecar.read_facts(folder)
+    pair = facts.get("propensity")
+    formats = {name: file_format(file) for name, file in files.items() if name in ("train", "test", "valid")}
+    first_name, first = next((name, f) for name, f in sorted(formats.items(), key=lambda item: item[0] != "train"))
+    counted = first.file_labels is not None
+    splits = {}
+    for name, format in formats.items():
+        pairs = sidecar.filter_reader(files["filter"], name) if "filter" in files else None
+        splits[name] = Split(files[name], _rows(format, files[name]), pairs, files.get("filter"))
+    if first.file_widths is not None:
+        widths = _late(first.file_widths, files[first_name])
+    else:
+        widths = lambda reading: facts.get("features", {})  # noqa: E731
+    return Source(
+        first.name,
+        folder.name,
+        splits,
+        labels=_labels_file(files.get("labels"))
+        or (_late(first.file_labels, files[first_name]) if first.file_labels is not None else no_labels),
+        numbered=counted,
+        widths=widths,
+        propensity=None if pair is None else (float(pair[0]), float(pair[1])),
+    )
+
+
+def _labels_file(file: Path | None) -> Callable[[Reading], LabelSet | None] | None:
+    if file is None:
+        return None
+    suffix = Head(file, b"").suffix
+    if suffix in (".csv", ".tsv"):
+        return _late(sidecar.read_label_table, file)
+    return _late(sidecar.read_labels, file)

@@ -1,0 +1,118 @@
+"""Named fields of a record (JSON, CSV, Parquet, Arrow) become a Row; wrong ones become sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treetop.core.dataset import ROLES
+from treetop.core.errors import did_you_mean
+from treetop.data.rows import Reading, Row, Sparse
+
+KNOWN = ("text", "labels", "id", "targets", "relevance", "role", "features")
+PLAIN = frozenset({"text", "labels"})
+
+
+def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
+    """The row a record stands for; ValueError says what is wrong with it."""
+    text: Any = record.get("text")
+    labels: Any = record.get("labels")
+    if type(text) is str and type(labels) is list and record.keys() == PLAIN:
+        return Row(line, text, labels)
+    if type(text) is not str:
+        text = join_text(record, reading)
+    targets = record.get("targets")
+    if isinstance(labels, Mapping):  # {"cat": 1.0, "dog": 0.3}
+        labels, targets = list(labels.keys()), list(labels.values())
+    if not isinstance(labels, list):
+        raise ValueError(_labels_sentence(record))
+    return Row(
+        line,
+        text,
+        labels,
+        targets=_numbers(targets, "targets"),
+        relevance=_numbers(record.get("relevance"), "relevance"),
+        id=_id(record),
+        role=_role(record.get("role")),
+        features=_features(record.get("features")),
+    )
+
+
+def join_text(record: Mapping[str, Any], reading: Reading) -> str:
+    """`text`, or the fields that stand for it (title and content) joined by a blank."""
+    text = record.get("text")
+    if isinstance(text, str):
+        return text
+    if text is not None:
+        raise ValueError(f"field 'text' is {kind(text)}, expected a string. Put the text in quotes.")
+    parts = [record.get(field) for field in reading.fields]
+    if "text" in record or all(part is None for part in parts):
+        if "text" in record:
+            raise ValueError("field 'text' is null, expected a string. Write \"\" for an empty text.")
+        found = ", ".join(map(str, record)) or "none"
+        near = did_you_mean("text", [str(key) for key in record])
+        raise ValueError(f"field 'text' is missing (found: {found}). Name it 'text', or 'title' and 'content'.{near}")
+    for field, part in zip(reading.fields, parts, strict=True):
+        if part is not None and not isinstance(part, str):
+            raise ValueError(f"field '{field}' is {kind(part)}, expected a string. Put the text in quotes.")
+    return " ".join(part for part in parts if part)
+
+
+def kind(value: object) -> str:
+    """How a value is called in a message."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)
+
+
+def _labels_sentence(record: Mapping[str, Any]) -> str:
+    labels = record.get("labels")
+    if isinstance(labels, str):
+        return f"field 'labels' is the string {labels[:40]!r}, expected a list. Write {_as_list(labels)}."
+    if labels is None and "labels" not in record:
+        found = ", ".join(map(str, record)) or "none"
+        return f"field 'labels' is missing (found: {found}). Add it; a row without labels has \"labels\": []."
+    return f'field \'labels\' is {kind(labels)}, expected a list such as ["cat", "dog"]; [] for none.'
+
+
+def _as_list(labels: str) -> str:
+    pieces = [piece.strip() for piece in labels[:40].replace(";", ",").replace("|", ",").split(",")]
+    return "[" + ", ".join(f'"{piece}"' for piece in pieces if piece) + "]"
+
+
+def _numbers(values: Any, field: str) -> list[float] | None:
+    if values is None:
+        return None
+    if not isinstance(values, list):
+        raise ValueError(f"field '{field}' is {kind(values)}, expected a list with one number per label.")
+    return values
+
+
+def _id(record: Mapping[str, Any]) -> str | None:
+    value = record.get("id", record.get("uid"))
+    if value is None or type(value) is str:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise ValueError(f"field 'id' is {kind(value)}, expected a string.")
+
+
+def _role(value: Any) -> int:
+    if value is None:
+        return 0
+    if value not in ROLES:
+        raise ValueError(f"field 'role' is {value!r}. Choose one of {', '.join(ROLES)}.")
+    return ROLES.index(value)
+
+
+def _features(value: Any) -> dict[str, Sparse] | None:
+    if value is None:
+        return None
+    try:
+        made = {name: (np.array(p, np.int64), np.array(v, np.float32)) for name, (p, v) in value.items()}
+        if all(p.ndim == v.ndim == 1 and len(p) == len(v) for p, v in made.values()):
+            return made
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError("field 'features' must look like {\"given\": [[3, 7], [0.5, 1.0]]}: columns and their values.")

@@ -1,0 +1,122 @@
+"""What a format is: how it is recognised, how its rows are read, what it can hold, how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treetop.core.dataset import Dataset, LabelSet
+from treetop.data.rows import Reading, Row
+
+# Everything a Dataset may carry; a format's `holds` is a subset, and a writer refuses to drop the rest.
+CONTENT = {
+    "texts": "texts",
+    "features": "ready-made features",
+    "ids": "document ids",
+    "soft": "soft targets",
+    "relevance": "relevance weights",
+    "roles": "row roles",
+    "filter": "filter pairs",
+    "label ids": "label ids",
+    "label names": "label names",
+    "label texts": "label texts",
+    "status": "retired labels",
+    "unused": "labels without a text",
+    "propensity": "propensity constants",
+}
+
+SPLITS = {
+    "train": "train", "trn": "train",
+    "test": "test", "tst": "test",
+    "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Split:
+    """One part of the data: the file it lies in (for messages), its rows and its filter pairs."""
+
+    file: object
+    rows: Callable[[Reading], Iterator[Row]]
+    filter: Callable[[Reading], Iterator[tuple[int, int, Any]]] | None = None  # (line, row, label)
+    filter_file: object = None
+
+
+def no_labels(reading: Reading) -> LabelSet | None:
+    """For sources without a labels file."""
+    return None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data found at a path, not read yet."""
+
+    format: str
+    name: str
+    splits: Mapping[str, Split]
+    labels: Callable[[Reading], LabelSet | None] = no_labels
+    numbered: bool = False  # rows name labels by column number
+    widths: Callable[[Reading], Mapping[str, int]] = lambda reading: {}
+    propensity: tuple[float, float] | None = None  # where the data itself says
+    weights: bool = False  # `relevance` holds soft targets when none is above 1 (LF files)
+    fields: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """What detection looks at: the file and its first bytes after unpacking."""
+
+    file: Path
+    start: bytes
+
+    @property
+    def suffix(self) -> str:
+        """The extension without .gz, lower case."""
+        name = self.file.name.lower().removesuffix(".gz")
+        return Path(name).suffix
+
+    @property
+    def line(self) -> str:
+        """The first line that is not blank."""
+        return next((line for line in self.start.decode(errors="replace").split("\n") if line.strip()), "").rstrip("\r")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What to write and where: splits of one label space into a fresh folder."""
+
+    folder: Path
+    splits: Mapping[str, Dataset]
+    gzip: bool = False
+    lossy: bool = False
+
+    @property
+    def labels(self) -> LabelSet:
+        return next(iter(self.splits.values())).labels
+
+    def file(self, name: str) -> Path:
+        """A text file in the folder, with .gz behind where packing was asked for."""
+        return self.folder / (name + ".gz" if self.gzip else name)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to store data. `find` knows a folder layout by its file names, `sniff` a single file by its start."""
+
+    name: str
+    summary: str
+    holds: frozenset[str]
+    write: Callable[[Writing], None]
+    find: Callable[[Path], Source | None] | None = None
+    sniff: Callable[[Head], bool] | None = None
+    rows: Callable[[Path, Reading], Iterator[Row]] | None = None
+    file_labels: Callable[[Path, Reading], LabelSet] | None = None  # of numbered files: from the header
+    file_widths: Callable[[Path, Reading], Mapping[str, int]] | None = None
+    files: str = field(default="")  # how its files are called, for messages
+
+
+def stem(file: Path) -> str:
+    """The file's name without extensions, lower case: Train.jsonl.gz -> train."""
+    return file.name.lower().split(".")[0]

@@ -1,0 +1,142 @@
+"""Read a split of anything: a folder, a file, a bundled name, or a Hugging Face data set."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treetop.core.dataset import Dataset, Ints
+from treetop.core.errors import DataError, InputError
+from treetop.core.log import logger
+from treetop.data import catalog, detect
+from treetop.data.format import SPLITS, Source, Split
+from treetop.data.rows import Builder, LabelTable, Reading, out_of_range
+
+
+def read(path: Any, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
+    """One split as a Dataset; "test" has the columns of "train" for all labels known there.
+
+    `options` are the other fields of `Reading`: one_based, separator, fields, language.
+
+    >>> len(read("wordnet", "test"))
+    12999
+    """
+    source = find(path)
+    reader = Reader(source, reading(source, strict=strict, **options))
+    return reader.read(SPLITS.get(split, split))
+
+
+def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Dataset]:
+    """Every split, all with the same columns: labels known first, then those of train, then the rest."""
+    source = find(path)
+    reader = Reader(source, reading(source, strict=strict, **options))
+    names = source_splits(source)
+    made = {name: reader.read(name) for name in names}
+    labels = reader.table.labels()
+    return {name: widen(data, labels) for name, data in made.items()}
+
+
+def find(path: Any) -> Source:
+    """The source behind a path, a name or a data set object, with what was detected in the log."""
+    if not isinstance(path, str | Path):
+        raise InputError(f"data: expected a path, a name or a Hugging Face Dataset, got {type(path).__name__}.")
+    source = detect.find(path)
+    logger.info("%s: format %s, splits %s", path, source.format, ", ".join(source_splits(source)))
+    return source
+
+
+def source_splits(source: Source) -> list[str]:
+    """Names of the splits, train first; a single file counts once."""
+    order = sorted(source.splits, key=lambda name: ("train", "valid", "test", name).index(name))
+    seen: set[int] = set()
+    return [name for name in order if not (id(source.splits[name]) in seen or seen.add(id(source.splits[name])))]  # type: ignore[func-returns-value]
+
+
+def reading(source: Source, **options: Any) -> Reading:
+    """How to read a source: the user's choices, else what the source or the catalogue knows."""
+    fields = options.pop("fields", None) or source.fields or catalog.facts(source.name).get("fields")
+    if fields:
+        options["fields"] = tuple(fields)
+    return Reading(**options)
+
+
+class Reader:
+    """Reads splits of one source into one growing label space."""
+
+    def __init__(self, source: Source, reading: Reading) -> None:
+        self.source, self.reading = source, reading
+        self.table = LabelTable(source.labels(reading), numbered=source.numbered)
+        self.widths = dict(source.widths(reading))
+
+    def read(self, name: str) -> Dataset:
+        split = self._split(name)
+        train = self.source.splits.get("train")
+        if self.table.open and train is not None and split is not train:
+            self._learn(train)
+        builder = self.fill(split)
+        self.table.close()
+        pair = self.source.propensity or catalog.propensity(self.source.name)
+        made = builder.build(propensity=pair, name=self.source.name)
+        pairs = self._filter(split, len(made))
+        made = dataclasses.replace(
+            made, labels=self.table.labels(), filter_pairs=pairs, Y=_wide(made.Y, len(self.table))
+        )
+        self.widths = {key: X.shape[1] for key, X in made.features.items()} or self.widths
+        return made
+
+    def fill(self, split: Split) -> Builder:
+        """A builder with the rows of a split; the work of reading."""
+        builder = Builder(split.file, self.table, self.reading, self.widths)
+        for row in split.rows(self.reading):
+            builder.add(row)
+        return builder
+
+    def _split(self, name: str) -> Split:
+        if name not in self.source.splits:
+            there = ", ".join(source_splits(self.source))
+            raise DataError(f"no split '{name}' (found: {there}). Choose one of these.", file=self.source.name)
+        return self.source.splits[name]
+
+    def _learn(self, train: Split) -> None:
+        """Labels of train in order of appearance, so that another split gets the same columns."""
+        quiet = dataclasses.replace(self.reading, strict=False)
+        builder = Builder(train.file, self.table, quiet, {})
+        for row in train.rows(quiet):
+            builder.columns(row)
+        self.table.close()
+
+    def _filter(self, split: Split, rows: int) -> Ints | None:
+        if split.filter is None:
+            return None
+        found = list(self._pairs(split, rows))
+        return np.array(found, np.int64).reshape(-1, 2) if found else None
+
+    def _pairs(self, split: Split, rows: int) -> Iterator[tuple[int, int]]:
+        for line, row, key in split.filter(self.reading) if split.filter is not None else ():
+            column = int(key) - self.reading.one_based if self.table.numbered else self.table.find(key)
+            if not 0 <= row < rows:
+                sentence = out_of_range("row", row, rows, False)
+            elif column is None or not 0 <= column < len(self.table):
+                sentence = f"filter pair names the unknown label '{key}'. Mend or drop the line."
+            else:
+                yield row, column
+                continue
+            self.reading.problem(DataError(sentence, file=split.filter_file, line=line))
+
+
+def widen(data: Dataset, labels: Any) -> Dataset:
+    """The same rows with columns for labels that other splits brought."""
+    if data.n_labels == len(labels):
+        return data
+    relevance = None if data.relevance is None else _wide(data.relevance, len(labels))
+    return dataclasses.replace(data, Y=_wide(data.Y, len(labels)), labels=labels, relevance=relevance)
+
+
+def _wide(matrix: Any, width: int) -> Any:
+    if matrix.shape[1] == width:
+        return matrix
+    return type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], width))

@@ -1,0 +1,152 @@
+"""Files that lie beside the rows in a plain folder: labels, filter pairs and facts about the set."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
+from treetop.core.errors import DataError
+from treetop.core.texts import Texts
+from treetop.data.fields import kind
+from treetop.data.format import SPLITS, Writing
+from treetop.data.lines import json_lines, lines, writer
+from treetop.data.rows import Reading
+
+STATUS = ("active", "retired")
+FACTS = "dataset.json"
+Record = Mapping[str, Any]
+
+
+def label_set(file: object, records: Iterator[tuple[int, Record]], reading: Reading) -> LabelSet:
+    """Labels from records with `id`, and where they have them `name`, `text` and `status`."""
+    ids: dict[str, int] = {}
+    names: list[str] = []
+    texts: list[str] = []
+    status: list[int] = []
+    for line, record in records:
+        try:
+            id_, name, text, state = _label(record)
+            if id_ in ids:
+                raise ValueError(
+                    f"label id '{id_}' stands twice (first in line {ids[id_]}). Give each label its own id."
+                )
+        except ValueError as error:
+            reading.problem(DataError(str(error), file=file, line=line))
+            continue
+        ids[id_] = line
+        names.append(name)
+        texts.append(text)
+        status.append(state)
+    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), np.array(status, np.uint8))
+
+
+def _label(record: Record) -> tuple[str, str, str, int]:
+    id_ = record.get("id", record.get("uid"))
+    if type(id_) is int:
+        id_ = str(id_)
+    if not isinstance(id_, str) or not id_:
+        found = ", ".join(map(str, record))
+        raise ValueError(f"a label needs an 'id' that is a string (found: {found}). Add it.")
+    text, name = record.get("text") or "", record.get("name")
+    for field, value in (("text", text), ("name", name)):
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"field '{field}' of label '{id_}' is {kind(value)}, expected a string.")
+    state = record.get("status") or "active"
+    if state not in STATUS:
+        raise ValueError(f"status of label '{id_}' is {state!r}. Choose one of {', '.join(STATUS)}.")
+    return id_, text or id_ if name is None else name, text, STATUS.index(state)
+
+
+def label_records(labels: LabelSet) -> Iterator[dict[str, str]]:
+    """Labels as records; a name or status is said only where it is not the default."""
+    for id_, name, text, status in zip(labels.ids, labels.names, labels.texts, labels.status, strict=True):
+        record = {"id": id_, "text": text}
+        if name != (text or id_):
+            record["name"] = name
+        if status != ACTIVE:
+            record["status"] = STATUS[RETIRED]
+        yield record
+
+
+def read_labels(file: Path, reading: Reading) -> LabelSet:
+    """The labels file of a plain folder: JSON lines, or CSV/TSV with an `id` column."""
+    return label_set(file, json_lines(file, reading.problem), reading)
+
+
+def read_label_table(file: Path, reading: Reading) -> LabelSet:
+    """Labels from CSV or TSV with a header that names `id`, and `name`, `text`, `status` where there are any."""
+    delimiter = "\t" if ".tsv" in file.name.lower() else ","
+    table = csv.reader((line for _, line in lines(file, reading.problem, ends=True)), delimiter=delimiter)
+    header = next(table, [])
+    if "id" not in header:
+        raise DataError(f"the header has no column 'id' (found: {', '.join(header)}). Add it.", file=file, line=1)
+
+    def records() -> Iterator[tuple[int, Record]]:
+        for cells in table:
+            if cells:
+                yield table.line_num, {key: cell for key, cell in zip(header, cells, strict=False) if cell}
+
+    return label_set(file, records(), reading)
+
+
+def write_labels(writing: Writing) -> None:
+    """labels.jsonl"""
+    with writer(writing.file("labels.jsonl")) as out:
+        for record in label_records(writing.labels):
+            out.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def filter_reader(file: Path, split: str) -> Callable[[Reading], Iterator[tuple[int, int, str]]]:
+    """Pairs of one split from filter.jsonl: {"split", "row", "label"} a line."""
+
+    def pairs(reading: Reading) -> Iterator[tuple[int, int, str]]:
+        for line, record in json_lines(file, reading.problem):
+            where, row, label = record.get("split"), record.get("row"), record.get("label")
+            if not isinstance(where, str) or type(row) is not int or not isinstance(label, str):
+                sentence = 'a filter pair needs "split", "row" (a number) and "label"; mend the line.'
+                reading.problem(DataError(sentence, file=file, line=line))
+            elif SPLITS.get(where, where) == split:
+                yield line, row, label
+
+    return pairs
+
+
+def write_filter(writing: Writing) -> None:
+    """filter.jsonl, where there are pairs"""
+    if not any(data.filter_pairs is not None and len(data.filter_pairs) for data in writing.splits.values()):
+        return
+    ids = list(writing.labels.ids)
+    with writer(writing.file("filter.jsonl")) as out:
+        for split, data in writing.splits.items():
+            for row, column in [] if data.filter_pairs is None else data.filter_pairs.tolist():
+                out.write(json.dumps({"split": split, "row": row, "label": ids[column]}, ensure_ascii=False) + "\n")
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """What dataset.json says about the set: propensity constants, widths of features; empty without the file."""
+    file = folder / FACTS
+    if not file.is_file():
+        return {}
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8-sig"))
+        pair, widths = facts.get("propensity"), facts.get("features", {})
+        good = pair is None or (len(pair) == 2 and all(0 <= float(x) < 1e6 for x in pair))
+        if good and all(type(width) is int and width >= 0 for width in widths.values()):
+            return dict(facts)
+    except (OSError, ValueError, TypeError, AttributeError):
+        pass
+    raise DataError('expected {"propensity": [0.55, 1.5], "features": {"given": 5000}}, both optional.', file=file)
+
+
+def write_facts(writing: Writing) -> None:
+    """dataset.json"""
+    data = next(iter(writing.splits.values()))
+    facts = {"propensity": list(data.propensity), "features": {name: X.shape[1] for name, X in data.features.items()}}
+    text = json.dumps({key: value for key, value in facts.items() if value}, indent=2)
+    (writing.folder / FACTS).write_text(text + "\n", encoding="utf-8")
