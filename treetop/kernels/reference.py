@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def find_hits(top: list[list[int]], true: list[set[int]]) -> list[list[bool]]:
 
 def drawn_sums(table: A, draws: A, starts: A) -> A:
     """Sums of drawn rows, one per stretch of draws."""
-    return np.array([table[draws[a:b]].sum(0) for a, b in zip(starts[:-1], starts[1:], strict=True)])
+    return np.array([table[draws[a:b]].sum(0) for a, b in pairwise(starts.tolist())])
 
 
 def chosen_sums(table: A, chosen: A) -> A:
