@@ -1,0 +1,115 @@
+"""`treetop evaluate`: how good a model is on labelled texts, as a table, JSON, a page and a file per label."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from treetop.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from treetop.core.types import Scores
+
+KS = "1,3,5,10"
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name.")],
+    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page into this folder.")] = None,
+    per_label: Annotated[Path | None, typer.Option(help="Write figures of every label (.csv, .tsv, .jsonl).")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse unknown labels and rows without labels.")] = False,
+    k: Annotated[str, typer.Option("-k", help="Where to cut the rankings.")] = KS,
+    intervals: Annotated[bool, typer.Option(help="95 % intervals from 1,000 resamples.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+) -> None:
+    """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
+    ks = parse_ks(k)
+    from treetop.core.dataset import Dataset
+    from treetop.evaluate.match import match
+    from treetop.evaluate.per_label import check_target, write_labels
+    from treetop.evaluate.score import score_matches
+    from treetop.kernels import threads as pool
+    from treetop.model import load
+
+    if per_label is not None:
+        check_target(per_label)
+    opened = load(model)
+    dataset = Dataset.read(data, split, strict=strict)
+    with pool.limited(threads):
+        matches = match(opened, dataset, depth=max(ks), strict=strict)
+        scores = score_matches(matches, ks=ks, resamples=1000 if intervals else 0, seed=seed)
+    if per_label is not None:
+        write_labels(matches, per_label)
+    if report is not None:
+        from treetop.evaluate.report import Page, write_report
+
+        facts = {"Model": str(model), "Recipe": opened.card.recipe, "Data": f"{data}, {split}"}
+        facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
+        typer.echo(f"report: {write_report(report, Page.of(matches, scores, facts))}", err=True)
+    if as_json:
+        typer.echo(json.dumps(scores.to_dict(), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console()
+    for table in (metrics_table(scores), bins_table(scores)):
+        console.print(table)
+        console.print()
+    counts = scores.counts
+    console.print(
+        f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested, "
+        f"{counts['labels_tested_unseen']:,} of them never seen in training. In percent"
+        + (", with 95 % intervals." if intervals else ".")
+    )
+
+
+def parse_ks(text: str) -> tuple[int, ...]:
+    """Numbers of a list such as 1,3,5."""
+    parts = [part for part in re.split(r"[,\s]+", text) if part]
+    if not parts or not all(part.isdecimal() and 1 <= int(part) <= 1000 for part in parts):
+        raise ConfigError(f"-k: '{text}' is not a list of numbers from 1 to 1000. Write for example -k {KS}.")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def metrics_table(scores: Scores) -> Table:
+    """Metrics as rows, cuts as columns."""
+    from rich.table import Table
+
+    grid: dict[str, dict[str, str]] = {}
+    for name, value in scores.values.items():
+        metric, _, cut = name.partition("@")
+        low, high = scores.intervals.get(name, (None, None))
+        bounds = "" if low is None else f" [dim]{low:.1f}–{high:.1f}[/dim]"
+        grid.setdefault(metric, {})[cut] = f"{value:.2f}{bounds}"
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for cut in next(iter(grid.values())):
+        table.add_column(f"@{cut}", no_wrap=True)
+    for metric, cells in grid.items():
+        table.add_row(f"[bold]{metric}[/bold]", *cells.values())
+    return table
+
+
+def bins_table(scores: Scores) -> Table:
+    """Frequency bins as rows."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("labels by training count")
+    for title in ("count", "labels", "share of P@5", "R@10"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in scores.bins:
+        low, high = row["train_counts"] or ("", "")
+        counts = f"{low}" if low == high else f"{low:,}–{high:,}"
+        table.add_row(row["name"], counts, f"{row['labels']:,}", f"{row['P@5_share']:.2f}", f"{row['R@10']:.2f}")
+    return table
