@@ -1,0 +1,11 @@
+"""How does a text become numbers?
+
+Features learn from texts once and then give lazy named views of any batch: a sparse matrix, a dense array or token
+sequences, one row per document.
+
+| answer  | views   | file       |
+|---------|---------|------------|
+| `tfidf` | `tfidf` | `tfidf.py` |
+
+`grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.
+"""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -76,3 +81,58 @@ def chosen_sums(table: A, chosen: A) -> A:
     bits: A = np.unpackbits(chosen, axis=1, bitorder="little")[:, : len(table)]
     made: A = bits.astype(np.float64) @ table
     return made
+
+
+# --- text and terms (kernels/text.py, kernels/terms.py) -------------------------------------------------------------
+
+
+def word_spans(text: str, *, lower: bool, marks: bool, shortest: int) -> tuple[list[str], list[tuple[int, int]]]:
+    """The words of a text and where each stands in it (start, end), in characters of the text as given."""
+    tidy = text.lower() if lower else text
+    origin = [i for i, character in enumerate(text) for _ in (character.lower() if lower else character)]
+    words, places, start = list[str](), list[tuple[int, int]](), -1
+    for i, character in enumerate([*tidy, ""]):
+        if character.isalnum() or character == "_" or (start >= 0 and marks and _is_mark(character)):
+            start = i if start < 0 else start
+        elif start >= 0:
+            if i - start >= shortest:
+                words.append(tidy[start:i])
+                places.append((origin[start], origin[i - 1] + 1))
+            start = -1
+    return words, places
+
+
+def _is_mark(character: str) -> bool:
+    return character != "" and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d")
+
+
+def word_grams(text: str, low: int, high: int, *, lower: bool, marks: bool, shortest: int) -> list[str]:
+    """Every run of `low` to `high` neighbouring words, in the order of the text."""
+    words, _ = word_spans(text, lower=lower, marks=marks, shortest=shortest)
+    return [" ".join(words[i : i + n]) for i in range(len(words)) for n in range(low, high + 1) if i + n <= len(words)]
+
+
+def character_grams(text: str, low: int, high: int, *, lower: bool, within_words: bool) -> list[str]:
+    """Every run of `low` to `high` neighbouring characters; a word that is too short counts once as a whole."""
+    tidy = text.lower() if lower else text
+    runs = [f" {word} " for word in tidy.split()] if within_words else [re.sub(r"\s\s+", " ", tidy)]
+    grams = []
+    for run in runs:
+        if within_words and len(run) < low:
+            grams.append(run)
+        grams += [run[i : i + n] for i in range(len(run)) for n in range(low, high + 1) if i + n <= len(run)]
+    return grams
+
+
+def tfidf_row(
+    grams: Sequence[str], columns: Mapping[str, int], idf: Sequence[float], rules: tuple[bool, bool, bool]
+) -> dict[int, float]:
+    """Column -> weight of one text; `rules` = (binary, sublinear, l2)."""
+    binary, sublinear, l2 = rules
+    counts = Counter(gram for gram in grams if gram in columns)
+    row = {}
+    for gram, count in counts.items():
+        tf = 1.0 if binary else 1.0 + math.log(count) if sublinear else float(count)
+        row[columns[gram]] = tf * idf[columns[gram]]
+    norm = math.sqrt(sum(value * value for value in row.values())) if l2 and row else 1.0
+    return {column: row[column] / (norm or 1.0) for column in sorted(row)}
