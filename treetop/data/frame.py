@@ -11,7 +11,9 @@ from scipy import sparse
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError, did_you_mean
 from treetop.core.texts import Texts
-from treetop.data.rows import Builder, LabelTable, Reading, Row
+from treetop.data.build import Builder
+from treetop.data.rows import Reading, Row
+from treetop.data.space import LabelTable
 
 
 def from_lists(texts: Iterable[str], labels: Any, label_names: Sequence[str] | LabelSet | None = None) -> Dataset:
@@ -32,7 +34,7 @@ def from_lists(texts: Iterable[str], labels: Any, label_names: Sequence[str] | L
     rows = list(labels) if not isinstance(labels, Sized) else labels
     if len(rows) != len(packed):  # type: ignore[arg-type]
         raise InputError(f"labels: {len(rows):,} rows for {len(packed):,} texts. Give one list of labels per text.")  # type: ignore[arg-type]
-    builder = Builder("labels", LabelTable(fixed), Reading(), {})
+    builder = Builder("labels", LabelTable(fixed), Reading())
     for i, (text, row) in enumerate(zip(packed, rows, strict=True)):
         builder.add(Row(i, text, _row(i, row)))
     return builder.build()

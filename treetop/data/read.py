@@ -13,8 +13,10 @@ from treetop.core.dataset import Dataset, Ints
 from treetop.core.errors import DataError, InputError
 from treetop.core.log import logger
 from treetop.data import catalog, detect
+from treetop.data.build import Builder, out_of_range
 from treetop.data.format import SPLITS, Source, Split
-from treetop.data.rows import Builder, LabelTable, Reading, out_of_range
+from treetop.data.rows import Reading
+from treetop.data.space import LabelTable
 
 
 def read(path: Any, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
@@ -71,6 +73,7 @@ class Reader:
         self.source, self.reading = source, reading
         self.table = LabelTable(source.labels(reading), numbered=source.numbered)
         self.widths = dict(source.widths(reading))
+        self.least: dict[str, int] = {}  # widths seen so far, where nothing promises them
 
     def read(self, name: str) -> Dataset:
         split = self._split(name)
@@ -80,17 +83,14 @@ class Reader:
         builder = self.fill(split)
         self.table.close()
         pair = self.source.propensity or catalog.propensity(self.source.name)
-        made = builder.build(propensity=pair, name=self.source.name)
+        made = builder.build(weights=self.source.weights, propensity=pair, name=self.source.name)
         pairs = self._filter(split, len(made))
-        made = dataclasses.replace(
-            made, labels=self.table.labels(), filter_pairs=pairs, Y=_wide(made.Y, len(self.table))
-        )
-        self.widths = {key: X.shape[1] for key, X in made.features.items()} or self.widths
-        return made
+        self.least = {key: X.shape[1] for key, X in made.features.items() if key not in self.widths}
+        return dataclasses.replace(made, filter_pairs=pairs)
 
     def fill(self, split: Split) -> Builder:
         """A builder with the rows of a split; the work of reading."""
-        builder = Builder(split.file, self.table, self.reading, self.widths)
+        builder = Builder(split.file, self.table, self.reading, widths=self.widths, least=self.least)
         for row in split.rows(self.reading):
             builder.add(row)
         return builder
@@ -104,9 +104,12 @@ class Reader:
     def _learn(self, train: Split) -> None:
         """Labels of train in order of appearance, so that another split gets the same columns."""
         quiet = dataclasses.replace(self.reading, strict=False)
-        builder = Builder(train.file, self.table, quiet, {})
+        builder = Builder(train.file, self.table, quiet)
         for row in train.rows(quiet):
             builder.columns(row)
+            for name, (places, _) in (row.features or {}).items():
+                self.least[name] = max(self.least.get(name, 0), int(places.max(initial=-1)) + 1)
+        self.least = {name: width for name, width in self.least.items() if name not in self.widths}
         self.table.close()
 
     def _filter(self, split: Split, rows: int) -> Ints | None:

@@ -1,0 +1,274 @@
+"""Rows of any format become one Dataset here: labels get columns, values are checked, oddities are counted."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.errors import DataError
+from treetop.core.log import logger
+from treetop.core.texts import TextsBuilder
+from treetop.data.rows import Notes, Reading, Row, Sparse
+from treetop.data.space import LabelTable
+
+LARGEST = float(np.finfo(np.float32).max)
+MOST_COLUMNS = 2**31 - 1
+
+
+class _Values:
+    """A column of numbers that exists only once a row brings one; earlier rows get the default."""
+
+    def __init__(self, code: str, default: float) -> None:
+        self.code, self.default = code, default
+        self.made: array[Any] | None = None
+
+    def extend(self, values: Sequence[float] | None, count: int, before: int) -> None:
+        if values is None:
+            if self.made is not None:
+                self.made.extend([self.default] * count)
+            return
+        if self.made is None:
+            self.made = array(self.code, [self.default]) * before
+        self.made.extend(values)
+
+    def array(self, dtype: Any) -> NDArray[Any] | None:
+        return None if self.made is None else np.frombuffer(self.made, dtype=dtype)
+
+
+class _Matrix:
+    """Ready-made features row by row; `width` is what a header promised, or None to grow from `least`."""
+
+    def __init__(self, width: int | None, least: int = 0) -> None:
+        self.width, self.least = width, least
+        self.indptr, self.places, self.values = array("q", [0]), array("i"), array("f")
+
+    def skip_to(self, rows: int) -> None:
+        while len(self.indptr) <= rows:
+            self.indptr.append(len(self.places))
+
+    def add(self, places: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+        self.places.frombytes(places.astype(np.int32).tobytes())
+        self.values.frombytes(values.astype(np.float32).tobytes())
+        self.indptr.append(len(self.places))
+
+    def build(self, rows: int) -> Csr:
+        self.skip_to(rows)
+        places = np.frombuffer(self.places, np.int32)
+        width = max(int(places.max(initial=-1)) + 1, self.least) if self.width is None else self.width
+        parts = (np.frombuffer(self.values, np.float32), places, np.frombuffer(self.indptr, np.int64))
+        made = sparse.csr_matrix(parts, shape=(rows, width), copy=True)
+        made.sum_duplicates()
+        return made
+
+
+class Builder:
+    """Collects the rows of one split; `build` gives the Dataset and warns about what was odd."""
+
+    def __init__(
+        self,
+        file: object,
+        labels: LabelTable,
+        reading: Reading,
+        *,
+        widths: Mapping[str, int] | None = None,
+        least: Mapping[str, int] | None = None,
+    ) -> None:
+        self.file, self.labels, self.reading = file, labels, reading
+        self.notes = Notes(file, reading)
+        self._texts = TextsBuilder()
+        self._ids: TextsBuilder | None = None
+        self._indptr, self._columns = array("q", [0]), array("i")
+        self._targets, self._relevance, self._roles = _Values("f", 1), _Values("f", 1), _Values("B", 0)
+        self._features = {name: _Matrix(width) for name, width in (widths or {}).items()}
+        self._features |= {name: _Matrix(None, width) for name, width in (least or {}).items()}
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def fault(self, row: Row, reason: str) -> None:
+        self.reading.problem(DataError(reason, file=self.file, line=row.line))
+
+    def add(self, row: Row) -> None:
+        """Take one row; a faulty one is reported and, if the report does not raise, left out."""
+        columns = self.columns(row)
+        if columns is None or not self._fits(row, "targets", 1.0) or not self._fits(row, "relevance", LARGEST):
+            return
+        if row.features is not None and not all(self._features_fit(row, name, x) for name, x in row.features.items()):
+            return
+        targets, relevance = row.targets, row.relevance
+        if not columns:
+            self.notes.odd("row without labels", row.line)
+        elif len(set(columns)) < len(columns):
+            self.notes.odd("the same label twice in one row (merged)", row.line)
+            columns, targets, relevance = _merge(columns, targets, relevance)
+        if not row.text and row.features is None:
+            self.notes.odd("row with an empty text", row.line, refuse_strict=False)
+        before = len(self._columns)
+        self._targets.extend(targets, len(columns), before)
+        self._relevance.extend(relevance, len(columns), before)
+        self._roles.extend([row.role] if row.role else None, 1, len(self))
+        self._add_id(row.id)
+        for name, matrix in (row.features or {}).items():
+            self._matrix(name).add(*matrix)
+        self._columns.extend(columns)
+        self._indptr.append(len(self._columns))
+        self._texts.add(row.text)
+
+    def _matrix(self, name: str) -> _Matrix:
+        matrix = self._features.setdefault(name, _Matrix(None))
+        matrix.skip_to(len(self))
+        return matrix
+
+    def _add_id(self, id_: str | None) -> None:
+        if id_ is not None and self._ids is None:
+            self._ids = TextsBuilder()
+            for _ in range(len(self)):
+                self._ids.add("")
+        if self._ids is not None:
+            self._ids.add(id_ or "")
+
+    def columns(self, row: Row) -> list[int] | None:
+        """Columns of a row's labels, or None after a fault."""
+        if self.labels.numbered:
+            return self._numbered(row)
+        try:
+            known = self.labels.columns
+            return [known[key] for key in row.labels]
+        except (KeyError, TypeError):
+            made = [self._column(row, key) for key in row.labels]
+            return None if None in made else made  # type: ignore[return-value]
+
+    def _column(self, row: Row, key: Any) -> int | None:
+        if type(key) is int:
+            key = str(key)
+        if type(key) is not str or not key:
+            said = "an empty string" if key == "" else f"{type(key).__name__} {key!r}"
+            self.fault(row, f'a label is {said}. Labels are strings (or whole numbers), such as "cat".')
+            return None
+        try:
+            column = self.labels.find(key)
+        except KeyError:
+            self.fault(row, f"label '{key}' is the name of several labels. Use the id instead.")
+            return None
+        if column is None:
+            if not self.labels.open:
+                where = "train" if self.labels.fixed is None else "the labels file"
+                self.notes.odd(f"label unknown to {where}", row.line, f": '{key}'")
+            column = self.labels.add(key)
+        return column
+
+    def _numbered(self, row: Row) -> list[int] | None:
+        shift, total = int(self.reading.one_based), len(self.labels)
+        columns = [int(key) - shift for key in row.labels]
+        if columns and not (min(columns) >= 0 and max(columns) < total):
+            bad = next(c for c in columns if not 0 <= c < total) + shift
+            self.fault(row, out_of_range("label", bad, total, self.reading.one_based))
+            return None
+        return columns
+
+    def _fits(self, row: Row, what: str, top: float) -> bool:
+        values = getattr(row, what)
+        if values is None:
+            return True
+        if len(values) != len(row.labels):
+            self.fault(row, f"{len(values)} {what} for {len(row.labels)} labels. Give one number per label.")
+            return False
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= top:
+                allowed = "from 0 to 1; put weights into 'relevance'" if top == 1.0 else "finite and not below 0"
+                self.fault(row, f"{what} has {value!r}. Allowed are numbers {allowed}.")
+                return False
+        return True
+
+    def _features_fit(self, row: Row, name: str, matrix: Sparse) -> bool:
+        places, values = matrix
+        width = self._matrix(name).width
+        top = MOST_COLUMNS if width is None else width
+        if len(places) and (places.min() < 0 or places.max() >= top):
+            bad = int(next(place for place in places if not 0 <= place < top))
+            shift = self.reading.one_based
+            self.fault(row, out_of_range("feature", bad + shift, width, shift))
+            return False
+        if not np.isfinite(values).all():
+            self.fault(row, "a feature value is NaN or infinite. Allowed are finite numbers; mend or drop the row.")
+            return False
+        if (np.diff(places) <= 0).any() and len(places) != len(np.unique(places)):
+            self.notes.odd("the same feature twice in one row (values added)", row.line)
+        return True
+
+    def build(self, *, weights: bool = False, **more: Any) -> Dataset:
+        """The Dataset of all rows; with `weights`, relevance that never passes 1 is soft targets."""
+        self._report()
+        rows, shape = len(self), (len(self), len(self.labels))
+        indptr, indices = np.frombuffer(self._indptr, np.int64), np.frombuffer(self._columns, np.int32)
+
+        def matrix(values: NDArray[Any] | None) -> Csr:
+            data = np.ones(len(indices), np.float32) if values is None else values.astype(np.float32)
+            made = sparse.csr_matrix((data, indices.copy(), indptr.copy()), shape=shape)
+            made.sort_indices()
+            return made
+
+        targets, relevance = self._targets.array(np.float32), self._relevance.array(np.float32)
+        if weights and relevance is not None and relevance.max(initial=0) <= 1:
+            targets, relevance = relevance, None
+        return Dataset(
+            self._texts.build(),
+            matrix(targets),
+            self.labels.labels(),
+            ids=None if self._ids is None else self._ids.build(),
+            roles=self._roles.array(np.uint8),
+            features={name: part.build(rows) for name, part in self._features.items()},
+            relevance=None if relevance is None else matrix(relevance),
+            **more,
+        )
+
+    def _report(self) -> None:
+        for sentence in self.notes.sentences():
+            logger.warning(sentence)
+        given = self._features.get("given")
+        low = [
+            min(ids)
+            for ids in (given.places if given else None, self._columns if self.labels.numbered else None)
+            if ids
+        ]
+        if low and min(low) > 0 and not self.reading.one_based:
+            logger.warning(
+                "%s: no feature or label has the id 0: ids may start at 1; kept as they are. If they do, read with "
+                "one_based=True (--one-based).",
+                self.file,
+            )
+
+
+def out_of_range(what: str, found: int, total: int | None, one_based: bool) -> str:
+    """The sentence for an id outside the promised range; says when ids seem to start at 1."""
+    low = int(one_based)
+    allowed = f"{low} or more" if total is None else f"{low} to {total - 1 + one_based}"
+    sentence = f"{what} {found} is out of range. Allowed is {allowed}"
+    if not one_based and found == total:
+        return f"{sentence}; ids seem to start at 1: read with one_based=True (--one-based)."
+    if one_based and found == 0:
+        return f"{sentence}; ids seem to start at 0: read without one_based."
+    return f"{sentence}. Mend the row or the header."
+
+
+def _merge(
+    columns: list[int], targets: Sequence[float] | None, relevance: Sequence[float] | None
+) -> tuple[list[int], list[float] | None, list[float] | None]:
+    """Each column once, with the largest of its values."""
+    kept = list(dict.fromkeys(columns))
+
+    def best(values: Sequence[float] | None) -> list[float] | None:
+        if values is None:
+            return None
+        largest: dict[int, float] = {}
+        for column, value in zip(columns, values, strict=True):
+            largest[column] = max(value, largest.get(column, 0.0))
+        return [largest[column] for column in kept]
+
+    return kept, best(targets), best(relevance)
