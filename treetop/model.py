@@ -276,7 +276,7 @@ def labels_from_part(part: Part) -> tuple[LabelSet, NDArray[np.int64]]:
 def _readme(model: Model) -> str:
     """A model card in the form model hubs read."""
     card = model.card
-    data = "\n".join(f"- {key}: {value}" for key, value in card.data.items())
+    data = "\n".join(f"- {key}: {value}" for key, value in sorted(card.data.items()))
     settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
     return (
         "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"

@@ -62,7 +62,9 @@ def _preset_file(recipe: str, preset: str) -> Path:
     known = presets(recipe)
     if preset not in known:
         listed = ", ".join(known)
-        raise ConfigError(f"preset '{preset}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}")
+        raise ConfigError(
+            f"preset '{preset}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}"
+        )
     return Path(str(files("treetop") / "presets" / recipe / f"{preset}.yaml"))
 
 

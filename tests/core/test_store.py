@@ -83,7 +83,10 @@ def test_damage_is_named(tmp_path):
     refused(lambda f: (f / "in/arrays.safetensors").unlink(), "in/arrays.safetensors: missing")
     refused(lambda f: (f / "manifest.json").unlink(), "no manifest.json")
     refused(lambda f: (f / "part.json").write_bytes(b"{}"), "part.json: 2 bytes, the manifest says")
-    refused(lambda f: (f / "arrays.safetensors").write_bytes((f / "arrays.safetensors").read_bytes() + b"x"), "bytes, the manifest says")
+    refused(
+        lambda f: (f / "arrays.safetensors").write_bytes((f / "arrays.safetensors").read_bytes() + b"x"),
+        "bytes, the manifest says",
+    )
     refused(lambda f: (f / "extra").write_bytes(b""), "'extra' is not in the manifest", "full")
     refused(lambda f: (f / "manifest.json").write_bytes(b"[]"), "expected a JSON object")
     refused(lambda f: (f / "manifest.json").write_bytes(b"{"), "not valid JSON")

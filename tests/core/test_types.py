@@ -94,7 +94,7 @@ def test_join():
     margin = np.array([-2.0, 0.0, 3.0], np.float32)
     parent = Candidates(1, 3, parent_own=np.full(3, 0.5, np.float32), parent_score=np.full(3, 0.25, np.float32))
     hinge = Join("hinge3", "path")
-    assert np.allclose(hinge.own(margin), np.exp(-np.maximum(0, 1 - margin) ** 3))
+    assert np.allclose(hinge.own(margin), np.exp(-(np.maximum(0, 1 - margin) ** 3)))
     assert np.allclose(hinge.score(hinge.own(margin), parent), hinge.own(margin) * 0.25)
     log = Join("log_sigmoid", "parent")
     assert np.allclose(log.score(log.own(margin), parent), np.log(1 / (1 + np.exp(-margin))) + 0.5)

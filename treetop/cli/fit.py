@@ -43,7 +43,5 @@ def fit(
         needs.check(limits, out)
         return
     options = {"seed": seed, "threads": threads, "device": device, "budget": budget}
-    train(
-        recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, **options
-    )  # type: ignore[arg-type]
+    train(recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, **options)  # type: ignore[arg-type]
     typer.echo(str(out))

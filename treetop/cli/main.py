@@ -19,7 +19,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo.demo, fit.fit, predict.predict, evaluate.evaluate, compare.compare, verify.verify, recipes.recipes):
+for command in (
+    demo.demo,
+    fit.fit,
+    predict.predict,
+    evaluate.evaluate,
+    compare.compare,
+    verify.verify,
+    recipes.recipes,
+):
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

@@ -1,0 +1,169 @@
+"""The commands as a user meets them: output, pipes, mistakes as one sentence with exit code 2."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import toy
+
+ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def run(*words, stdin=None, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-c", "from treetop.cli.main import main; main()", *map(str, words)],
+        input=stdin, capture_output=True, text=True, env=ENV, cwd=cwd, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A data folder and a model, made by the command itself."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "data").mkdir()
+    for split, seed in (("train", 0), ("test", 1)):
+        data = toy.dataset(seed)
+        with (folder / f"data/{split}.jsonl").open("w") as out:
+            for row, text in enumerate(data.texts):
+                labels = [data.labels.ids[c] for c in data.Y[row].indices]
+                out.write(json.dumps({"text": text, "labels": labels}) + "\n")
+    with (folder / "data/labels.jsonl").open("w") as out:
+        for id_, name in zip(data.labels.ids, data.labels.names, strict=True):
+            out.write(json.dumps({"id": id_, "text": name}) + "\n")
+    done = run("fit", "neighbours", folder / "data", "--out", folder / "model")
+    assert done.returncode == 0 and done.stdout == f"{folder}/model\n", done.stderr
+    return folder
+
+
+def test_help_is_quick_and_light():
+    code = (
+        "import sys, time; from treetop.cli.main import app; from typer.testing import CliRunner;"
+        "print(CliRunner().invoke(app, ['--help']).output);"
+        "print('CPU', time.process_time());"
+        "print('LOADED', [m for m in ('torch', 'transformers', 'scipy', 'numba', 'numpy') if m in sys.modules])"
+    )
+    best = 9.0
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV, check=True)
+        assert "Extreme multi-label" in done.stdout and "LOADED []" in done.stdout
+        best = min(best, float(done.stdout.split("CPU ")[1].split()[0]))
+    assert best < 0.4, f"{best:.2f} s CPU"
+
+
+def test_import_is_light():
+    code = "import sys, treetop; print([m for m in ('torch', 'transformers', 'numba') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_predict_from_pipe_file_and_shards(home, tmp_path):
+    texts = list(toy.dataset(1).texts)[:7]
+    piped = run("predict", home / "model", "-k", "3", stdin="\n".join(texts) + "\n")
+    rows = [json.loads(line) for line in piped.stdout.splitlines()]
+    assert piped.returncode == 0 and len(rows) == 7, piped.stderr
+    assert set(rows[0]) == {"ids", "labels", "scores", "probabilities"} and len(rows[0]["ids"]) == 3
+    assert all(" and " in name for name in rows[0]["labels"]) and rows[0]["probabilities"] == [None] * 3
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    (tmp_path / "in.txt").write_text("\r\n".join(texts))
+    (tmp_path / "in.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
+    for name in ("in.jsonl", "in.txt", "in.csv"):
+        assert run("predict", home / "model", tmp_path / name, "-k", 3).stdout == piped.stdout, name
+    parts = [
+        run("predict", home / "model", tmp_path / "in.txt", "-k", 3, "--shard", f"{i}/3").stdout for i in (1, 2, 3)
+    ]
+    assert "".join(parts) == piped.stdout and all(parts)
+    run("predict", home / "model", tmp_path / "in.txt", "-k", 3, "--out", tmp_path / "out.jsonl", "--threads", 1)
+    assert (tmp_path / "out.jsonl").read_text() == piped.stdout
+
+
+def test_closed_pipe_is_quiet(home):
+    command = f"yes 'a cat' | head -20000 | {sys.executable} -m treetop predict {home}/model | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENV)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 and "Traceback" not in done.stderr
+
+
+def test_evaluate_json_and_report(home, tmp_path):
+    done = run("evaluate", home / "model", home / "data", "--json", "--report", tmp_path / "report")
+    scores = json.loads(done.stdout)
+    for metric in ("P", "R", "nDCG", "PSP", "PSnDCG", "C", "macroF1", "microF1"):
+        assert all(0 <= scores[f"{metric}@{k}"] <= 100 for k in (1, 3, 5, 10))
+    low, high = scores["intervals"]["P@1"]
+    assert low <= scores["P@1"] <= high
+    assert {"name", "labels", "P@5_share", "R@10"} <= set(scores["bins"][0])
+    page = next((tmp_path / "report").glob("*.html")).read_text()
+    assert "<svg" in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_compare_verify_and_recipes(home):
+    run("fit", "popular", home / "data", "--out", home / "popular")
+    done = run("compare", home / "data", home / "model", home / "popular")
+    assert done.returncode == 0 and "P@1" in done.stdout, done.stderr
+    assert "intact (40 labels, 8 golden inputs answered alike)" in run("verify", home / "model").stdout
+    rows = json.loads(run("recipes", "--json").stdout)
+    assert {"name", "group", "summary", "scores"} == set(rows[0]) and rows[0]["name"] == "popular"
+    assert "tfidf.min_df" in run("recipes", "neighbours").stdout
+
+
+def test_dry_run_says_what_it_needs(home):
+    done = run("fit", "neighbours", home / "data", "--dry-run")
+    assert done.returncode == 0 and "memory" in done.stdout and "60 texts, 40 labels" in done.stdout
+    done = run("fit", "neighbours", home / "data", "--dry-run", "--budget", "memory=1KB")
+    assert done.returncode == 2 and "--budget memory allows 1.0 KB" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "neighbors", "{home}/data", "--out", "x"], "unknown name 'neighbors'"),
+        (["fit", "neighbours", "{home}/absent", "--out", "x"], "absent"),
+        (["fit", "neighbours", "wordnett", "--out", "x"], "Did you mean 'wordnet'?"),
+        (["fit", "neighbours", "{home}/data", "--out", "{home}/model"], "exists already"),
+        (["fit", "neighbours", "{home}/data"], "--out: missing"),
+        (["fit", "neighbours", "{home}/data", "--out", "x", "--set", "kk=3"], "kk: unknown setting"),
+        (["fit", "neighbours", "{home}/data", "--out", "x", "--set", "power=5e-5"], "write 5.0e-5"),
+        (["fit", "neighbours", "{home}/data", "--out", "x", "--preset", "cpuu"], "preset 'cpuu': unknown"),
+        (["fit", "neighbours", "{home}/data", "--out", "x", "--budget", "memory=8"], "cannot read '8'"),
+        (["predict", "{home}/data", "-"], "no manifest.json"),
+        (["predict", "{home}/absent", "-"], "no such model folder"),
+        (["predict", "{home}/model", "{home}/absent.txt"], "no such file"),
+        (["predict", "{home}/model", "-", "--threshold", "0.5"], "not calibrated"),
+        (["predict", "{home}/model", "-", "--precision", "0.9"], "not calibrated"),
+        (["predict", "{home}/model", "-", "--shard", "3/2"], "expected i/n"),
+        (["predict", "{home}/model", "-", "--shard", "1/2"], "standard input has no known length"),
+        (["evaluate", "{home}/model", "{home}/data", "--split", "dev"], "no split"),
+        (["recipes", "lightxmll"], "unknown name 'lightxmll'"),
+        (["verify", "{home}/data"], "no manifest.json"),
+        (["data", "stats", "{home}/absent"], "absent"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_2(home, words, sentence, tmp_path):
+    done = run(*(word.format(home=home) for word in words), stdin="", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error:")]) == 1
+
+
+def test_resume_after_kill(home, tmp_path):
+    """An interrupted run is refused without --resume and ends in the same bytes with it."""
+    work = tmp_path / "m.work"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "treetop", "fit", "neighbours", str(home / "data"), "--out", str(tmp_path / "m")],
+        env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    for _ in range(3000):
+        if work.exists() or process.poll() is not None:
+            break
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    if work.exists():
+        again = run("fit", "neighbours", home / "data", "--out", tmp_path / "m")
+        assert again.returncode == 2 and "--resume" in again.stderr
+    done = run("fit", "neighbours", home / "data", "--out", tmp_path / "m", "--resume", "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "m/manifest.json").read_bytes() == Path(home / "model/manifest.json").read_bytes()
+    assert not work.exists()

@@ -1,0 +1,147 @@
+"""Every recipe passes the same battery (style: one set of promises, no exceptions by name)."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import toy
+import treetop
+from treetop.core import registry
+from treetop.core.config import build, to_dict
+from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.texts import Texts
+from treetop.kernels import threads
+from treetop.training import plan, presets
+
+# Small settings so that a recipe trains on the toy corpus in about a second.
+TINY: dict[str, dict] = {"neighbours": {"k": 20}}
+RECIPES = registry.names("recipe")
+
+
+def tiny(recipe):
+    return {"settings": TINY.get(recipe, {})}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    made = {}
+
+    def get(recipe):
+        if recipe not in made:
+            made[recipe] = treetop.fit(recipe, toy.dataset(), **tiny(recipe))
+        return made[recipe]
+
+    return get
+
+
+def same(a, b):
+    return np.array_equal(a.indptr, b.indptr) and np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_beats_popularity(recipe, fitted):
+    test = toy.dataset(seed=1)
+    ours = fitted(recipe).evaluate(test, resamples=0)["P@1"]
+    floor = fitted("popular").evaluate(test, resamples=0)["P@1"]
+    assert ours > floor if recipe != "popular" else ours == floor
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_same_seed_same_result_for_any_threads(recipe, fitted):
+    texts = toy.dataset(seed=2).texts
+    with threads.limited(2):
+        again = treetop.fit(recipe, toy.dataset(), **tiny(recipe), threads=1)
+        assert same(again.rank(texts, 10), fitted(recipe).rank(texts, 10))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_save_and_load_give_identical_rankings_and_bytes(recipe, fitted, tmp_path):
+    model = fitted(recipe)
+    model.save(tmp_path / "a")
+    loaded = treetop.load(tmp_path / "a", check="full")
+    loaded.check_golden()
+    texts = toy.dataset(seed=3).texts
+    assert same(model.rank(texts, 10), loaded.rank(texts, 10))
+    loaded.save(tmp_path / "b")
+    assert (tmp_path / "a/manifest.json").read_bytes() == (tmp_path / "b/manifest.json").read_bytes()
+    assert loaded.card == model.card and loaded.labels == model.labels
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_one_by_one_equals_batch(recipe, fitted):
+    texts = toy.dataset(seed=4).texts
+    model = fitted(recipe)
+    whole = model.rank(texts, 5)
+    for row in range(5):
+        one = model.rank([texts[row]], 5)
+        a, b = whole.indptr[row], whole.indptr[row + 1]
+        assert one.ids.tolist() == whole.ids[a:b].tolist()
+        assert np.allclose(one.score, whole.score[a:b], atol=1e-4)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("text", ["", "   ", "qqq zzz", "💥", "a" * 100_000, "cat\x00dog", "\n\t"])
+def test_odd_texts_work(recipe, text, fitted):
+    for label in fitted(recipe).predict(text, k=3):
+        assert np.isfinite(label.score) and label.probability is None
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_top_k_is_sorted_unique_and_in_range(recipe, fitted):
+    model = fitted(recipe)
+    for k in (1, 3, toy.N_LABELS, 10 * toy.N_LABELS):
+        ranking = model.rank(toy.dataset(seed=5).texts, k)
+        for row in range(len(ranking)):
+            a, b = ranking.indptr[row], ranking.indptr[row + 1]
+            ids, score = ranking.ids[a:b], ranking.score[a:b]
+            assert len(set(ids.tolist())) == len(ids) <= min(k, toy.N_LABELS)
+            assert ((ids >= 0) & (ids < toy.N_LABELS)).all()
+            assert (np.diff(score) <= 0).all()
+            tied = np.diff(score) == 0
+            assert (np.diff(ids)[tied] > 0).all()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_one_label_and_one_document(recipe):
+    model = treetop.fit(recipe, ["a cat", "a dog"], [["pet"], ["pet"]], **tiny(recipe))
+    assert [label.name for label in model.predict("a cat", k=5)] == ["pet"]
+    model = treetop.fit(recipe, ["a big cat"], [["pet", "cat"]], **tiny(recipe))
+    assert {label.name for label in model.predict("a big cat", k=5)} == {"pet", "cat"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_documents_without_text_or_labels_and_duplicates(recipe):
+    data = toy.dataset()
+    texts = [*data.texts, "", "", data.texts[0]]
+    rows = [data.Y, data.Y[:1] * 0, data.Y[1:2], data.Y[:1]]
+    from scipy import sparse
+
+    Y = sparse.vstack(rows).tocsr()
+    Y.eliminate_zeros()
+    model = treetop.fit(recipe, Dataset(Texts.of(texts), Y, data.labels), **tiny(recipe))
+    assert model.predict(data.texts[0], k=1)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_config_round_trips_and_presets_load(recipe):
+    config = plan(recipe).config
+    assert build(type(config), to_dict(config)) == config
+    for preset in presets(recipe):
+        plan(recipe, preset=preset)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_forecast_is_sane(recipe):
+    needs = plan(recipe, **tiny(recipe)).forecast(toy.dataset())
+    assert 0 < needs.model < 1e9 and 0 < needs.memory < 1e10 and 0 < needs.time < 1e4
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_retired_ids_and_strange_names_survive(recipe, tmp_path):
+    data = toy.dataset()
+    names = ["x\ny", "", "💥", "a,b;c"] * 10
+    data = dataclasses.replace(data, labels=LabelSet.of([f"id {i}" for i in range(40)], names))
+    model = treetop.fit(recipe, data, **tiny(recipe), out=tmp_path / "m")
+    assert treetop.load(tmp_path / "m").labels == data.labels == model.labels
+    assert not (tmp_path / "m.work").exists()

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+import toy
+import treetop
+
+pytest.importorskip("sklearn")
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from treetop.core.errors import InputError
+from treetop.sklearn import XMCClassifier
+
+SPARSE = "predict marks the best k labels in a sparse indicator, so it has no single class per row"
+EXCLUDED = {
+    "check_classifiers_train": SPARSE,
+    "check_classifiers_classes": SPARSE,
+    "check_classifiers_one_label": SPARSE,
+    "check_classifiers_one_label_sample_weights": SPARSE,
+    "check_classifiers_regression_target": "a continuous target is read as one label per value, as names may be numbers",
+    "check_supervised_y_2d": SPARSE,
+    "check_classifiers_multilabel_output_format_decision_function": "scores are sparse, never rows x labels",
+    "check_classifiers_multilabel_output_format_predict": SPARSE,
+    "check_classifiers_multilabel_representation_invariance": SPARSE,
+    "check_methods_sample_order_invariance": SPARSE,
+    "check_methods_subset_invariance": SPARSE,
+    "check_fit_idempotent": SPARSE,
+    "check_estimator_sparse_array": SPARSE,
+    "check_estimator_sparse_matrix": SPARSE,
+    "check_classifier_data_not_an_array": SPARSE,
+    "check_decision_proba_consistency": "without calibration there are no probabilities",
+}
+
+
+@parametrize_with_checks([XMCClassifier("neighbours")], expected_failed_checks=lambda estimator: EXCLUDED)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def lists(data):
+    return [[data.labels.ids[c] for c in data.Y[row].indices] for row in range(len(data))]
+
+
+def test_same_answers_as_the_model():
+    data = toy.dataset()
+    estimator = XMCClassifier("neighbours", k=4).fit(list(data.texts), lists(data))
+    model = treetop.fit("neighbours", list(data.texts), lists(data))
+    texts = list(toy.dataset(1).texts)
+    names, scores = estimator.predict_topk(texts, 4)
+    for row, labels in enumerate(model.predict(texts, 4)):
+        assert names[row] == [label.name for label in labels] and scores[row] == [label.score for label in labels]
+    marked = estimator.predict(texts)
+    assert sparse.issparse(marked) and marked.shape == (60, len(estimator.classes_)) and marked.sum(1).max() == 4
+    assert np.array_equal(estimator.decision_function(texts).indices, marked.indices)
+    assert not hasattr(estimator, "predict_proba")
+    assert 0 < estimator.score(texts, lists(toy.dataset(1))) <= 1
+
+
+def test_indicator_targets_and_matrices():
+    data = toy.dataset()
+    Y = MultiLabelBinarizer().fit_transform(lists(data))
+    estimator = XMCClassifier("popular").fit(list(data.texts), Y)
+    assert estimator.predict(["x"]).shape == (1, Y.shape[1])
+    X = sparse.random(60, 30, 0.2, format="csr", random_state=0)
+    estimator = XMCClassifier("neighbours").fit(X, sparse.csr_matrix(Y))
+    assert estimator.predict(X.toarray()).shape == Y.shape and estimator.n_features_in_ == 30
+
+
+def test_pipeline_and_clone():
+    data = toy.dataset()
+    pipeline = make_pipeline(FunctionTransformer(lambda texts: [text.upper() for text in texts]), XMCClassifier())
+    pipeline = clone(pipeline).set_params(xmcclassifier__recipe="popular")
+    assert pipeline.fit(list(data.texts), lists(data)).predict(["x"]).sum() == 5
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "sentence"),
+    [
+        ("one text", [["a"]], "expected a list of strings, got one string"),
+        (["a", "b"], [["a"]], "labels for 1 rows, but X has 2"),
+    ],
+)
+def test_mistakes(X, y, sentence):
+    with pytest.raises(InputError, match=sentence):
+        XMCClassifier("popular").fit(X, y)
