@@ -8,6 +8,7 @@
     ├── ModelError (ValueError)          a model folder is broken, foreign or unsafe
     ├── WorkError (RuntimeError)         an interrupted run cannot go on as asked
     ├── ResourceError (RuntimeError)     memory, disk or time would not do
+    ├── TrainingError (ArithmeticError)  numbers ran away while training
     └── MissingExtraError (ImportError)  an optional package is needed
 
 A message is one sentence in four parts: where, what came, what is allowed, what to do.
@@ -56,6 +57,10 @@ class WorkError(TreetopError, RuntimeError):
 
 class ResourceError(TreetopError, RuntimeError):
     """The job would need more memory, disk or time than allowed."""
+
+
+class TrainingError(TreetopError, ArithmeticError):
+    """Training met a loss that is no finite number."""
 
 
 class MissingExtraError(TreetopError, ImportError):

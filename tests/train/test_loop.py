@@ -1,0 +1,193 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+from toy_task import N, ToyTask  # noqa: E402
+
+from treetop.core.errors import ResourceError, TrainingError  # noqa: E402
+from treetop.train import journal  # noqa: E402
+from treetop.train.batches import Plan  # noqa: E402
+from treetop.train.loop import TrainConfig, train  # noqa: E402
+from treetop.train.optim import ScheduleConfig  # noqa: E402
+
+PLAN = Plan(np.arange(N), 8, seed=3)
+
+
+def run(config=None, plan=PLAN, task=None, **more):
+    task = task or ToyTask()
+    result = train(task, plan, config or TrainConfig(epochs=4, average="ema"), **more)
+    return task.weights(), result
+
+
+def same(a, b, **tolerance):
+    for name in a:
+        if tolerance:
+            torch.testing.assert_close(a[name], b[name], **tolerance, msg=name)
+        else:
+            assert torch.equal(a[name], b[name]), name
+
+
+def test_training_learns_and_repeats_bit_for_bit():
+    first, result = run(TrainConfig(epochs=30))
+    second, _ = run(TrainConfig(epochs=30))
+    same(first, second)
+    _, short = run(TrainConfig(epochs=1))
+    assert result.loss < 0.7 * short.loss
+    assert result.steps == 150 and result.tokens == 30 * N
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+def test_accumulation_equals_the_big_batch(parts):
+    whole, _ = run(TrainConfig(epochs=4), task=ToyTask(dropout=0.0))
+    pieces, _ = run(TrainConfig(epochs=4, accumulate=parts), task=ToyTask(dropout=0.0))
+    same(whole, pieces, rtol=1e-3, atol=1e-4)
+
+
+def test_memory_that_runs_out_is_survived_by_halving():
+    whole, _ = run(TrainConfig(epochs=2), task=ToyTask(dropout=0.0))
+    pieces, result = run(TrainConfig(epochs=2), task=ToyTask(dropout=0.0, limit=3))
+    assert result.micro_batches == 4
+    same(whole, pieces, rtol=1e-3, atol=1e-4)
+    with pytest.raises(ResourceError, match="memory ran out and the batch cannot be split further"):
+        run(task=ToyTask(limit=0))
+
+
+def test_other_errors_are_not_taken_for_memory():
+    task = ToyTask()
+    task.step = lambda batch: (_ for _ in ()).throw(RuntimeError("shape mismatch"))
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        run(task=task)
+
+
+def test_a_loss_that_is_no_number_names_its_batch():
+    row = int(PLAN.epoch(1)[2][0])  # also met in epoch 0: the first one counts
+    first = next(b.step for b in PLAN.walk(0, 5) if row in b.rows)
+    with pytest.raises(
+        TrainingError, match=f"the loss of step {first} is not a finite number .batch {first} of epoch 0"
+    ):
+        run(task=ToyTask(poison=row))
+
+
+def test_early_stop_keeps_the_best_weights():
+    best, result = run(TrainConfig(epochs=9, patience=2), task=ToyTask(scores=[1.0, 3.0, 2.0, 2.5, 9.0]))
+    assert result.steps == 4 * PLAN.steps and result.best == 3.0
+    second, _ = run(TrainConfig(epochs=2, patience=2), task=ToyTask(scores=[1.0, 3.0]))
+    same(best, second)
+    assert [line["validation"] for line in result.history if "validation" in line] == [1.0, 3.0, 2.0, 2.5]
+
+
+def test_averages_are_means_of_late_weights():
+    class Watch(ToyTask):
+        seen = None
+
+        def step(self, batch):
+            self.seen = [*(self.seen or []), self.full.weight.clone()]
+            return super().step(batch)
+
+    plain = Watch()
+    last, _ = run(TrainConfig(epochs=2), task=plain)
+    after = [*plain.seen[1:], last["full"]]
+    mean, _ = run(TrainConfig(epochs=2, average="swa", average_from=0.5))
+    torch.testing.assert_close(mean["full"], torch.stack(after[5:]).mean(0), rtol=1e-5, atol=1e-6)
+    moving, _ = run(TrainConfig(epochs=2, average="ema", decay=0.5))
+    expected = after[0]
+    for i, weight in enumerate(after[1:], 1):
+        expected = expected + max(1 / (i + 1), 0.5) * (weight - expected)
+    torch.testing.assert_close(moving["full"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_schedule_reaches_every_kind_of_weight():
+    frozen, _ = run(TrainConfig(epochs=1, schedule=ScheduleConfig(kind="linear")))
+    other, _ = run(TrainConfig(epochs=1))
+    assert all(not torch.equal(frozen[name], other[name]) for name in frozen)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stops", [[3], [1, 2, 9], [5, 5, 14]])
+def test_resume_ends_in_the_same_bits(tmp_path, stops):
+    config = TrainConfig(epochs=4, average="ema", patience=9, checkpoint_seconds=0.0)
+    whole, _ = run(config, task=ToyTask(scores=[1.0, 0.5, 2.0, 1.5]))
+    scores = [1.0, 0.5, 2.0, 1.5]
+    for stop in stops:
+        task = ToyTask(scores=scores[stop // PLAN.steps :])
+        real = task.step
+
+        def step(batch, stop=stop, real=real):
+            if batch.step == stop:
+                raise Stop
+            return real(batch)
+
+        task.step = step
+        done = stop and any(tmp_path.glob("train-*"))
+        task.scores = scores[(0 if not done else _step(tmp_path) // PLAN.steps) :]
+        with pytest.raises(Stop):
+            run(config, task=task, work=tmp_path)
+    task = ToyTask(scores=scores[_step(tmp_path) // PLAN.steps :])
+    resumed, result = run(config, task=task, work=tmp_path)
+    same(whole, resumed)
+    assert result.best == 2.0
+
+
+def _step(folder):
+    return max(json.loads(file.read_text())["config"]["step"] for file in folder.glob("train-*/part.json"))
+
+
+def test_damaged_checkpoint_falls_back_to_the_other(tmp_path):
+    config = TrainConfig(epochs=2, checkpoint_seconds=0.0)
+    whole, _ = run(config, work=tmp_path)
+    newest = max(tmp_path.glob("train-*/part.json"), key=lambda file: json.loads(file.read_text())["config"]["step"])
+    arrays = newest.parent / "arrays.safetensors"
+    raw = bytearray(arrays.read_bytes())
+    raw[-1] ^= 1
+    arrays.write_bytes(raw)
+    resumed, _ = run(config, work=tmp_path)
+    same(whole, resumed)
+
+
+CHILD = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_loop import long_run
+long_run(sys.argv[1])
+"""
+
+
+def long_run(folder):
+    torch.set_num_threads(1)
+    config = TrainConfig(epochs=60, average="swa", checkpoint_seconds=0.0)
+    return run(config, work=Path(folder))[0]
+
+
+def test_kill_9_at_random_moments(tmp_path):
+    whole = run(TrainConfig(epochs=60, average="swa"))[0]
+    for seconds in np.random.default_rng(int(time.time())).random(2) * 0.5:
+        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path), str(Path(__file__).parent)])
+        begun = time.monotonic()
+        while not (tmp_path / "train-0-b").exists() and process.poll() is None and time.monotonic() - begun < 100:
+            time.sleep(0.01)
+        time.sleep(seconds)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert _step(tmp_path) > 0
+    same(whole, long_run(tmp_path))
+
+
+def test_journal_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "SECONDS", 0.0)
+    run(TrainConfig(epochs=2), work=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert len(lines) == 2 * PLAN.steps
+    assert lines[-1]["step"] == 10 and lines[-1]["seconds_left"] == 0
+    assert {"loss", "rate", "tokens_per_s", "memory"} <= lines[0].keys()

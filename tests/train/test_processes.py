@@ -1,0 +1,89 @@
+"""Two gloo processes on the CPU with label rows shared out give what one process gives, also after a stop."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+CHILD = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_processes import child
+child(sys.argv[1])
+"""
+
+
+class Stop(Exception):
+    pass
+
+
+def run(world, folder, stop=None):
+    from toy_task import N, ToyTask
+
+    from treetop.train.batches import Plan
+    from treetop.train.loop import TrainConfig, train
+
+    task = ToyTask(dropout=0.0, world=world)
+    real = task.step
+
+    def step(batch):
+        if batch.step == stop:
+            raise Stop
+        return real(batch)
+
+    task.step = step
+    plan = Plan(np.arange(N), 8, seed=3, rank=world.rank, size=world.size)
+    config = TrainConfig(epochs=3, accumulate=2, clip=1.0, checkpoint_seconds=0.0)
+    result = train(task, plan, config, world=world, work=folder)
+    return {name: value.numpy() for name, value in task.weights().items()} | {"loss": np.array(result.loss)}
+
+
+def child(folder):
+    from treetop.train.devices import World
+
+    torch.set_num_threads(1)
+    world = World.join(torch.device("cpu"))
+    out = Path(folder)
+    np.savez(out / f"whole-{world.rank}.npz", **run(world, out / "a"))
+    try:
+        run(world, out / "b", stop=7)
+        raise AssertionError("did not stop")
+    except Stop:
+        world.wait()
+    np.savez(out / f"resumed-{world.rank}.npz", **run(world, out / "b"))
+
+
+def test_two_processes_equal_one_and_resume(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    from treetop.train.devices import ALONE
+
+    for name in ("a", "b", "one"):
+        (tmp_path / name).mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    base = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path), str(Path(__file__).parent)],
+            env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]
+    one = run(ALONE, tmp_path / "one")
+    assert [process.wait(200) for process in children] == [0, 0]
+    two, again = ([np.load(tmp_path / f"{kind}-{rank}.npz") for rank in range(2)] for kind in ("whole", "resumed"))
+    for name in one:
+        if name in {"full", "bias", "rows"}:
+            together = np.concatenate([two[0][name], two[1][name]])
+        else:
+            together = two[0][name]
+            assert np.array_equal(two[0][name], two[1][name]), name
+        np.testing.assert_allclose(together, one[name], rtol=1e-3, atol=1e-4, err_msg=name)
+        assert all(np.array_equal(again[rank][name], two[rank][name]) for rank in range(2)), name

@@ -1,0 +1,90 @@
+"""Training state that survives `kill -9`: arrays and a few numbers in the project's own format, never pickled.
+
+Two generations lie side by side and are written in turn, so that one sound one always exists, and several processes
+that were killed between their writes still share one.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from treetop.core.errors import ModelError
+from treetop.core.log import logger
+from treetop.core.store import Part, check_folder, read_part, replacing, write_manifest, write_part
+from treetop.train.devices import World
+
+KIND = "train.checkpoint.1"
+
+
+def to_array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """A tensor as a numpy array; bfloat16 keeps its bits as uint16."""
+    held = tensor.detach()
+    if held.dtype == torch.bfloat16:
+        held = held.view(torch.int16)
+        return held.cpu().numpy().view(np.uint16)
+    return held.cpu().numpy()
+
+
+@torch.no_grad()
+def fill(tensor: Tensor, array: np.ndarray[Any, Any]) -> None:
+    """Copy a stored array into a tensor of the same shape."""
+    held = torch.from_numpy(np.array(array))
+    tensor.copy_(held.view(torch.bfloat16) if tensor.dtype == torch.bfloat16 else held)
+
+
+class Checkpoints:
+    """The checkpoints of one training run of one process."""
+
+    def __init__(self, folder: Path, name: str, world: World, seconds: float) -> None:
+        self.folders = [folder / f"{name}-{world.rank}-{generation}" for generation in "ab"]
+        self.world, self.seconds = world, seconds
+        self.next = 0
+        self._last, self._cost = time.monotonic(), 0.0
+
+    def due(self) -> bool:
+        """Time for one: after `seconds`, and never so often that writing takes over a twentieth of the run."""
+        late = time.monotonic() - self._last >= max(self.seconds, 20.0 * self._cost)
+        if self.world.size == 1:
+            return late
+        return bool(self.world.sum(torch.tensor(int(late))) > 0)  # all or none
+
+    def write(self, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+        started = time.monotonic()
+        arrays = {name: to_array(tensor) for name, tensor in tensors.items()}
+        with replacing(self.folders[self.next]) as fresh:
+            write_part(fresh, Part(KIND, numbers, arrays))
+            write_manifest(fresh, {"stage": "checkpoint"})
+        self.next = 1 - self.next
+        self._last = time.monotonic()
+        self._cost = self._last - started
+        self.world.wait()
+
+    def read(self) -> Part | None:
+        """The newest sound checkpoint that every process has."""
+        found = [self._sound(folder) for folder in self.folders]
+        steps = [-1 if part is None else int(part.config["step"]) for part in found]
+        if self.world.size > 1:
+            pairs = self.world.gather(torch.tensor([steps]))
+            common = [step for step in steps if step >= 0 and all(step in row for row in pairs.tolist())]
+            steps = [step if step in common else -1 for step in steps]
+        best = int(np.argmax(steps))
+        if steps[best] < 0:
+            return None
+        self.next = 1 - best
+        return found[best]
+
+    def _sound(self, folder: Path) -> Part | None:
+        if not folder.exists():
+            return None
+        try:
+            check_folder(folder, check="full")
+            return read_part(folder)
+        except ModelError as error:
+            logger.warning("checkpoint %s is damaged and left out (%s)", folder.name, error)
+            return None

@@ -1,0 +1,117 @@
+"""Where training runs: the device, its number type, its memory, and the processes that share the work."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from treetop.core.errors import ConfigError
+from treetop.kernels import threads
+
+
+def pick(name: str = "auto") -> torch.device:
+    """The device behind a name: 'auto' is the first GPU if there is one, else the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, index = name.partition(":")
+    if kind not in {"cpu", "cuda"} or (index and not index.isdigit()):
+        raise ConfigError(f"--device: unknown device '{name}'. Choose one of auto, cpu, cuda, cuda:0.")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device: no GPU is visible here. Use --device cpu, or check the driver with nvidia-smi.")
+    if kind == "cuda" and not index:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
+    return torch.device(name)
+
+
+def compute_type(device: torch.device) -> torch.dtype:
+    """bfloat16 where matrix units like it, float32 on the CPU."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def peak_memory(device: torch.device) -> int:
+    """Most bytes held so far: of the device, or of this process on the CPU."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out (the CPU allocator raises a plain RuntimeError)."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+
+
+def free_memory(device: torch.device) -> None:
+    """Hand cached blocks back, so that a smaller try finds room."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def cpu_threads(count: int | None = None) -> Iterator[None]:
+    """Run torch's CPU operations on `count` threads (None: what `threads.limited` allows)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads.count() if count is None else count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes of one training run; a world of one needs no library."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def join(cls, device: torch.device) -> World:
+        """The world `torchrun` started (its environment says so), else a world of one."""
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+        if size == 1:
+            return cls()
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size())
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor added up over all processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def sum_all(self, tensors: list[torch.Tensor]) -> None:
+        """Many tensors of one type added up in one message, in place."""
+        if self.size == 1 or not tensors:
+            return
+        flat = self.sum(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+        torch._foreach_copy_(tensors, [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)])
+
+    def gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The equally shaped tensors of all processes below each other, in rank order."""
+        if self.size == 1:
+            return tensor
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor.contiguous())
+        return torch.cat(parts)
+
+    def share(self, n: int) -> tuple[int, int]:
+        """The range of `n` rows this process owns."""
+        return n * self.rank // self.size, n * (self.rank + 1) // self.size
+
+    def wait(self) -> None:
+        """Meet the other processes."""
+        if self.size > 1:
+            dist.barrier()
+
+
+ALONE = World()

@@ -1,0 +1,296 @@
+"""The loop: batches in, weights out, the same weights after any number of kills.
+
+Random numbers of a step are a function of (seed, step), the order of rows of (seed, epoch); so weights, moments and
+the step number are the whole state. The device is asked for a number only every few seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from treetop.core import log
+from treetop.core.config import setting
+from treetop.core.errors import ResourceError, TrainingError
+from treetop.core.store import Part
+from treetop.train import devices
+from treetop.train.average import Average, Kind
+from treetop.train.batches import Batch, Plan, Rows
+from treetop.train.checkpoint import Checkpoints, fill
+from treetop.train.devices import ALONE, World
+from treetop.train.journal import Journal
+from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig, rate
+from treetop.train.rows import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long and in what steps to train."""
+
+    epochs: float = setting(10.0, "passes over the training rows", low=0.0)
+    batch: int = setting(256, "rows in one update", low=1)
+    accumulate: int = setting(1, "micro-batches an update is split into; grows by itself if memory runs out", low=1)
+    schedule: ScheduleConfig = setting(ScheduleConfig(), "learning rate over the steps")
+    clip: float = setting(0.0, "largest gradient norm of a group; 0 = no limit", low=0.0)
+    average: Kind = setting("none", "weights kept: the last, a moving (ema) or a plain average of late ones (swa)")
+    decay: float = setting(0.999, "memory of the ema", low=0.0, high=0.999999)
+    average_from: float = setting(0.5, "share of the steps after which swa starts", low=0.0, high=1.0)
+    average_every: int = setting(1, "steps between two weights taken into the average", low=1)
+    patience: int = setting(0, "validations without gain before stopping; 0 = never stop early", low=0)
+    checkpoint_seconds: float = setting(300.0, "least time between two checkpoints", low=0.0)
+
+
+class Task(Protocol):
+    """What is trained."""
+
+    modules: Mapping[str, tuple[nn.Module, AdamConfig]]
+    tables: Mapping[str, Table]
+    device: torch.device
+
+    def step(self, batch: Batch) -> Tensor:
+        """The batch's share of the step's loss: the sum over its rows divided by `batch.total`."""
+        ...
+
+    def tokens(self, rows: Rows) -> int:
+        """Real tokens in these rows, for the tokens per second shown."""
+        ...
+
+    def validate(self) -> float | None:
+        """A score of the present weights on held-out rows (higher is better); None: there are none."""
+        ...
+
+
+@dataclass
+class Result:
+    """What a run did."""
+
+    steps: int
+    seconds: float
+    tokens: int
+    loss: float
+    best: float | None
+    micro_batches: int
+    memory: int
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def train(
+    task: Task,
+    plan: Plan,
+    config: TrainConfig,
+    *,
+    world: World = ALONE,
+    work: Path | None = None,
+    name: str = "train",
+) -> Result:
+    """Train `task` over `plan`; with a `work` folder a killed run goes on where its last checkpoint stands."""
+    run = _Run(task, plan, config, world, work, name)
+    devices_ = [task.device] if task.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices_), devices.cpu_threads():
+        return run.go()
+
+
+class _Run:
+    def __init__(self, task: Task, plan: Plan, config: TrainConfig, world: World, work: Path | None, name: str) -> None:
+        self.task, self.plan, self.config, self.world = task, plan, config, world
+        self.total = max(1, round(config.epochs * plan.steps))
+        self.optimiser = AdamW(task.modules, config.clip)
+        tables = {f"{name}.{key}": t for name, table in task.tables.items() for key, t in table.weights().items()}
+        self.weights: dict[str, Tensor] = {**self.optimiser.masters, **tables}
+        self.average = Average(list(self.weights.values()), config.average, config.decay)
+        self.best: dict[str, Tensor] = {}
+        self.numbers: dict[str, Any] = {
+            "step": 0, "micro": config.accumulate, "best": None, "bad": 0, "averaged": 0, "tokens": 0, "seconds": 0.0,
+        }  # fmt: skip
+        self.saver = Checkpoints(work, name, world, config.checkpoint_seconds) if work is not None else None
+        self.journal = Journal(None if work is None else work / f"{name}.jsonl", task.device, world.rank)
+        self.loss = torch.zeros((), device=task.device)
+        self.broken = torch.full((), -1, dtype=torch.int64, device=task.device)
+
+    def go(self) -> Result:
+        part = self.saver.read() if self.saver is not None else None
+        if part is not None:
+            self._restore(part)
+        started = time.monotonic() - float(self.numbers["seconds"])
+        begin = int(self.numbers["step"])
+        self.journal.begin(begin, self.total, int(self.numbers["tokens"]))
+        self._mode(True)
+        with log.progress("training", self.total) as bar:
+            bar.step(begin)
+            for batch in self.plan.walk(begin, self.total):
+                self._step(batch)
+                self.numbers["seconds"] = time.monotonic() - started
+                bar.step()
+                self._report(batch, bar)
+                if self._epoch_ended(batch.step) and self._validate(batch.step):
+                    break
+                if self.saver is not None and self.saver.due():
+                    self._check(batch.step)
+                    self.saver.write(self._tensors(), self.numbers)
+        self._check(int(self.numbers["step"]) - 1)
+        self._finish()
+        self.numbers["seconds"] = time.monotonic() - started
+        return Result(
+            int(self.numbers["step"]), float(self.numbers["seconds"]), int(self.numbers["tokens"]),
+            float(self.loss), self.numbers["best"], int(self.numbers["micro"]),
+            devices.peak_memory(self.task.device), self.journal.lines,
+        )  # fmt: skip
+
+    # --- one step ---
+
+    def _step(self, batch: Batch) -> None:
+        factor = rate(self.config.schedule, batch.step, self.total)
+        while True:
+            try:
+                loss = self._gradients(batch, factor)
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not devices.is_out_of_memory(error):
+                    raise
+                self._shrink(len(batch.rows))
+        self.world.sum_all(self.optimiser.all_gradients() if self.world.size > 1 else [])
+        self.optimiser.step(factor)
+        for table in self.task.tables.values():
+            table.apply()
+        self.loss = loss
+        self.broken = torch.where((self.broken < 0) & ~torch.isfinite(loss), batch.step, self.broken)
+        self._take_average(batch.step)
+        self.numbers["step"] = batch.step + 1
+        self.numbers["tokens"] += self.task.tokens(batch.everyone)
+
+    def _gradients(self, batch: Batch, factor: float) -> Tensor:
+        # Per-step seeds make dropout repeatable after a resume, and differ between processes.
+        torch.manual_seed((self.plan.seed << 32) + batch.step * 1024 + self.world.rank)
+        micro = int(self.numbers["micro"])
+        for table in self.task.tables.values():
+            table.prepare(factor, fuse=micro == 1)
+        loss = torch.zeros((), device=self.task.device)
+        for part in batch.split(micro, self.world.size):
+            share = self.task.step(part)
+            share.backward()  # type: ignore[no-untyped-call]
+            self.optimiser.collect()
+            loss += share.detach()
+        return self.world.sum(loss)
+
+    def _shrink(self, rows: int) -> None:
+        """Memory ran out: drop everything half-made and go on with micro-batches of half the size."""
+        self.optimiser.forget()
+        for table in self.task.tables.values():
+            table.forget()
+        devices.free_memory(self.task.device)
+        micro = int(self.numbers["micro"])
+        if micro >= rows or self.world.size > 1:
+            raise ResourceError(
+                "training: memory ran out and the batch cannot be split further. "
+                "Use a smaller batch, shorter texts (max_length) or a smaller encoder."
+            )
+        self.numbers["micro"] = min(rows, 2 * micro)
+        log.logger.warning("training: memory ran out; now %d micro-batches per step", self.numbers["micro"])
+
+    def _take_average(self, step: int) -> None:
+        kind, every = self.config.average, self.config.average_every
+        if kind == "none" or step % every:
+            return
+        if kind == "ema" or step >= self.config.average_from * self.total:
+            self.average.update()
+            self.numbers["averaged"] = self.average.count
+
+    # --- looking at it ---
+
+    def _report(self, batch: Batch, bar: log.Progress) -> None:
+        if self.journal.due():
+            self._check(batch.step)
+            factor = rate(self.config.schedule, batch.step, self.total)
+            line = self.journal.write(batch.step + 1, float(self.loss), factor, int(self.numbers["tokens"]))
+            bar.note(f"loss {line['loss']:.4f}, {line['tokens_per_s']:,} tokens/s, {line['memory'] / 2**30:.1f} GiB")
+
+    def _check(self, step: int) -> None:
+        """Refuse to go on with a loss that is no number; names the first batch where it happened."""
+        first = int(self.broken)
+        if first < 0:
+            return
+        rows = next(iter(self.plan.walk(first, first + 1))).everyone
+        shown = ", ".join(str(row) for row in np.sort(rows)[:10].tolist())
+        raise TrainingError(
+            f"training: the loss of step {first} is not a finite number (batch {first % self.plan.steps} of epoch "
+            f"{first // self.plan.steps}, rows {shown}{', ...' if len(rows) > 10 else ''}; seen at step {step}). "
+            "Lower the learning rate, set clip=1.0, or look at these rows."
+        )
+
+    def _epoch_ended(self, step: int) -> bool:
+        return (step + 1) % self.plan.steps == 0 or step + 1 == self.total
+
+    def _validate(self, step: int) -> bool:
+        """Score the weights that would be kept; True when training should stop."""
+        self._exchange()
+        self._mode(False)
+        with torch.no_grad():
+            score = self.task.validate()
+        if score is not None:
+            self._check(step)
+            self.journal.note(step + 1, score)
+            if self.numbers["best"] is None or score > self.numbers["best"]:
+                self.numbers["best"], self.numbers["bad"] = score, 0
+                if self.config.patience:
+                    self.best = {name: tensor.detach().clone() for name, tensor in self.weights.items()}
+            else:
+                self.numbers["bad"] += 1
+        self._exchange()
+        self._mode(True)
+        return 0 < self.config.patience <= int(self.numbers["bad"])
+
+    def _mode(self, learning: bool) -> None:
+        for module, _ in self.task.modules.values():
+            module.train(learning)
+
+    def _exchange(self) -> None:
+        if self.average.count:
+            self.average.exchange()
+            self.optimiser.show()
+
+    def _finish(self) -> None:
+        """Leave the weights to keep in place: the best ones, the averages, or the last."""
+        self._exchange()
+        if self.best:
+            with torch.no_grad():
+                for name, tensor in self.weights.items():
+                    tensor.copy_(self.best[name])
+        for group in self.optimiser.groups:
+            for weight, master in zip(group.weights, group.masters, strict=True):
+                weight.data = master
+        self._mode(False)
+
+    # --- state ---
+
+    def _tensors(self) -> dict[str, Tensor]:
+        made = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
+        for name, table in self.task.tables.items():
+            made |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
+        if self.average.count:
+            made |= {f"average.{name}": t for name, t in zip(self.weights, self.average.values, strict=True)}
+        return made | {f"best.{name}": tensor for name, tensor in self.best.items()}
+
+    def _restore(self, part: Part) -> None:
+        self.numbers = dict(part.config)
+        self.average.count = int(self.numbers["averaged"])
+        if self.average.count:
+            self.average.values = [torch.empty_like(tensor) for tensor in self.weights.values()]
+        if any(name.startswith("best.") for name in part.arrays):
+            self.best = {name: torch.empty_like(tensor) for name, tensor in self.weights.items()}
+        for name, tensor in self._tensors().items():
+            fill(tensor, part.array(name, to_dtype(tensor), *tensor.shape))
+        self.optimiser.show()
+        log.logger.info("training goes on at step %d of %d", self.numbers["step"], self.total)
+
+
+def to_dtype(tensor: Tensor) -> str:
+    """The stored type of a tensor, as `Part.array` wants it."""
+    names = {torch.float32: "<f4", torch.int32: "<i4", torch.int64: "<i8", torch.bfloat16: "<u2", torch.float64: "<f8"}
+    return names[tensor.dtype]

@@ -1,0 +1,176 @@
+"""AdamW over named groups with float32 masters of low-precision weights, schedules, clipping; never waits for a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from treetop.core.config import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamConfig:
+    """How one group of weights learns."""
+
+    lr: float = setting(1e-4, "learning rate at the top of the schedule", low=0.0)
+    weight_decay: float = setting(0.01, "decay per step times the rate; never on biases and norms", low=0.0)
+    beta1: float = setting(0.9, "memory of the first moment", low=0.0, high=0.9999)
+    beta2: float = setting(0.999, "memory of the second moment", low=0.0, high=0.999999)
+    eps: float = setting(1e-8, "added to the root of the second moment", low=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleConfig:
+    """How the learning rate moves over the steps."""
+
+    kind: Literal["constant", "linear", "cosine"] = setting("constant", "shape between warm-up and end")
+    warmup: float = setting(0.0, "share of the steps spent rising", low=0.0, high=1.0)
+    anneal: float = setting(0.0, "share of the steps spent falling at the end (constant only)", low=0.0, high=1.0)
+
+
+def rate(schedule: ScheduleConfig, step: int, total: int) -> float:
+    """The factor on every learning rate at `step` of `total`.
+
+    constant: cosine ramp from a tenth, flat, cosine fall to a thousandth over the last `anneal`; linear and cosine:
+    straight rise from nothing, then straight or cosine fall to nothing.
+    """
+    rising = round(schedule.warmup * total)
+    if schedule.kind == "constant":
+        falling = round(schedule.anneal * total)
+        if step < rising:
+            return _between(0.1, 1.0, (step + 1) / rising)
+        if step >= total - falling:
+            return _between(1.0, 0.001, (step + 1 - (total - falling)) / falling)
+        return 1.0
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    left = (total - step) / max(1, total - rising)
+    return left if schedule.kind == "linear" else 0.5 * (1.0 - math.cos(math.pi * left))
+
+
+def _between(start: float, end: float, t: float) -> float:
+    return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * min(1.0, t)))
+
+
+@dataclass
+class Group:
+    """Weights that share a learning rate; `masters` are the float32 truth behind them."""
+
+    name: str
+    config: AdamConfig
+    weight_decay: float
+    names: list[str]
+    weights: list[nn.Parameter]
+    masters: list[Tensor]
+    first: list[Tensor]
+    second: list[Tensor]
+    grads: list[Tensor]  # float32, only where weights are of low precision
+
+
+class AdamW:
+    """Decoupled weight decay Adam; one pass of few launches over all weights of a group."""
+
+    def __init__(self, modules: Mapping[str, tuple[nn.Module, AdamConfig]], clip: float = 0.0) -> None:
+        self.clip = clip
+        self.groups: list[Group] = []
+        for name, (module, config) in modules.items():
+            found = [(f"{name}.{key}", weight) for key, weight in module.named_parameters() if weight.requires_grad]
+            matrices = [(key, weight) for key, weight in found if weight.ndim > 1]
+            vectors = [(key, weight) for key, weight in found if weight.ndim <= 1]  # biases, norms: no decay
+            for part, decay in ((matrices, config.weight_decay), (vectors, 0.0)):
+                if part:
+                    self.groups.append(_group(name, config, decay, part))
+        device = self.groups[0].weights[0].device if self.groups else torch.device("cpu")
+        self.steps = torch.zeros((), dtype=torch.float32, device=device)
+
+    @property
+    def masters(self) -> dict[str, Tensor]:
+        """Every weight by name, in float32."""
+        return {name: tensor for group in self.groups for name, tensor in zip(group.names, group.masters, strict=True)}
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything a later run needs to go on: weights, moments, step count."""
+        made = {f"weight.{name}": tensor for name, tensor in self.masters.items()}
+        for group in self.groups:
+            for name, first, second in zip(group.names, group.first, group.second, strict=True):
+                made[f"first.{name}"], made[f"second.{name}"] = first, second
+        return {**made, "steps": self.steps}
+
+    @torch.no_grad()
+    def show(self) -> None:
+        """Copy the masters into the weights that compute."""
+        for group in self.groups:
+            if group.grads:
+                torch._foreach_copy_(list[Tensor](group.weights), group.masters)
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """Add the gradients of a micro-batch to the float32 ones; call it after every backward."""
+        for group in self.groups:
+            if group.grads:
+                pairs = [(g, w.grad) for g, w in zip(group.grads, group.weights, strict=True) if w.grad is not None]
+                torch._foreach_add_([g for g, _ in pairs], [grad.float() for _, grad in pairs])
+                for weight in group.weights:
+                    weight.grad = None
+
+    def gradients(self, group: Group) -> list[Tensor]:
+        """Float32 gradients of a group; zeros for weights the loss did not touch."""
+        if group.grads:
+            return group.grads
+        return [w.grad if w.grad is not None else torch.zeros_like(w) for w in group.weights]
+
+    def all_gradients(self) -> list[Tensor]:
+        """Every float32 gradient, for adding up over processes."""
+        for group in self.groups:
+            if not group.grads:
+                for weight in group.weights:
+                    if weight.grad is None:
+                        weight.grad = torch.zeros_like(weight)
+        return [grad for group in self.groups for grad in self.gradients(group)]
+
+    def forget(self) -> None:
+        """Drop all gradients."""
+        for group in self.groups:
+            if group.grads:
+                torch._foreach_zero_(group.grads)
+            for weight in group.weights:
+                weight.grad = None
+
+    @torch.no_grad()
+    def step(self, factor: float) -> None:
+        """One update with every learning rate times `factor`."""
+        if not self.groups:
+            return
+        self.steps += 1
+        for group in self.groups:
+            grads = self.gradients(group)
+            if self.clip > 0:
+                _clip(grads, self.clip)
+            torch._fused_adamw_(
+                group.masters, grads, group.first, group.second, [], [self.steps] * len(grads),
+                lr=group.config.lr * factor, beta1=group.config.beta1, beta2=group.config.beta2,
+                weight_decay=group.weight_decay, eps=group.config.eps, amsgrad=False, maximize=False,
+            )  # fmt: skip
+        self.show()
+        self.forget()
+
+
+def _group(name: str, config: AdamConfig, decay: float, part: Sequence[tuple[str, nn.Parameter]]) -> Group:
+    weights = [weight for _, weight in part]
+    low = weights[0].dtype != torch.float32
+    masters = [w.detach().float().clone() if low else w.detach() for w in weights]
+    return Group(
+        name, config, decay, [key for key, _ in part], weights, masters,
+        [torch.zeros_like(m) for m in masters], [torch.zeros_like(m) for m in masters],
+        [torch.zeros_like(m) for m in masters] if low else [],
+    )  # fmt: skip
+
+
+def _clip(grads: list[Tensor], limit: float) -> None:
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+    torch._foreach_mul_(grads, (limit / (norm + 1e-6)).clamp(max=1.0))

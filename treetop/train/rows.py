@@ -1,0 +1,167 @@
+"""Tables of label vectors with optimiser states per row.
+
+`RowTable` scores gathered candidates; its gradient exists only for the rows that were candidates, and so does its
+update (Adam with a step count per row, so a rare row is treated like a fresh one). Over several processes the rows
+are shared out: every process scores the candidates it owns for all documents.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from treetop.train.devices import ALONE, World
+from treetop.train.optim import AdamConfig
+
+BLOCK = 1 << 25  # gathered numbers held at a time
+
+
+class Table(Protocol):
+    """Weights that keep their own gradients and states; the loop tells them when to use and when to drop these."""
+
+    def prepare(self, factor: float, fuse: bool) -> None:
+        """The learning-rate factor of the coming step; `fuse` allows updates during the forward pass."""
+        ...
+
+    def apply(self) -> None:
+        """Update with what gathered since `prepare`."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what gathered since `prepare`."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything a later run needs, by name; filled in place on resume."""
+        ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """What averaging and the final model take."""
+        ...
+
+
+class RowTable:
+    """(n, width) float32 vectors, the last column a bias if asked for; ids of -1 are padding and score 0."""
+
+    def __init__(
+        self,
+        n: int,
+        width: int,
+        config: AdamConfig,
+        device: torch.device,
+        *,
+        bias: bool = False,
+        world: World = ALONE,
+    ) -> None:
+        self.n, self.width, self.config, self.has_bias, self.world = n, width, config, bias, world
+        self.low, self.high = world.share(n)
+        shape = (self.high - self.low, width + bias)
+        self.weight = torch.zeros(shape, device=device)
+        self.first, self.second = torch.zeros_like(self.weight), torch.zeros_like(self.weight)
+        self.count = torch.zeros(shape[0], dtype=torch.int32, device=device)
+        self.factor = 1.0
+        self.pending: list[tuple[Tensor, Tensor, Tensor]] = []  # vectors, local ids, gradients of scores
+
+    def fill(self, values: Tensor) -> None:
+        """Start from `values` (n, width or width + 1); each process takes its rows."""
+        with torch.no_grad():
+            self.weight[:, : values.shape[1]] = values[self.low : self.high]
+
+    def score(self, h: Tensor, ids: Tensor) -> Tensor:
+        """(rows, candidates) margins of the gathered vectors with the rows of `h`."""
+        if self.has_bias:
+            h = torch.cat([h, h.new_ones(len(h), 1)], 1)
+        made: Tensor = _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
+        return made
+
+    # --- the loop's side ---
+
+    def prepare(self, factor: float, fuse: bool) -> None:
+        self.factor = factor
+
+    def forget(self) -> None:
+        self.pending.clear()
+
+    def state(self) -> dict[str, Tensor]:
+        return {"weight": self.weight, "first": self.first, "second": self.second, "count": self.count}
+
+    def weights(self) -> dict[str, Tensor]:
+        return {"weight": self.weight}
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        if not self.pending:
+            return
+        ids = torch.cat([part.reshape(-1) for _, part, _ in self.pending])
+        rows, place = torch.unique(ids, return_inverse=True)
+        grad = torch.zeros(len(rows), self.weight.shape[1], device=self.weight.device)
+        at = 0
+        for h, part, slope in self.pending:
+            step = max(1, BLOCK // max(1, part.shape[1] * h.shape[1]))
+            for i in range(0, len(h), step):
+                block = slope[i : i + step, :, None] * h[i : i + step, None, :]
+                size = block.shape[0] * block.shape[1]
+                grad.index_add_(0, place[at : at + size], block.view(size, -1))
+                at += size
+        skip = int((rows[:1] < 0).sum())  # padding sorts first
+        self._update(rows[skip:], grad[skip:])
+        self.pending.clear()
+
+    def _update(self, rows: Tensor, grad: Tensor) -> None:
+        c = self.config
+        lr = c.lr * self.factor
+        self.count[rows] += 1
+        steps = self.count[rows].double()
+        first = torch.lerp(self.first[rows], grad, 1.0 - c.beta1)
+        second = self.second[rows].mul_(c.beta2).addcmul_(grad, grad, value=1.0 - c.beta2)
+        size = (lr / (1.0 - c.beta1**steps)).float()[:, None]
+        root = (second / (1.0 - c.beta2**steps).float()[:, None]).sqrt_().add_(c.eps)
+        weight = self.weight[rows]
+        if c.weight_decay:
+            weight[:, : self.width] *= 1.0 - lr * c.weight_decay
+        self.first[rows], self.second[rows] = first, second
+        self.weight[rows] = weight - size * first / root
+
+    # --- the gathered products ---
+
+    def local(self, ids: Tensor) -> Tensor:
+        """Ids inside this process's rows, -1 for padding and foreign ones."""
+        return torch.where((ids >= self.low) & (ids < self.high), ids - self.low, -1)
+
+
+class _Score(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, ids: Tensor, table: RowTable) -> Tensor:
+        world = table.world
+        everyone, local = world.gather(h), table.local(world.gather(ids))
+        ctx.table, ctx.n = table, len(h)
+        ctx.save_for_backward(everyone, local)
+        scores = torch.empty(local.shape, device=h.device)
+        for rows in _blocks(local, h.shape[1]):
+            gathered = table.weight[local[rows].clamp_min(0)]
+            scores[rows] = torch.bmm(gathered, everyone[rows, :, None])[..., 0]
+        scores.masked_fill_(local < 0, 0.0)
+        return _own(world, world.sum(scores), len(h))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        table: RowTable = ctx.table
+        everyone, local = ctx.saved_tensors
+        slope = table.world.gather(grads[0]).masked_fill(local < 0, 0.0)
+        table.pending.append((everyone, local, slope))
+        made = torch.empty_like(everyone)
+        for rows in _blocks(local, everyone.shape[1]):
+            gathered = table.weight[local[rows].clamp_min(0)]
+            made[rows] = torch.bmm(slope[rows, None, :], gathered)[:, 0]
+        return _own(table.world, table.world.sum(made), ctx.n), None, None
+
+
+def _blocks(ids: Tensor, width: int) -> list[slice]:
+    step = max(1, BLOCK // max(1, ids.shape[1] * width))
+    return [slice(i, i + step) for i in range(0, len(ids), step)]
+
+
+def _own(world: World, everyone: Tensor, n: int) -> Tensor:
+    return everyone[world.rank * n : (world.rank + 1) * n]
