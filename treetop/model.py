@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ class Model:
             for column, score in zip(ranking.ids.tolist(), ranking.score.tolist(), strict=True)
         ]
         ends = ranking.indptr.tolist()
-        return [cells[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [cells[a:b] for a, b in pairwise(ends)]
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
@@ -245,7 +246,7 @@ def _level_from_part(part: Part) -> Level:
 def _restore(part: Part, question: str) -> Any:
     """The component a part describes, by its registry name; a newer version of it is refused."""
     asked, _, rest = part.kind.partition(".")
-    name, _, number = rest.rpartition(".")
+    name = rest.rpartition(".")[0]
     if asked != question:
         raise ModelError(f"expected a part of kind '{question}', found '{part.kind}'.")
     kind = registry.find(question, name)
@@ -270,7 +271,8 @@ def labels_from_part(part: Part) -> tuple[LabelSet, NDArray[np.int64]]:
     for name in ("ids", "names", "texts"):
         blob = part.array(f"{name}_blob", "|u1", None)
         columns.append(Texts(blob, part.pointers(f"{name}_ends", len(status) + 1, len(blob))))
-    return LabelSet(*columns, status), part.array("counts", "<i8", len(status))
+    ids, names, texts = columns
+    return LabelSet(ids, names, texts, status), part.array("counts", "<i8", len(status))
 
 
 def _readme(model: Model) -> str:

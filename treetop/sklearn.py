@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ranking = self._rank(X, k or self.k)
         names, ends = self.model_.labels.names, ranking.indptr.tolist()
         words = [names[column] for column in ranking.ids.tolist()]
-        scores, spans = ranking.score.tolist(), list(zip(ends[:-1], ends[1:], strict=True))
+        scores, spans = ranking.score.tolist(), list(pairwise(ends))
         return [words[a:b] for a, b in spans], [scores[a:b] for a, b in spans]
 
     def predict(self, X: Any) -> Csr:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from treetop.core import registry
 from treetop.core.errors import InputError, LabelError, did_you_mean
 from treetop.core.texts import Texts
 
-Csr = sparse.csr_matrix
+Csr: TypeAlias = Any  # scipy.sparse.csr_matrix with float32 values; scipy ships no types
 Ints = NDArray[np.int64]
 
 DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows

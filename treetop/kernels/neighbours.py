@@ -79,7 +79,9 @@ def _nearest_block(
         for i in range(size):
             s, r = heap_s[i], heap_r[i]
             j = i
-            while j > 0 and (sims[q - start, j - 1] < s or (sims[q - start, j - 1] == s and best[q - start, j - 1] > r)):
+            while j > 0 and (
+                sims[q - start, j - 1] < s or (sims[q - start, j - 1] == s and best[q - start, j - 1] > r)
+            ):
                 sims[q - start, j] = sims[q - start, j - 1]
                 best[q - start, j] = best[q - start, j - 1]
                 j -= 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treetop.core.errors import ConfigError
 from treetop.core.types import Join, Ranking
@@ -39,7 +40,7 @@ def blended(parts: Sequence[Ranking], blend: Blend, k: int) -> Ranking:
     return Ranking.sorted(indptr, (keys % width).astype(np.int32), total).top(k)
 
 
-def _weights(part: Ranking, blend: Blend) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _weights(part: Ranking, blend: Blend) -> NDArray[np.float64]:
     lengths = np.diff(part.indptr)
     if blend == "average":
         return part.score.astype(np.float64)

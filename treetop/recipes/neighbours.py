@@ -34,7 +34,8 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """About two index copies of the text's words beside the text itself."""
-    words = len(dataset.texts.blob) / 6.0 * (1 + config.tfidf.ngrams[1] - config.tfidf.ngrams[0])
+    low, high = config.tfidf.ngrams or (1, 5)
+    words = len(dataset.texts.blob) / 6.0 * (1 + high - low)
     names = len(dataset.labels.names.blob) + len(dataset.labels.texts.blob)
     model = 8.0 * words + 8.0 * dataset.Y.nnz + 2 * names
     return Forecast(memory=3.0 * model + len(dataset.texts.blob) + 2e8, model=model, time=1 + words / 2e6)
