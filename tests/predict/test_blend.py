@@ -17,7 +17,7 @@ PARTS = [ranking([[(1, 0.9), (2, 0.5)], []]), ranking([[(2, 0.8)], [(0, 0.3)]])]
 
 def cells(found):
     return [
-        list(zip(found.ids[a:b].tolist(), found.score[a:b].round(4).tolist(), strict=True))
+        list(zip(found.ids[a:b].tolist(), (round(x, 4) for x in found.score[a:b].tolist()), strict=True))
         for a, b in zip(found.indptr[:-1], found.indptr[1:], strict=True)
     ]
 
