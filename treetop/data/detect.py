@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError, InputError, did_you_mean
-from treetop.data import catalog, jsonl, sidecar
+from treetop.data import (
+    annif,
+    attentionxml,
+    catalog,
+    fasttext,
+    huggingface,
+    jsonl,
+    lf,
+    libsvm,
+    pecos,
+    sidecar,
+    skos,
+    table,
+    xc,
+)
 from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
 from treetop.data.lines import head
 from treetop.data.rows import Reading, Row
 
 # Order matters: the first that recognises wins.
-FORMATS: dict[str, Format] = {format.name: format for format in (jsonl.FORMAT,)}
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        huggingface.FORMAT,
+        lf.FORMAT,
+        xc.NEW,
+        pecos.FORMAT,
+        attentionxml.FORMAT,
+        jsonl.FORMAT,
+        table.PARQUET,
+        annif.FORMAT,
+        table.CSV,
+        table.TSV,
+        fasttext.FORMAT,
+        xc.OLD,
+        libsvm.FORMAT,
+    )
+}
+
+ENDINGS = {
+    "", ".txt", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet",
+    ".svm", ".libsvm", ".svmlight", ".ttl", ".nt", ".rdf", ".xml",
+}  # fmt: skip
 
 
 def find(path: str | Path) -> Source:
@@ -68,6 +105,8 @@ def file_format(file: Path) -> Format:
     if not start.start.strip():
         raise DataError("the file is empty or cannot be unpacked.", file=file)
     shown = start.line[:60]
+    if shown.lstrip().startswith("["):
+        raise DataError("a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'", file=file)
     raise DataError(
         f"unknown format; it starts with {shown!r}. Known are {', '.join(FORMATS)}: see docs/formats.md.",
         file=file,
@@ -86,7 +125,9 @@ def _plain_folder(folder: Path) -> Source:
     files: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
         name = SPLITS.get(stem(file), stem(file))
-        if not file.is_file() or name not in ("train", "test", "valid", "labels", "filter"):
+        if name not in ("train", "test", "valid", "labels", "filter") or Head(file, b"").suffix not in ENDINGS:
+            continue
+        if not file.is_file():
             continue
         if name in files:
             raise DataError(f"{files[name].name} and {file.name} both look like '{name}'. Keep one.", file=folder)
@@ -126,7 +167,12 @@ def _plain_folder(folder: Path) -> Source:
 def _labels_file(file: Path | None) -> Callable[[Reading], LabelSet | None] | None:
     if file is None:
         return None
-    suffix = Head(file, b"").suffix
+    start = Head(file, head(file))
+    suffix = start.suffix
+    if re.match(r"<\S+>\t", start.line):
+        return _late(annif.read_vocabulary, file)
     if suffix in (".csv", ".tsv"):
         return _late(sidecar.read_label_table, file)
+    if suffix in (".ttl", ".nt", ".rdf", ".xml"):
+        return _late(skos.read_labels, file)
     return _late(sidecar.read_labels, file)

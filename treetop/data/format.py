@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.errors import InputError
 from treetop.data.rows import Reading, Row
 
 # Everything a Dataset may carry; a format's `holds` is a subset, and a writer refuses to drop the rest.
@@ -77,10 +79,15 @@ class Head:
         name = self.file.name.lower().removesuffix(".gz")
         return Path(name).suffix
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """Lines that are not blank; the last may be cut off."""
+        return [line.rstrip("\r") for line in self.start.decode(errors="replace").split("\n") if line.strip()]
+
     @property
     def line(self) -> str:
         """The first line that is not blank."""
-        return next((line for line in self.start.decode(errors="replace").split("\n") if line.strip()), "").rstrip("\r")
+        return self.lines[0] if self.lines else ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,29 @@ class Writing:
     @property
     def labels(self) -> LabelSet:
         return next(iter(self.splits.values())).labels
+
+    def one_line(self, text: str, row: int) -> str:
+        """A text for a format with one text a line; line breaks become blanks only where losses are allowed."""
+        if "\n" not in text and "\r" not in text:
+            return text
+        if not self.lossy:
+            raise InputError(
+                f"row {row}: the text has a line break, which this format cannot hold. Allow it to become a blank with "
+                "lossy=True (--lossy), or write jsonl."
+            )
+        return " ".join(text.splitlines())
+
+    def word(self, label: str, forbidden: str, prefix: str = "") -> str:
+        """A label id for a format that ends labels at `forbidden`, which becomes '_' only where losses are allowed."""
+        bad = sorted({letter for letter in label if letter in forbidden or (letter.isspace() and " " in forbidden)})
+        if not bad and label:
+            return prefix + label
+        if not self.lossy:
+            raise InputError(
+                f"label '{label}': this format cannot hold {bad[0] if bad else ''!r} in a label id. Allow '_' instead "
+                "with lossy=True (--lossy), or write jsonl."
+            )
+        return prefix + ("".join("_" if letter in bad else letter for letter in label) or "_")
 
     def file(self, name: str) -> Path:
         """A text file in the folder, with .gz behind where packing was asked for."""

@@ -12,7 +12,7 @@ import numpy as np
 from treetop.core.dataset import Dataset, Ints
 from treetop.core.errors import DataError, InputError
 from treetop.core.log import logger
-from treetop.data import catalog, detect
+from treetop.data import catalog, detect, huggingface
 from treetop.data.build import Builder, out_of_range
 from treetop.data.format import SPLITS, Source, Split
 from treetop.data.rows import Reading
@@ -45,8 +45,12 @@ def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Da
 def find(path: Any) -> Source:
     """The source behind a path, a name or a data set object, with what was detected in the log."""
     if not isinstance(path, str | Path):
-        raise InputError(f"data: expected a path, a name or a Hugging Face Dataset, got {type(path).__name__}.")
-    source = detect.find(path)
+        found = huggingface.from_object(path)
+        if found is None:
+            raise InputError(f"data: expected a path, a name or a Hugging Face Dataset, got {type(path).__name__}.")
+        source, path = found, type(path).__name__
+    else:
+        source = detect.find(path)
     logger.info("%s: format %s, splits %s", path, source.format, ", ".join(source_splits(source)))
     return source
 

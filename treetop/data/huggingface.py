@@ -1,0 +1,161 @@
+"""Hugging Face data sets: a `save_to_disk` folder (its Arrow files, without the `datasets` package) or the object."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from treetop.core.errors import DataError, extra
+from treetop.data.fields import to_row
+from treetop.data.format import SPLITS, Format, Source, Split, Writing
+from treetop.data.jsonl import row_records
+from treetop.data.rows import Reading, Row
+from treetop.data.table import arrow_schema
+
+BATCH = 8192
+
+
+def find(folder: Path) -> Source | None:
+    """A folder of `DatasetDict.save_to_disk` or `Dataset.save_to_disk`."""
+    if (folder / "dataset_dict.json").is_file():
+        names = _json(folder / "dataset_dict.json").get("splits", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) and name == Path(name).name for name in names):
+            raise DataError("expected a list of splits. Save the data set again.", file=folder / "dataset_dict.json")
+        splits = {SPLITS.get(str(name), str(name)): _folder_split(folder / name) for name in names}
+        return Source("huggingface", folder.name, splits)
+    if (folder / "state.json").is_file():
+        return Source("huggingface", folder.name, dict.fromkeys(("train", "test", "valid"), _folder_split(folder)))
+    return None
+
+
+def _json(file: Path) -> Any:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read as JSON ({error}). Save the data set again.", file=file) from None
+    if not isinstance(value, dict):
+        raise DataError("expected a JSON object. Save the data set again.", file=file)
+    return value
+
+
+def _folder_split(folder: Path) -> Split:
+    def rows(reading: Reading) -> Iterator[Row]:
+        files = [entry["filename"] for entry in _json(folder / "state.json").get("_data_files", [])]
+        info = folder / "dataset_info.json"
+        names = _class_names(_json(info).get("features", {}).get("labels", {})) if info.is_file() else None
+        records = (record for name in files for record in _arrow_records(folder / Path(name).name))
+        yield from _to_rows(records, names, folder, reading)
+
+    return Split(folder, rows)
+
+
+def _arrow_records(file: Path) -> Iterator[dict[str, Any]]:
+    pyarrow = extra("pyarrow", "data")
+    try:
+        with pyarrow.memory_map(str(file)) as source, pyarrow.ipc.open_stream(source) as stream:
+            for batch in stream:
+                for start in range(0, len(batch), BATCH):
+                    yield from batch.slice(start, BATCH).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"cannot be read as Arrow ({reason}). Save the data set again.", file=file) from None
+
+
+def _class_names(feature: Any) -> list[str] | None:
+    """Names behind the numbers of a ClassLabel column, given as JSON or as the object."""
+    for part in (feature, _part(feature, "feature")):
+        names = _part(part, "names")
+        if names:
+            return list(names)
+    return None
+
+
+def _part(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+
+
+def _to_rows(
+    records: Iterator[dict[str, Any]], names: list[str] | None, file: object, reading: Reading
+) -> Iterator[Row]:
+    for number, record in enumerate(records, 1):
+        try:
+            if names and isinstance(record.get("labels"), list):
+                record["labels"] = [_class_name(names, label) for label in record["labels"]]
+            row = to_row(number, record, reading)
+        except ValueError as error:
+            reading.problem(DataError(str(error), file=file, line=number))
+            continue
+        yield row
+
+
+def _class_name(names: list[str], label: Any) -> Any:
+    if type(label) is int and not 0 <= label < len(names):
+        raise ValueError(f"label {label} is out of range. Allowed is 0 to {len(names) - 1}, the ClassLabel names.")
+    return names[label] if type(label) is int else label
+
+
+def from_object(value: Any) -> Source | None:
+    """A Dataset or DatasetDict object; None for anything else."""
+    if isinstance(value, Mapping) and value and all(map(_is_dataset, value.values())):
+        splits = {SPLITS.get(str(name), str(name)): _object_split(part) for name, part in value.items()}
+        return Source("huggingface", "data", splits)
+    if _is_dataset(value):
+        return Source("huggingface", "data", dict.fromkeys(("train", "test", "valid"), _object_split(value)))
+    return None
+
+
+def _is_dataset(value: Any) -> bool:
+    return hasattr(value, "column_names") and hasattr(value, "features") and hasattr(value, "__iter__")
+
+
+def _object_split(value: Any) -> Split:
+    def rows(reading: Reading) -> Iterator[Row]:
+        names = _class_names((value.features or {}).get("labels"))
+        yield from _to_rows(map(dict, value), names, "Dataset", reading)
+
+    return Split("Dataset", rows)
+
+
+def write(writing: Writing) -> None:
+    """What `datasets.load_from_disk` reads: a folder per split with one Arrow file."""
+    pyarrow = extra("pyarrow", "data")
+    for split, data in writing.splits.items():
+        folder = writing.folder / split
+        folder.mkdir()
+        schema = arrow_schema(pyarrow, next(row_records(data), {"text": "", "labels": []}))
+        file = folder / "data-00000-of-00001.arrow"
+        with pyarrow.OSFile(str(file), "wb") as sink, pyarrow.ipc.new_stream(sink, schema) as out:
+            records = row_records(data)
+            while part := list(islice(records, BATCH)):
+                out.write_batch(pyarrow.RecordBatch.from_pylist(part, schema=schema))
+        state: dict[str, Any] = {
+            "_data_files": [{"filename": file.name}],
+            "_fingerprint": hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+            "_format_columns": None,
+            "_format_kwargs": {},
+            "_format_type": None,
+            "_output_all_columns": False,
+            "_split": split,
+        }
+        _dump(folder / "state.json", state)
+        _dump(folder / "dataset_info.json", {"features": {field.name: _feature(field) for field in schema}})
+    _dump(writing.folder / "dataset_dict.json", {"splits": list(writing.splits)})
+
+
+def _feature(field: Any) -> dict[str, Any]:
+    if str(field.type).startswith("list"):
+        kind = "string" if field.name == "labels" else "float32"
+        return {"feature": {"dtype": kind, "_type": "Value"}, "_type": "Sequence"}
+    return {"dtype": "string", "_type": "Value"}
+
+
+def _dump(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+HOLDS = frozenset({"texts", "ids", "soft", "relevance", "roles", "label ids"})
+FORMAT = Format("huggingface", "Arrow folder of save_to_disk", HOLDS, write, find=find)

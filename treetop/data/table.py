@@ -1,0 +1,203 @@
+"""Tables with a header: CSV, TSV and Parquet; columns are the fields of the JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from treetop.core.errors import DataError, extra
+from treetop.core.log import logger, progress
+from treetop.data import sidecar
+from treetop.data.fields import KNOWN, to_row
+from treetop.data.format import CONTENT, Format, Head, Writing
+from treetop.data.jsonl import row_records
+from treetop.data.lines import lines, writer
+from treetop.data.rows import Reading, Row
+
+DELIMITERS = (",", "\t", ";")
+LISTS = ("labels", "targets", "relevance")
+
+
+def delimiter(header: str) -> str:
+    """The character that splits the header line into most cells."""
+    return max(DELIMITERS, key=header.count)
+
+
+def rows(file: Path, reading: Reading) -> Iterator[Row]:
+    """Rows of a CSV or TSV file with a header."""
+    csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts
+    source = lines(file, reading.problem, ends=True)
+    first = next(source, (0, ""))[1]
+    mark = delimiter(first)
+    header = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
+    if "labels" not in header or not {"text", *reading.fields} & set(header):
+        found = ", ".join(header)
+        raise DataError(f"the header needs the columns 'text' and 'labels' (found: {found}).", file=file, line=1)
+    table = csv.reader((line for _, line in source), delimiter=mark, strict=True)
+    hint = _SeparatorHint(reading.separator)
+    while True:
+        try:
+            cells = next(table, None)
+            line = table.line_num + 1
+            if cells is None:
+                break
+            if not cells:
+                continue
+            yield to_row(line, _record(header, cells, reading, hint), reading)
+        except (csv.Error, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            what = f"broken CSV ({error}). Put cells with quotes or line breaks into quotes"
+            reason = what + ", and double the quotes inside." if isinstance(error, csv.Error) else str(error)
+            reading.problem(DataError(reason, file=file, line=table.line_num + 1))
+    hint.tell(file)
+
+
+def _record(header: list[str], cells: list[str], reading: Reading, hint: _SeparatorHint) -> dict[str, Any]:
+    if len(cells) != len(header):
+        raise ValueError(
+            f"{len(cells)} cells under a header of {len(header)}. Put cells with the delimiter inside into quotes."
+        )
+    record: dict[str, Any] = {}
+    for key, cell in zip(header, cells, strict=True):
+        if key in LISTS:
+            record[key] = _cell_list(key, cell, reading.separator, hint)
+        elif cell or key in ("text", "id", *reading.fields):
+            record[key] = cell
+    return record
+
+
+def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any:
+    """'a|b' or '["a", "b"]' as a list; an empty cell is no label, or no numbers."""
+    if cell.startswith("["):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            raise ValueError(f"the cell of '{key}' starts with [ but is no JSON list: {cell[:40]!r}.") from None
+    pieces = [piece.strip() for piece in cell.split(separator) if piece.strip()]
+    if key == "labels":
+        hint.see(cell)
+        return pieces
+    try:
+        return [float(piece) for piece in pieces] or None
+    except ValueError:
+        raise ValueError(f"the cell of '{key}' is {cell[:40]!r}, expected numbers such as 0.5|1.") from None
+
+
+class _SeparatorHint:
+    """Warns when labels seem to be separated by something else than the reader was told."""
+
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+        self.counts = dict.fromkeys((separator, "|", ";", ","), 0)
+        self.cells = 0
+
+    def see(self, cell: str) -> None:
+        if cell:
+            self.cells += 1
+            for mark in self.counts:
+                self.counts[mark] += mark in cell
+
+    def tell(self, file: Path) -> None:
+        best = max(self.counts, key=lambda mark: self.counts[mark])
+        if self.counts[self.separator] == 0 and self.counts[best] > self.cells / 4:
+            logger.warning(
+                "%s: no label cell has '%s' but %d of %d have '%s'. If labels are separated by it, read with "
+                "separator='%s' (--separator).",
+                file, self.separator, self.counts[best], self.cells, best, best,
+            )  # fmt: skip
+
+
+def sniff(head: Head) -> bool:
+    """By extension, or by a header that names text and labels."""
+    if head.suffix in (".csv", ".tsv"):
+        return True
+    cells = {cell.strip(' "') for cell in head.line.split(delimiter(head.line))}
+    return "labels" in cells and bool(cells & {"text", "title"})
+
+
+def _writer(suffix: str, mark: str) -> Any:
+    def write(writing: Writing) -> None:
+        for split, data in writing.splits.items():
+            with writer(writing.file(split + suffix)) as out:
+                table: Any = None
+                for record in row_records(data):
+                    if table is None:
+                        # lines end in \r\n so that the writer quotes cells with either character
+                        table = csv.DictWriter(out, list(record), delimiter=mark, lineterminator="\r\n")
+                        table.writeheader()
+                    table.writerow(record | {key: _joined(record[key]) for key in LISTS if key in record})
+        _write_beside(writing)
+
+    return write
+
+
+def _joined(items: list[Any]) -> str:
+    """Labels or numbers in one cell: 'a|b', or a JSON list where that would be read differently."""
+    pieces = [item if isinstance(item, str) else repr(item) for item in items]
+    plain = "|".join(pieces)
+    safe = all(piece and piece == piece.strip() and "|" not in piece for piece in pieces) and not plain.startswith("[")
+    return plain if safe else json.dumps(items, ensure_ascii=False)
+
+
+def _write_beside(writing: Writing) -> None:
+    sidecar.write_labels(writing)
+    sidecar.write_filter(writing)
+    sidecar.write_facts(writing)
+
+
+def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
+    """Rows of a Parquet file; "line" in messages is the row counted from 1."""
+    pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
+    number = 0
+    try:
+        with parquet.ParquetFile(file) as table, progress(f"read {file.name}", table.metadata.num_rows) as bar:
+            wanted = [name for name in table.schema_arrow.names if name in (*KNOWN, "uid", *reading.fields)]
+            for batch in table.iter_batches(batch_size=4096, columns=wanted):
+                for record in batch.to_pylist():
+                    number += 1
+                    try:
+                        row = to_row(number, record, reading)
+                    except ValueError as error:
+                        reading.problem(DataError(str(error), file=file, line=number))
+                        continue
+                    yield row
+                bar.step(len(batch))
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"cannot be read as Parquet ({reason}). Copy the file again.", file=file) from None
+
+
+def write_parquet(writing: Writing) -> None:
+    """train.parquet, test.parquet with the files of the native folder beside them."""
+    pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
+    for split, data in writing.splits.items():
+        schema = arrow_schema(pyarrow, next(row_records(data), {"text": "", "labels": []}))
+        with parquet.ParquetWriter(writing.folder / f"{split}.parquet", schema, compression="zstd") as out:
+            records = row_records(data)
+            while part := list(islice(records, 8192)):
+                out.write_batch(pyarrow.RecordBatch.from_pylist(part, schema=schema))
+    _write_beside(writing)
+
+
+def arrow_schema(pyarrow: Any, record: dict[str, Any]) -> Any:
+    """Arrow types of the fields a record has."""
+    kinds = {"labels": pyarrow.list_(pyarrow.string())} | dict.fromkeys(
+        ("targets", "relevance"), pyarrow.list_(pyarrow.float32())
+    )
+    return pyarrow.schema([(key, kinds.get(key, pyarrow.string())) for key in record])
+
+
+def sniff_parquet(head: Head) -> bool:
+    """By the magic bytes."""
+    return head.start.startswith(b"PAR1")
+
+
+HOLDS = frozenset(CONTENT) - {"features"}
+CSV = Format("csv", "table with a header", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
+TSV = Format("tsv", "table with a header, tabs between", HOLDS, _writer(".tsv", "\t"))
+PARQUET = Format("parquet", "column store", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)
