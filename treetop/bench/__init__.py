@@ -1,0 +1,12 @@
+"""The honest comparison: the same matrices and threads for every system, one record per run, tables made from records.
+
+| file | does |
+|---|---|
+| `methods` | what is compared: systems, their settings, the data sets each runs on |
+| `environments` | one environment per peer under `peers/` |
+| `matrices` | the same sparse matrices for all, from texts or from the generator in `synthetic` |
+| `peers` | runs (data set, method, repetition) cells, interleaved, each in processes of its own |
+| `record` | what a result must say about itself: command, versions, seed, commit, machine |
+| `tables` | Markdown tables in the documentation, generated from the records |
+| `adapters/` | scripts that run inside the environment of a peer; they do not import treetop |
+"""

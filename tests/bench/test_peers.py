@@ -1,0 +1,124 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from treetop.bench import matrices, peers, record
+from treetop.bench.methods import BIG, OURS, PEERS, SMALL, SYNTHETIC, Method, select
+from treetop.core.errors import ConfigError, ResourceError
+
+FAKE = Path(__file__).parent / "fake_run.py"
+
+
+@pytest.fixture
+def bench(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = {
+        "X_train": sparse.random(30, 12, 0.4, format="csr", rng=rng, dtype=np.float32),
+        "Y_train": sparse.csr_matrix((rng.random((30, 6)) < 0.3).astype(np.float32)),
+        "X_test": sparse.random(9, 12, 0.4, format="csr", rng=rng, dtype=np.float32),
+        "Y_test": sparse.csr_matrix((rng.random((9, 6)) < 0.5).astype(np.float32)),
+    }
+    made = peers.Bench(tmp_path, tmp_path / "data")
+    folder = made.build / "toy"
+    folder.mkdir(parents=True)
+    for name, matrix in parts.items():
+        sparse.save_npz(folder / f"{name}.npz", matrix)
+    (folder / "facts.json").write_text(json.dumps({"fingerprint": "f1"}))
+    return made
+
+
+def fake(bench, name="fake", **settings):
+    return Method(name, None, FAKE, {"topk": 4, **settings}, ("toy",))
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Cells that were measured, without starting a process for each."""
+    seen = []
+
+    def measure(bench, method, found, rep):
+        seen.append((method.name, rep))
+        return {"format": 1, "data": found.facts, "settings": dict(method.settings)}
+
+    monkeypatch.setattr(peers, "_warm", lambda *_: None)
+    monkeypatch.setattr(peers, "measure", measure)
+    return seen
+
+
+def test_a_cell_holds_costs_scores_and_where_it_comes_from(bench, monkeypatch):
+    monkeypatch.setattr(peers, "_warm", lambda *_: None)
+    (file,) = peers.run(bench, [fake(bench)], ["toy"], reps=1)
+    assert file == bench.root / "benchmarks/results/peers/toy/fake-1.json"
+    found = record.read(file)
+    assert found["train"]["cpu_s"] >= 0 and found["train"]["peak_mb"] > 1
+    assert found["model_mb"] > 0 and found["versions"] == {"fake": "1.0"}
+    assert found["batch"]["best"] == "plain" and set(found["batch"]["settings"]) == {"plain", "slow"}
+    assert found["single"]["n"] == 9 and found["single"]["p99_ms"] >= found["single"]["p50_ms"]
+    assert found["seed"] == 0 and found["machine"]["cores"] >= 1 and found["commit"] and found["command"]
+    loaded = matrices.prepare("toy", data=bench.data, build=bench.build)
+    best = np.argsort(-np.bincount(loaded.load("Y_train").indices, minlength=6), kind="stable")[0]
+    expected = 100 * loaded.load("Y_test")[:, [best]].toarray().mean()
+    assert found["scores"]["P@1"] == pytest.approx(expected, abs=1e-3)
+    assert not (bench.build / "toy" / "work" / "fake-1").exists()
+
+
+def test_cells_with_a_record_are_not_run_again(bench, measured):
+    method = fake(bench)
+    peers.run(bench, [method], ["toy"], reps=2)
+    (bench.results / "toy" / "fake-2.json").unlink()
+    assert len(peers.run(bench, [method], ["toy"], reps=3)) == 3
+    assert measured == [("fake", 1), ("fake", 2), ("fake", 2), ("fake", 3)]
+    peers.run(bench, [method], ["toy"], reps=1, fresh=True)
+    assert measured[4:] == [("fake", 1)]
+
+
+def test_a_record_of_other_matrices_settings_or_a_broken_one_does_not_count(bench, measured):
+    (file,) = peers.run(bench, [fake(bench)], ["toy"], reps=1)
+    same = matrices.prepare("toy", data=bench.data, build=bench.build)
+    assert peers.is_current(file, fake(bench), same)
+    assert not peers.is_current(file, fake(bench, topk=3), same)
+    assert not peers.is_current(file, fake(bench), replace(same, facts={"fingerprint": "f2"}))
+    file.write_text(file.read_text()[:-20])
+    assert not peers.is_current(file, fake(bench), same)
+
+
+def test_a_failing_peer_stops_nobody_else_and_is_named(bench, monkeypatch):
+    monkeypatch.setattr(peers, "_warm", lambda *_: None)
+    methods = [fake(bench, "broken", crash=True), fake(bench)]
+    with pytest.raises(ResourceError, match=r"1 cells failed: toy/broken-1"):
+        peers.run(bench, methods, ["toy"], reps=1)
+    assert not bench.cell("toy", methods[0], 1).exists()
+    assert bench.cell("toy", methods[1], 1).exists()
+
+
+def test_a_phase_that_takes_too_long_is_ended(bench, monkeypatch):
+    monkeypatch.setattr(peers, "_warm", lambda *_: None)
+    with pytest.raises(ResourceError, match="toy/fake-1"):
+        peers.run(replace(bench, limit_s=0.01), [fake(bench)], ["toy"], reps=1)
+
+
+def test_repetitions_are_interleaved_and_slow_peers_run_once():
+    a, b = (Method(name, None, FAKE, {}, ("x", "y")) for name in "ab")
+    order = [(d, m.name, r) for d, m, r in peers.plan([a, replace(b, once=True)], ["x", "y"], 2)]
+    first = [("x", "a", 1), ("x", "b", 1), ("y", "a", 1), ("y", "b", 1)]
+    assert order == [*first, ("x", "a", 2), ("y", "a", 2)]
+
+
+def test_every_method_is_known_by_name_and_has_an_adapter():
+    everything = [*PEERS, *OURS]
+    assert len({method.name for method in everything}) == len(everything)
+    for method in everything:
+        assert method.adapter.exists() and set(method.datasets) <= {*BIG, *SMALL, SYNTHETIC}
+        assert json.loads(json.dumps(method.settings)) == method.settings
+    assert [method.name for method in select(["pecos", "treetop"])] == ["pecos", *(m.name for m in OURS)]
+    with pytest.raises(ConfigError, match="Did you mean 'pecos-man'"):
+        select(["pecos-mann"])
+
+
+def test_recipes_that_do_not_exist_yet_are_skipped(bench):
+    missing = Method("treetop-later", None, FAKE, {"recipe": "later"}, ("toy",))
+    assert peers.run(bench, [missing], ["toy"], reps=1) == []

@@ -1,0 +1,114 @@
+import pytest
+from typer.testing import CliRunner
+
+from treetop.bench import record, tables
+from treetop.core.errors import InputError
+
+
+def cell(results, method, rep, *, cpu, p1=40.0, dataset="toy", **more):
+    values = {
+        "format": 1,
+        "method": method,
+        "rep": rep,
+        "train": {"cpu_s": cpu, "wall_s": cpu / 2, "peak_mb": 500.0},
+        "model_mb": 12.5,
+        "batch": {"docs_per_cpu_s": 9000.0},
+        "single": {"cpu_us": 210.0, "p50_ms": 0.2, "p99_ms": 1.5},
+        "scores": {f"{metric}@{k}": p1 for metric in ("P", "PSP") for k in (1, 3, 5)} | {"C@5": 50.0},
+        "data": {
+            "train": 1000, "test": 10, "features": 7, "labels": 70, "labels_seen": 60,
+            "features_per_text": 3.25, "labels_per_text": 2.0,
+        },
+        **more,
+    }  # fmt: skip
+    record.write(results / "peers" / dataset / f"{method}-{rep}.json", values)
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "benchmarks" / "results"
+    for rep, (ours, theirs) in enumerate([(10.0, 40.0), (30.0, 60.0), (12.0, 30.0)], 1):
+        cell(folder, "treetop-xr_linear", rep, cpu=ours, p1=40.25)
+        cell(folder, "pecos", rep, cpu=theirs)
+    return folder
+
+
+def rows(markdown):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in markdown.splitlines()]
+
+
+def test_figures_are_medians_and_ours_come_first(results):
+    head, _, ours, theirs = rows(tables.peers(results, ["toy"]))
+    assert (ours[0], theirs[0]) == ("treetop-xr_linear", "pecos")
+    assert ours[head.index("train CPU s")] == "12.0" and theirs[head.index("train CPU s")] == "40.0"
+    assert ours[head.index("P@1/3/5")] == "40.25/40.25/40.25" and ours[-1] == "3"
+
+
+def test_ratios_are_taken_inside_a_repetition(results):
+    head, _, row = rows(tables.ratios(results, ["treetop-xr_linear", "pecos"]))
+    assert row[head.index("train CPU s")] == "0.40"  # the median of 10/40, 30/60, 12/30; of medians it were 0.30
+    assert row[head.index("P@1 −")] == "+0.25"
+
+
+def test_a_peer_that_ran_once_is_compared_in_that_repetition(results):
+    cell(results, "slow", 2, cpu=300.0)
+    head, _, row = rows(tables.ratios(results, ["treetop-xr_linear", "slow"]))
+    assert row[head.index("train CPU s")] == "0.10"
+
+
+def test_missing_figures_show_as_missing(results):
+    cell(results, "half", 1, cpu=5.0, single={})
+    found = {row[0]: row for row in rows(tables.peers(results, ["toy"]))}
+    assert found["half"][6:9] == ["–", "–", "–"]
+
+
+def test_tables_stand_between_markers_and_nothing_else_moves(results, tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text(
+        "before\n<!-- table: peers toy -->\nold\n<!-- end -->\nbetween\n<!-- table: datasets -->\n<!-- end -->\n"
+    )
+    assert tables.update(page, results, check=True) and "old" in page.read_text()
+    assert tables.update(page, results)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- table: peers toy -->\n\n| method |") and "old" not in text
+    assert "<!-- end -->\nbetween\n" in text and "| toy | 1,000 | 10 | 7 | 70 | 60 | 3.2 | 2.0 |" in text
+    assert not tables.update(page, results)
+
+
+def test_unknown_tables_and_open_markers_are_refused(results, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: peer toy -->\n<!-- end -->\n")
+    with pytest.raises(InputError, match="Did you mean 'peers'"):
+        tables.update(page, results)
+    page.write_text("<!-- table: peers toy -->\n")
+    with pytest.raises(InputError, match="has no '<!-- end -->'"):
+        tables.update(page, results)
+
+
+def test_the_command_says_what_is_out_of_date(results, tmp_path):
+    from treetop.cli.bench import app
+
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: datasets -->\n<!-- end -->\n")
+    call = ["tables", str(page), "--root", str(tmp_path)]
+    assert CliRunner().invoke(app, [*call, "--check"]).exit_code == 1
+    assert "updated" in CliRunner().invoke(app, call).output
+    assert CliRunner().invoke(app, [*call, "--check"]).exit_code == 0
+
+
+def test_the_command_lists_its_cells(tmp_path):
+    from treetop.cli.bench import app
+
+    call = [
+        "peers",
+        "--dry-run",
+        "--reps",
+        "1",
+        "--method",
+        "pecos",
+        "--dataset",
+        "bibtex-bow",
+        "--root",
+        str(tmp_path),
+    ]
+    assert CliRunner().invoke(app, call).output == "bibtex-bow  pecos  repetition 1  to do\n"

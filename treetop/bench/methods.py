@@ -1,0 +1,93 @@
+"""What is compared: every method with its environment, its adapter and the settings it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treetop.core.errors import choose
+
+ADAPTERS = Path(__file__).parent / "adapters"
+BIG = ("finna-yso-en-25k", "wordnet-taxonomy", "metamath-premises-30k")
+SMALL = ("bibtex-bow", "reuters21578-modapte")
+SYNTHETIC = "synthetic-670k"
+TOPK = 20  # kept per document, so that a filter can take some out and ten are left
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the comparison; `environment` None means our own interpreter."""
+
+    name: str
+    environment: str | None
+    adapter: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    datasets: tuple[str, ...] = BIG + SMALL
+    once: bool = False  # slow peers run in the first repetition only
+
+
+# The tree shape, C, threshold and beam that PECOS and XR-Linear of treetop share.
+SHAPE = {"nr_splits": 16, "max_leaf": 100, "threshold": 0.1, "beam": 10, "topk": TOPK}
+
+
+def _pecos(name: str, **more: Any) -> Method:
+    settings = {**SHAPE, "Cp": 1.0, "Cn": 1.0, "negatives": "tfn", **more}
+    return Method(name, "libpecos", ADAPTERS / "pecos_run.py", settings, (*BIG, *SMALL, SYNTHETIC))
+
+
+def _omikuji(name: str, hyper: Mapping[str, Any], datasets: tuple[str, ...] = BIG + SMALL) -> Method:
+    settings = {"hyper": dict(hyper), "beam": 10, "topk": TOPK}
+    return Method(name, "omikuji", ADAPTERS / "omikuji_run.py", settings, datasets)
+
+
+def _libmultilabel(name: str, kind: str, datasets: tuple[str, ...]) -> Method:
+    settings = {"kind": kind, "options": "-s 1 -B 1 -e 0.1", "topk": TOPK}
+    return Method(name, "libmultilabel", ADAPTERS / "libmultilabel_run.py", settings, datasets, once=True)
+
+
+def _treetop(name: str, recipe: str, datasets: tuple[str, ...] = BIG + SMALL, **config: Any) -> Method:
+    settings = {"recipe": recipe, "config": config, "topk": TOPK}
+    return Method(name, None, ADAPTERS / "treetop_run.py", settings, datasets)
+
+
+BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
+
+PEERS = (
+    _pecos("pecos"),
+    _pecos("pecos-man", negatives="tfn+man", Cp=4.0),
+    _omikuji("omikuji-1", {"n_trees": 1}, (*BIG, *SMALL, SYNTHETIC)),
+    _omikuji("omikuji-3", {"n_trees": 3}),
+    _omikuji("omikuji-bonsai-1", {"n_trees": 1, **BONSAI}),
+    _omikuji("omikuji-bonsai-3", {"n_trees": 3, **BONSAI}),
+    Method("napkinxc-plt", "napkinxc", ADAPTERS / "napkinxc_run.py", {"kind": "plt", "hyper": {}, "topk": TOPK}),
+    _libmultilabel("libmultilabel-tree", "tree", ("wordnet-taxonomy", "reuters21578-modapte")),
+    # Its one-vs-rest weights are one dense float64 array: features x labels of wordnet would not fit the memory.
+    _libmultilabel("libmultilabel-1vsrest", "1vsrest", ("reuters21578-modapte",)),
+)
+
+OURS = (
+    _treetop("treetop-xr_linear", "xr_linear", (*BIG, *SMALL, SYNTHETIC)),
+    _treetop("treetop-xr_linear-man", "xr_linear", (*BIG, *SMALL, SYNTHETIC), negatives="tfn+man", Cp=4.0),
+    _treetop("treetop-parabel-1", "parabel", n_trees=1),
+    _treetop("treetop-parabel-3", "parabel", n_trees=3),
+    _treetop("treetop-bonsai-1", "bonsai", n_trees=1),
+    _treetop("treetop-bonsai-3", "bonsai", n_trees=3),
+    _treetop("treetop-extremetext", "extremetext"),
+    _treetop("treetop-dismec", "dismec"),
+)
+
+
+def select(names: list[str] | None, *, ours: bool = True) -> list[Method]:
+    """Methods by name; a name like 'pecos' also stands for nothing but itself, 'peers' and 'treetop' for groups."""
+    known = {method.name: method for method in (*PEERS, *OURS)}
+    if not names:
+        return [*PEERS, *(OURS if ours else ())]
+    chosen: list[Method] = []
+    for name in names:
+        if name in ("peers", "treetop"):
+            chosen += PEERS if name == "peers" else OURS
+        else:
+            chosen.append(known[choose("method", name, [*known, "peers", "treetop"])])
+    return chosen

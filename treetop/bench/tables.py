@@ -1,0 +1,157 @@
+"""Tables in Markdown files, generated from records between `<!-- table: NAME WORDS -->` and `<!-- end -->`.
+
+Figures are medians over repetitions. Ratios are taken inside a repetition first, where both systems met the same load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from treetop.bench import record
+from treetop.core.errors import InputError, choose
+
+Records = dict[str, list[dict[str, Any]]]  # method -> repetitions
+MARKED = re.compile(r"(<!-- table: (?P<call>[^>]*?) -->\n)(?P<body>.*?)(<!-- end -->)", re.S)
+MISSING = "–"
+
+
+def update(file: Path, results: Path, *, check: bool = False) -> bool:
+    """Rewrite the tables of a file; True when something was out of date. With `check` the file stays as it is."""
+    text = file.read_text(encoding="utf-8")
+
+    def fresh(found: re.Match[str]) -> str:
+        name, *words = found["call"].split()
+        build = TABLES[choose(f"{file}: table", name, TABLES, InputError)]
+        return f"{found[1]}\n{build(results, words)}\n\n{found[4]}"
+
+    made = MARKED.sub(fresh, text)
+    if made.count("<!-- table:") != len(MARKED.findall(text)):
+        raise InputError(f"{file}: a '<!-- table: ... -->' has no '<!-- end -->' after it.")
+    if made != text and not check:
+        file.write_text(made, encoding="utf-8")
+    return made != text
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first are right-aligned."""
+    lines = [list(head), ["---", *["---:"] * (len(head) - 1)], *[list(row) for row in rows]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def load(folder: Path) -> Records:
+    """Records of one data set by method, repetitions in order; methods in the order of `methods`, unknown ones last."""
+    from treetop.bench.methods import OURS, PEERS
+
+    place = {method.name: i for i, method in enumerate((*OURS, *PEERS))}
+    found: Records = {}
+    for file in folder.glob("*.json"):
+        values = record.read(file)
+        found.setdefault(values["method"], []).append(values)
+    for reps in found.values():
+        reps.sort(key=lambda values: int(values["rep"]))
+    return dict(sorted(found.items(), key=lambda item: (place.get(item[0], len(place)), item[0])))
+
+
+def value(values: dict[str, Any], path: str) -> float | None:
+    """A figure of a record by dotted path, or None where the record has none."""
+    node: Any = values
+    for key in path.split("."):
+        node = node.get(key) if isinstance(node, dict) else None
+    return float(node) if isinstance(node, int | float) else None
+
+
+def middle(reps: list[dict[str, Any]], path: str) -> float | None:
+    """The median of a figure over repetitions."""
+    found = [figure for values in reps if (figure := value(values, path)) is not None]
+    return median(found) if found else None
+
+
+def text(number: float | None, digits: int | None = None) -> str:
+    """A figure as a person reads it: fixed digits, or three significant ones."""
+    if number is None:
+        return MISSING
+    if digits is None:
+        digits = 0 if abs(number) >= 100 else 1 if abs(number) >= 10 else 2 if abs(number) >= 1 else 3
+    return f"{number:,.{digits}f}"
+
+
+COSTS: tuple[tuple[str, str], ...] = (
+    ("train CPU s", "train.cpu_s"),
+    ("wall s", "train.wall_s"),
+    ("peak MB", "train.peak_mb"),
+    ("model MB", "model_mb"),
+    ("docs per CPU s", "batch.docs_per_cpu_s"),
+    ("one doc CPU µs", "single.cpu_us"),
+    ("p50 ms", "single.p50_ms"),
+    ("p99 ms", "single.p99_ms"),
+)
+
+
+def peers(results: Path, words: Sequence[str]) -> str:
+    """`peers DATASET [filtered]`: every method on one data set, costs and accuracy."""
+    dataset, *more = words
+    block = "scores_filtered" if "filtered" in more else "scores"
+    rows = []
+    for method, reps in load(results / "peers" / dataset).items():
+        costs = [text(middle(reps, path)) for _, path in COSTS]
+        scores = [_triple(reps, block, metric) for metric in ("P", "PSP")]
+        rows.append([method, *costs, *scores, text(middle(reps, f"{block}.C@5"), 1), str(len(reps))])
+    return markdown(["method", *(name for name, _ in COSTS), "P@1/3/5", "PSP@1/3/5", "C@5", "runs"], rows)
+
+
+def _triple(reps: list[dict[str, Any]], block: str, metric: str) -> str:
+    return "/".join(text(middle(reps, f"{block}.{metric}@{k}"), 2) for k in (1, 3, 5))
+
+
+def ratios(results: Path, words: Sequence[str]) -> str:
+    """`ratios METHOD AGAINST`: one method as a multiple of another on every data set both ran on."""
+    method, against = words
+    rows = []
+    for folder in _datasets(results):
+        found = load(folder)
+        if method in found and against in found:
+            cells = [_ratio(found[method], found[against], path) for _, path in COSTS]
+            points = [_difference(found[method], found[against], f"scores.{m}") for m in ("P@1", "P@5", "PSP@5")]
+            rows.append([folder.name, *cells, *points])
+    head = [f"{method} ÷ {against}", *(name for name, _ in COSTS), "P@1 −", "P@5 −", "PSP@5 −"]
+    return markdown(head, rows)
+
+
+def _datasets(results: Path) -> list[Path]:
+    return sorted(path for path in (results / "peers").glob("*") if path.is_dir())
+
+
+def _pairs(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], path: str) -> list[tuple[float, float]]:
+    """Figures of the same repetition; a peer that ran once is met in that repetition only."""
+    other = {values["rep"]: value(values, path) for values in theirs}
+    found = [(value(values, path), other.get(values["rep"])) for values in ours]
+    return [(a, b) for a, b in found if a is not None and b]
+
+
+def _ratio(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], path: str) -> str:
+    met = _pairs(ours, theirs, path)
+    return text(median(a / b for a, b in met), 2) if met else MISSING
+
+
+def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], path: str) -> str:
+    a, b = middle(ours, path), middle(theirs, path)
+    return MISSING if a is None or b is None else f"{a - b:+.2f}"
+
+
+def datasets(results: Path, words: Sequence[str]) -> str:
+    """`datasets`: the shapes of the matrices all methods get."""
+    rows = []
+    for folder in _datasets(results):
+        facts = next((reps[0]["data"] for reps in load(folder).values()), None)
+        if facts is not None:
+            counts = [text(facts[key], 0) for key in ("train", "test", "features", "labels", "labels_seen")]
+            rows.append([folder.name, *counts, text(facts["features_per_text"], 1), text(facts["labels_per_text"], 1)])
+    head = ["data set", "train", "test", "features", "labels", "seen in training", "features per text"]
+    return markdown([*head, "labels per text"], rows)
+
+
+TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {"peers": peers, "ratios": ratios, "datasets": datasets}

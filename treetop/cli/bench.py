@@ -1,0 +1,60 @@
+"""`treetop bench`: treetop and its peers on the same matrices, and the tables made from the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Measure treetop and its peers side by side.", no_args_is_help=True)
+Root = Annotated[Path, typer.Option(help="The repository: peers/, build/ and benchmarks/ lie here.")]
+
+
+@app.command()
+def peers(
+    data: Annotated[Path, typer.Option(help="Folder with the benchmark's data sets.")] = Path("../shared/data"),
+    dataset: Annotated[list[str] | None, typer.Option(help="Only these data sets.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only these methods; 'peers' or 'treetop': all such.")
+    ] = None,
+    reps: Annotated[int, typer.Option(min=1, help="Repetitions of every cell, interleaved.")] = 3,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run cells again that have a record.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Threads every system gets.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of every system that takes one.")] = 0,
+    root: Root = Path(),
+) -> None:
+    """Set up the peers' environments and run every cell (data set, method, repetition) that has no record yet."""
+    from treetop.bench import methods as known
+    from treetop.bench import peers as runner
+    from treetop.core.errors import choose
+
+    everything = [*known.BIG, *known.SMALL, known.SYNTHETIC]
+    names = [choose("--dataset", name, everything) for name in dataset or everything]
+    bench = runner.Bench(root, data, threads=threads, seed=seed)
+    chosen = known.select(method)
+    if dry_run:
+        for name, one, rep in runner.plan(chosen, names, reps):
+            state = "done" if bench.cell(name, one, rep).exists() else "to do"
+            typer.echo(f"{name}  {one.name}  repetition {rep}  {state}")
+        return
+    made = runner.run(bench, chosen, names, reps=reps, fresh=fresh)
+    typer.echo(f"{len(made)} records in {bench.results}")
+
+
+@app.command()
+def tables(
+    files: Annotated[list[Path] | None, typer.Argument(help="Default: README.md, docs/ and benchmarks/.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 when a table is out of date.")] = False,
+    root: Root = Path(),
+) -> None:
+    """Write the tables of Markdown files from the records in benchmarks/results."""
+    from treetop.bench.tables import update
+
+    pages = files or [root / "README.md", *sorted((root / "docs").rglob("*.md")), root / "benchmarks" / "README.md"]
+    stale = [page for page in pages if update(page, root / "benchmarks" / "results", check=check)]
+    for page in stale:
+        typer.echo(f"{page}: {'out of date' if check else 'updated'}")
+    if check and stale:
+        raise typer.Exit(1)
