@@ -5,7 +5,7 @@ PYTHON ?= python3
 PIP := .venv/bin/pip install -q -c constraints.txt
 WANTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check setup docs slow clean
+.PHONY: demo test check setup docs slow bench-peers clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
@@ -26,6 +26,10 @@ docs: .venv/.test
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow
+
+bench-peers: .venv/.test
+	.venv/bin/treetop bench peers
+	.venv/bin/treetop bench tables
 
 clean:
 	rm -rf .venv build dist *.egg-info
