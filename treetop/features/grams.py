@@ -132,8 +132,9 @@ class Vocabulary:
         known = (self.table, self.terms.blob, self.terms.offsets)
 
         def work(start: int, stop: int) -> tuple[Array, Array, Array]:
-            ids, pointers = kernel.find_terms(self.cutter(texts.span(start, stop)), known)
-            made: tuple[Array, Array, Array] = kernel.weigh(pointers, ids, NONE, NONE, self.idf, self.rules.weights)
+            grams = self.cutter(texts.span(start, stop))
+            ids = kernel.find_terms(grams, known)
+            made: tuple[Array, Array, Array] = kernel.weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights)
             return made
 
         parts = list(stream(work, self.cutter.ranges(texts)))
@@ -149,10 +150,8 @@ class Vocabulary:
         hashes = scanner.hash_terms(packed.blob, packed.offsets, self.cutter.unit == "words")
         ends = packed.offsets.astype(np.int32)
         grams = (packed.blob, hashes, ends[:-1], ends[1:], np.arange(len(terms) + 1))
-        ids, pointers = kernel.find_terms(grams, (self.table, self.terms.blob, self.terms.offsets))
-        found = np.full(len(terms), -1)
-        found[np.diff(pointers) > 0] = ids
-        return list(map(int, found))
+        found: list[int] = kernel.find_terms(grams, (self.table, self.terms.blob, self.terms.offsets)).tolist()
+        return found
 
 
 @dataclass(eq=False)
@@ -168,8 +167,8 @@ class Count:
 class Collector:
     """All terms seen so far, in growing arrays: about 30 bytes a term and its text."""
 
-    def __init__(self) -> None:
-        self.n = 0
+    def __init__(self, *, totals: bool = False) -> None:
+        self.n, self.totals = 0, totals
         self.table = np.zeros(1 << 12, np.uint64)
         self.hashes = np.zeros(1 << 11, np.uint64)
         self.offsets = np.zeros((1 << 11) + 1, np.int64)
@@ -184,7 +183,8 @@ class Collector:
         store = (self.table, self.hashes, self.offsets, self.blob)
         known, self.n = kernel.merge_terms(grams, places, store, self.n)
         self.df[known] += uses  # a block's terms are distinct
-        self.tf[known] += np.bincount(ids, weights=counts, minlength=len(known)).astype(np.int64)
+        if self.totals:
+            self.tf[known] += np.bincount(ids, weights=counts, minlength=len(known)).astype(np.int64)
         return Count(pointers, ids, counts, known)
 
     def _make_room(self, terms: int, size: int) -> None:
@@ -225,7 +225,7 @@ def _learn(
         grams = cutter(texts.span(start, stop))
         return grams, kernel.count_terms(grams)
 
-    seen, counts = Collector(), list[Count]()
+    seen, counts = Collector(totals=rules.max_features is not None), list[Count]()
     for grams, counted in stream(work, cutter.ranges(texts)):
         count = seen.add(grams, counted)
         if keep:

@@ -18,6 +18,7 @@ F64 = types.Array(types.float64, 1, "C", readonly=True)
 _TAG = np.uint64(0xFFFFFFFF00000000)
 _ID = np.uint64(0x00000000FFFFFFFF)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
+CHUNK = 64
 
 
 GRAMS = types.Tuple((U8, U64, I32, I32, I64))  # buffer, hashes, begins, ends, rows
@@ -64,6 +65,24 @@ def build_table(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return table
 
 
+@numba.njit(cache=True, nogil=True)
+def _warm(hashes: Any, m: int, table: Any, offsets: Any, blob: Any, scratch: Any) -> None:
+    """Load what a look-up of `m` hashes will touch into the cache.
+
+    Tight loops of independent loads wait for memory together, look-ups one after the other wait each: three times
+    as long in all. Loads are stored in `scratch`, else the compiler would drop them.
+    """
+    mask = np.uint64(len(table) - 1)
+    for i in range(m):
+        scratch[i] = table[hashes[i] & mask]
+    for i in range(m):
+        known = scratch[i] != _ZERO and (scratch[i] ^ hashes[i]) & _TAG == _ZERO
+        scratch[i] = np.uint64(offsets[np.int64(scratch[i] & _ID) - 1 if known else 0])
+    for i in range(m):
+        if scratch[i] < len(blob):
+            scratch[i] = blob[scratch[i]]
+
+
 @numba.njit((GRAMS,), cache=True, nogil=True)
 def count_terms(grams: Any) -> Any:
     """(ids, counts, pointers, places, uses): each text's distinct terms, ids given in the order of first sight.
@@ -74,42 +93,52 @@ def count_terms(grams: Any) -> Any:
     total, n = len(values), len(rows) - 1
     ids, counts = np.empty(total, np.int32), np.empty(total, np.int32)
     pointers = np.zeros(n + 1, np.int64)
-    places, latest = np.empty(total, np.int64), np.empty(total, np.int64)
-    uses = np.empty(total, np.int32)
+    places = np.empty(total, np.int64)
+    facts = np.empty((total, 4), np.int32)  # of a term: begin, bytes, latest entry, uses; together in a cache line
     table = np.zeros(1 << 12, np.uint64)
-    mask, terms, k = np.uint64(len(table) - 1), 0, 0
-    for d in range(n):
-        row = k
-        for gram in range(rows[d], rows[d + 1]):
-            value = values[gram]
-            slot = value & mask
-            term = np.int64(-1)
-            while table[slot] != _ZERO:
-                if (table[slot] ^ value) & _TAG == _ZERO:
-                    seen = np.int64(table[slot] & _ID) - 1
-                    place = places[seen]
-                    if _same(buffer, begins[gram], ends[gram], buffer, begins[place], ends[place]):
-                        term = seen
-                        break
-                slot = (slot + _ONE) & mask
-            if term < 0:
-                term = np.int64(terms)
-                table[slot] = (value & _TAG) | np.uint64(term + 1)
-                places[term], latest[term], uses[term] = gram, -1, 0
-                terms += 1
-                if 2 * terms > len(table):
-                    table = np.zeros(4 * len(table), np.uint64)
-                    mask = np.uint64(len(table) - 1)
-                    for t in range(terms):
-                        _put(table, values[places[t]], t)
-            if latest[term] >= row:  # entries only grow, so this one belongs to this text
-                counts[latest[term]] += 1
-            else:
-                ids[k], counts[k], latest[term] = term, 1, k
-                uses[term] += 1
-                k += 1
-        pointers[d + 1] = k
-    return ids[:k].copy(), counts[:k].copy(), pointers, places[:terms].copy(), uses[:terms].copy()
+    scratch = np.empty(CHUNK, np.int64)
+    mask, terms, k, d, row = np.uint64(len(table) - 1), 0, 0, 0, 0
+    for gram in range(total):
+        if gram % CHUNK == 0:  # as in `_warm`
+            m = min(CHUNK, total - gram)
+            for i in range(m):
+                scratch[i] = np.int64(table[values[gram + i] & mask] & _ID)
+            for i in range(m):
+                scratch[i] = facts[max(scratch[i] - 1, 0), 0]
+        while rows[d + 1] <= gram:
+            d += 1
+            pointers[d] = row = k
+        value, begin, size = values[gram], begins[gram], ends[gram] - begins[gram]
+        slot = value & mask
+        term = np.int64(-1)
+        while table[slot] != _ZERO:
+            if (table[slot] ^ value) & _TAG == _ZERO:
+                seen = np.int64(table[slot] & _ID) - 1
+                if _same(buffer, begin, begin + size, buffer, facts[seen, 0], facts[seen, 0] + facts[seen, 1]):
+                    term = seen
+                    break
+            slot = (slot + _ONE) & mask
+        if term >= 0 and facts[term, 2] >= row:  # entries only grow, so its latest belongs to this text
+            counts[facts[term, 2]] += 1
+            continue
+        if term >= 0:
+            facts[term, 2] = k
+            facts[term, 3] += 1
+        else:
+            term = np.int64(terms)
+            table[slot] = (value & _TAG) | np.uint64(term + 1)
+            places[term] = gram
+            facts[term, 0], facts[term, 1], facts[term, 2], facts[term, 3] = begin, size, k, 1
+            terms += 1
+            if 2 * terms > len(table):
+                table = np.zeros(4 * len(table), np.uint64)
+                mask = np.uint64(len(table) - 1)
+                for t in range(terms):
+                    _put(table, values[places[t]], t)
+        ids[k], counts[k] = term, 1
+        k += 1
+    pointers[d + 1 :] = k
+    return ids[:k].copy(), counts[:k].copy(), pointers, places[:terms].copy(), facts[:terms, 3].copy()
 
 
 @numba.njit((GRAMS, I64, STORE, types.int64), cache=True, nogil=True)
@@ -121,52 +150,58 @@ def merge_terms(grams: Any, places: Any, store: Any, n: int) -> tuple[NDArray[np
     buffer, values, begins, ends, _ = grams
     table, known, offsets, blob = store
     ids = np.empty(len(places), np.int32)
+    hashes, scratch = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.uint64)
     mask = np.uint64(len(table) - 1)
     for t in range(len(places)):
-        gram = places[t]
-        value, begin, end = values[gram], begins[gram], ends[gram]
+        if t % CHUNK == 0:
+            m = min(CHUNK, len(places) - t)
+            for i in range(m):
+                hashes[i] = values[places[t + i]]
+            _warm(hashes, m, table, offsets, blob, scratch)
+        value, begin, end = hashes[t % CHUNK], begins[places[t]], ends[places[t]]
         slot = value & mask
-        ids[t] = -1
+        term = np.int64(-1)
         while table[slot] != _ZERO:
             if (table[slot] ^ value) & _TAG == _ZERO:
                 seen = np.int64(table[slot] & _ID) - 1
                 if _same(buffer, begin, end, blob, offsets[seen], offsets[seen + 1]):
-                    ids[t] = seen
+                    term = seen
                     break
             slot = (slot + _ONE) & mask
-        if ids[t] < 0:
+        if term < 0:
             at = offsets[n]
             for i in range(end - begin):
                 blob[at + i] = buffer[begin + i]
             known[n], offsets[n + 1] = value, at + end - begin
             table[slot] = (value & _TAG) | np.uint64(n + 1)
-            ids[t] = n
+            term = np.int64(n)
             n += 1
+        ids[t] = term
     return ids, n
 
 
 @numba.njit((GRAMS, TERMS), cache=True, nogil=True)
-def find_terms(grams: Any, terms: Any) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(ids, pointers): the known terms among each text's grams, in the order of the text."""
-    buffer, values, begins, ends, rows = grams
+def find_terms(grams: Any, terms: Any) -> NDArray[np.int32]:
+    """The id of each gram among known terms, -1 for those without."""
+    buffer, values, begins, ends, _ = grams
     table, blob, offsets = terms
-    ids = np.empty(len(values), np.int32)
-    pointers = np.zeros(len(rows), np.int64)
-    mask, k = np.uint64(len(table) - 1), 0
-    for d in range(len(rows) - 1):
-        for gram in range(rows[d], rows[d + 1]):
-            value = values[gram]
-            slot = value & mask
-            while table[slot] != _ZERO:
-                if (table[slot] ^ value) & _TAG == _ZERO:
-                    seen = np.int64(table[slot] & _ID) - 1
-                    if _same(buffer, begins[gram], ends[gram], blob, offsets[seen], offsets[seen + 1]):
-                        ids[k] = seen
-                        k += 1
-                        break
-                slot = (slot + _ONE) & mask
-        pointers[d + 1] = k
-    return ids[:k], pointers
+    ids = np.full(len(values), -1, np.int32)
+    scratch = np.empty(CHUNK, np.uint64)
+    mask = np.uint64(len(table) - 1)
+    for gram in range(len(values)):
+        if gram % CHUNK == 0:
+            m = min(CHUNK, len(values) - gram)
+            _warm(values[gram : gram + m], m, table, offsets, blob, scratch)
+        value = values[gram]
+        slot = value & mask
+        while table[slot] != _ZERO:
+            if (table[slot] ^ value) & _TAG == _ZERO:
+                seen = np.int64(table[slot] & _ID) - 1
+                if _same(buffer, begins[gram], ends[gram], blob, offsets[seen], offsets[seen + 1]):
+                    ids[gram] = seen
+                    break
+            slot = (slot + _ONE) & mask
+    return ids
 
 
 @numba.njit((U8, I64, I64), cache=True, nogil=True)
@@ -224,7 +259,11 @@ def take_terms(blob: Any, offsets: Any, terms: Any) -> tuple[NDArray[np.uint8], 
     for t in range(len(terms)):
         ends[t + 1] = ends[t] + offsets[terms[t] + 1] - offsets[terms[t]]
     made = np.empty(ends[-1], np.uint8)
+    scratch = np.empty(CHUNK, np.uint8)
     for t in range(len(terms)):
+        if t % CHUNK == 0:  # as in `_warm`
+            for i in range(min(CHUNK, len(terms) - t)):
+                scratch[i] = blob[offsets[terms[t + i]]]
         start = offsets[terms[t]]
         for i in range(ends[t + 1] - ends[t]):
             made[ends[t] + i] = blob[start + i]
@@ -248,7 +287,7 @@ def _sort(keys: Any, m: int) -> None:
 def weigh(pointers: Any, ids: Any, counts: Any, columns: Any, idf: Any, rules: tuple[bool, bool, bool]) -> Any:
     """(indptr, indices, data) of tf-idf rows with ascending columns; `rules` = (binary, sublinear, l2).
 
-    Empty `counts` mean 1 each, repeated ids add up; empty `columns` mean that ids are columns, -1 there drops a term.
+    Empty `counts` mean 1 each, repeated ids add up; empty `columns` mean that ids are columns, -1 drops a term.
     """
     binary, sublinear, l2 = rules
     n = len(pointers) - 1
@@ -260,7 +299,9 @@ def weigh(pointers: Any, ids: Any, counts: Any, columns: Any, idf: Any, rules: t
     for d in range(n):
         m = 0
         for e in range(pointers[d], pointers[d + 1]):
-            column = np.int64(columns[ids[e]]) if len(columns) else np.int64(ids[e])
+            column = np.int64(ids[e])
+            if len(columns):
+                column = np.int64(columns[column])
             if column >= 0:
                 keys[m] = (column << 32) | (np.int64(counts[e]) if len(counts) else 1)
                 m += 1

@@ -162,9 +162,26 @@ def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, 
         i, end = offsets[d], offsets[d + 1]
         first, length, value = at, 0, _SEED
         while i <= end:
-            point, step = (_decode(blob, i, end)) if i < end else (-1, 1)
-            i += step
-            entry = np.int64(table[point]) if point >= 0 else 0
+            entry: Any = 0
+            point: Any = -1  # behind the last byte: as if a blank stood there
+            if i < end and blob[i] < 0x80:
+                point = np.int64(blob[i])
+                i += 1
+                entry = np.int64(table[point])
+                if entry & WORD:  # nearly every byte of most texts ends here
+                    point = entry & LOWER if lower else point
+                    buffer[at] = point
+                    value = (value ^ np.uint64(point)) * _PRIME
+                    at += 1
+                    length += 1
+                    continue
+            else:
+                step = 1
+                if i < end:
+                    point, step = _decode(blob, i, end)
+                i += step
+                if point >= 0:
+                    entry = np.int64(table[point])
             if entry & WORD or (length > 0 and entry & inside):
                 begin = at
                 at = _encode(buffer, at, entry & LOWER if lower else point)
