@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from treetop.bench import matrices, peers, record
-from treetop.bench.methods import BIG, OURS, PEERS, SMALL, SYNTHETIC, Method, select
+from treetop.bench.methods import ALL, OURS, PEERS, Method, select
 from treetop.core.errors import ConfigError, ResourceError
 
 FAKE = Path(__file__).parent / "fake_run.py"
@@ -58,6 +58,7 @@ def test_a_cell_holds_costs_scores_and_where_it_comes_from(bench, monkeypatch):
     assert found["model_mb"] > 0 and found["versions"] == {"fake": "1.0"}
     assert found["batch"]["best"] == "plain" and set(found["batch"]["settings"]) == {"plain", "slow"}
     assert found["single"]["n"] == 9 and found["single"]["p99_ms"] >= found["single"]["p50_ms"]
+    assert found["first"]["open_s"] > 0 and found["first"]["resident_mb"] <= found["first"]["peak_mb"]
     assert found["seed"] == 0 and found["machine"]["cores"] >= 1 and found["commit"] and found["command"]
     loaded = matrices.prepare("toy", data=bench.data, build=bench.build)
     best = np.argsort(-np.bincount(loaded.load("Y_train").indices, minlength=6), kind="stable")[0]
@@ -112,7 +113,7 @@ def test_every_method_is_known_by_name_and_has_an_adapter():
     everything = [*PEERS, *OURS]
     assert len({method.name for method in everything}) == len(everything)
     for method in everything:
-        assert method.adapter.exists() and set(method.datasets) <= {*BIG, *SMALL, SYNTHETIC}
+        assert method.adapter.exists() and set(method.datasets) <= set(ALL)
         assert json.loads(json.dumps(method.settings)) == method.settings
     assert [method.name for method in select(["pecos", "treetop"])] == ["pecos", *(m.name for m in OURS)]
     with pytest.raises(ConfigError, match="Did you mean 'pecos-man'"):

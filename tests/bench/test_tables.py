@@ -5,7 +5,7 @@ from treetop.bench import record, tables
 from treetop.core.errors import InputError
 
 
-def cell(results, method, rep, *, cpu, p1=40.0, dataset="toy", **more):
+def cell(results, method, rep, *, cpu, p1=40.0, dataset="toy", run="peers", **more):
     values = {
         "format": 1,
         "method": method,
@@ -21,7 +21,7 @@ def cell(results, method, rep, *, cpu, p1=40.0, dataset="toy", **more):
         },
         **more,
     }  # fmt: skip
-    record.write(results / "peers" / dataset / f"{method}-{rep}.json", values)
+    record.write(results / run / dataset / f"{method}-{rep}.json", values)
 
 
 @pytest.fixture
@@ -54,6 +54,21 @@ def test_a_peer_that_ran_once_is_compared_in_that_repetition(results):
     cell(results, "slow", 2, cpu=300.0)
     head, _, row = rows(tables.ratios(results, ["treetop-xr_linear", "slow"]))
     assert row[head.index("train CPU s")] == "0.10"
+
+
+def test_a_second_run_is_set_beside_the_first(results):
+    cell(results, "treetop-xr_linear", 1, cpu=9.0, run="second")
+    cell(results, "pecos", 1, cpu=20.0, run="second")
+    head, _, row = rows(tables.agreement(results, ["treetop-xr_linear", "pecos", "second"]))
+    assert row[0] == "toy" and row[head.index("train CPU s")] == "0.40 · 0.45"
+
+
+def test_scale_is_ordered_by_labels(results):
+    for name, labels in (("synthetic-1m", 1_000_000), ("synthetic-10k", 10_000)):
+        cell(results, "pecos", 1, cpu=9.0, dataset=name, data={"labels": labels}, first={"open_s": 0.25})
+    found = rows(tables.scale(results, ["pecos", "absent"]))
+    assert [row[0] for row in found[2:]] == ["pecos, 10,000 labels", "pecos, 1,000,000 labels"]
+    assert found[2][found[0].index("opens in s")] == "0.250"
 
 
 def test_missing_figures_show_as_missing(results):

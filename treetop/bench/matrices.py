@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.bench import synthetic
-from treetop.bench.methods import SYNTHETIC
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import InputError
 from treetop.core.log import logger
@@ -53,8 +52,8 @@ def prepare(name: str, *, data: Path, build: Path, seed: int = 0) -> Matrices:
         return Matrices(name, folder, json.loads(facts_file.read_text()))
     logger.info("%s: making its matrices", name)
     folder.mkdir(parents=True, exist_ok=True)
-    if name == SYNTHETIC:
-        shape = synthetic.Shape()
+    if name in synthetic.SHAPES:
+        shape = synthetic.SHAPES[name]
         parts, pairs, maker = synthetic.make(shape, seed=seed), None, f"treetop.bench.synthetic {shape}, seed {seed}"
     else:
         parts, pairs, maker = _from_texts(name, data)

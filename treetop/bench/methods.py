@@ -13,6 +13,8 @@ ADAPTERS = Path(__file__).parent / "adapters"
 BIG = ("finna-yso-en-25k", "wordnet-taxonomy", "metamath-premises-30k")
 SMALL = ("bibtex-bow", "reuters21578-modapte")
 SYNTHETIC = "synthetic-670k"
+SCALE = ("synthetic-10k", "synthetic-100k", "synthetic-1m")  # run on request: how cost grows with labels
+ALL = (*BIG, *SMALL, SYNTHETIC, *SCALE)
 TOPK = 20  # kept per document, so that a filter can take some out and ten are left
 
 
@@ -34,7 +36,7 @@ SHAPE = {"nr_splits": 16, "max_leaf": 100, "threshold": 0.1, "beam": 10, "topk":
 
 def _pecos(name: str, **more: Any) -> Method:
     settings = {**SHAPE, "Cp": 1.0, "Cn": 1.0, "negatives": "tfn", **more}
-    return Method(name, "libpecos", ADAPTERS / "pecos_run.py", settings, (*BIG, *SMALL, SYNTHETIC))
+    return Method(name, "libpecos", ADAPTERS / "pecos_run.py", settings, ALL)
 
 
 def _omikuji(name: str, hyper: Mapping[str, Any], datasets: tuple[str, ...] = BIG + SMALL) -> Method:
@@ -68,8 +70,8 @@ PEERS = (
 )
 
 OURS = (
-    _treetop("treetop-xr_linear", "xr_linear", (*BIG, *SMALL, SYNTHETIC)),
-    _treetop("treetop-xr_linear-man", "xr_linear", (*BIG, *SMALL, SYNTHETIC), negatives="tfn+man", Cp=4.0),
+    _treetop("treetop-xr_linear", "xr_linear", ALL),
+    _treetop("treetop-xr_linear-man", "xr_linear", ALL, negatives="tfn+man", Cp=4.0),
     _treetop("treetop-parabel-1", "parabel", n_trees=1),
     _treetop("treetop-parabel-3", "parabel", n_trees=3),
     _treetop("treetop-bonsai-1", "bonsai", n_trees=1),

@@ -38,10 +38,11 @@ class Bench:
     seed: int = 0
     limit_s: float = 7200.0  # longest time one phase of a cell may take
     keep_models: bool = False
+    run: str = "peers"  # name of the folder of records; a second run gets another one
 
     @property
     def results(self) -> Path:
-        return self.root / "benchmarks" / "results" / "peers"
+        return self.root / "benchmarks" / "results" / self.run
 
     @property
     def build(self) -> Path:
@@ -146,7 +147,7 @@ def _predictions(folder: Path, method: Method, tag: str) -> Path:
 
 
 def measure_phases(bench: Bench, method: Method, folder: Path, *, tag: str = "") -> dict[str, Any]:
-    """Versions, training, model size, batch and one-at-a-time prediction of a method on the matrices in `folder`."""
+    """Versions, training, model size and all ways of predicting of a method on the matrices in `folder`."""
     work, predictions = folder / "work" / f"{method.name}{tag}", _predictions(folder, method, tag)
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -165,9 +166,11 @@ def measure_phases(bench: Bench, method: Method, folder: Path, *, tag: str = "")
     size = sum(file.stat().st_size for file in (work / "model").rglob("*") if file.is_file())
     batch = _phase(bench, method, {**job, "phase": "batch"}, work)
     single = _phase(bench, method, {**job, "phase": "single"}, work)
+    first = _phase(bench, method, {**job, "phase": "first"}, work)
     if not bench.keep_models:
         shutil.rmtree(work)
-    return {"versions": versions, "train": train, "model_mb": size / 1e6, "batch": batch, "single": single}
+    measured = {"train": train, "model_mb": size / 1e6, "batch": batch, "single": single, "first": first}
+    return {"versions": versions, **measured}
 
 
 def _phase(bench: Bench, method: Method, job: dict[str, Any], work: Path) -> dict[str, Any]:

@@ -36,6 +36,15 @@ class Shape:
         return max(1, self.n_labels // self.labels_per_topic)
 
 
+SHAPES = {
+    "synthetic-670k": Shape(),
+    # The same texts over more and more labels: what a label count alone costs.
+    "synthetic-10k": Shape(n_train=20_000, n_labels=10_000),
+    "synthetic-100k": Shape(n_train=40_000, n_labels=100_000),
+    "synthetic-1m": Shape(n_train=200_000, n_labels=1_000_000),
+}
+
+
 def make(shape: Shape, *, seed: int = 0) -> dict[str, Csr]:
     """X_train, Y_train, X_test, Y_test; texts of the test side keep only labels that occur in training."""
     rng = np.random.default_rng(seed)

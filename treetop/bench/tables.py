@@ -142,6 +142,41 @@ def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], path: 
     return MISSING if a is None or b is None else f"{a - b:+.2f}"
 
 
+def scale(results: Path, words: Sequence[str]) -> str:
+    """`scale METHOD...`: what a method costs on the synthetic sets as their label count grows."""
+    figures = (
+        ("train CPU s", "train.cpu_s"),
+        ("train peak MB", "train.peak_mb"),
+        ("model MB", "model_mb"),
+        ("opens in s", "first.open_s"),
+        ("first answer MB", "first.resident_mb"),
+        ("one doc CPU µs", "single.cpu_us"),
+        ("p50 ms", "single.p50_ms"),
+        ("p99 ms", "single.p99_ms"),
+    )
+    rows = []
+    for folder in _datasets(results):
+        found = load(folder) if folder.name.startswith("synthetic-") else {}
+        for method in words:
+            if method in found:
+                labels = int(found[method][0]["data"]["labels"])
+                cells = [text(middle(found[method], path)) for _, path in figures]
+                rows.append((labels, [f"{method}, {labels:,} labels", *cells]))
+    return markdown(["method", *(name for name, _ in figures)], [row for _, row in sorted(rows)])
+
+
+def agreement(results: Path, words: Sequence[str]) -> str:
+    """`agreement METHOD AGAINST SECOND`: the same ratios from the run `peers` and from another run."""
+    method, against, second = words
+    rows = []
+    for folder in _datasets(results):
+        runs = [load(folder), load(results / second / folder.name)]
+        if all(method in found and against in found for found in runs):
+            pairs = [[_ratio(found[method], found[against], path) for found in runs] for _, path in COSTS]
+            rows.append([folder.name, *(" · ".join(pair) for pair in pairs)])
+    return markdown([f"{method} ÷ {against}", *(name for name, _ in COSTS)], rows)
+
+
 def datasets(results: Path, words: Sequence[str]) -> str:
     """`datasets`: the shapes of the matrices all methods get."""
     rows = []
@@ -154,4 +189,10 @@ def datasets(results: Path, words: Sequence[str]) -> str:
     return markdown([*head, "labels per text"], rows)
 
 
-TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {"peers": peers, "ratios": ratios, "datasets": datasets}
+TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
+    "peers": peers,
+    "ratios": ratios,
+    "agreement": agreement,
+    "scale": scale,
+    "datasets": datasets,
+}

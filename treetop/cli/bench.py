@@ -23,6 +23,7 @@ def peers(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads every system gets.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Of every system that takes one.")] = 0,
+    run: Annotated[str, typer.Option(help="Folder of the records under benchmarks/results.")] = "peers",
     root: Root = Path(),
 ) -> None:
     """Set up the peers' environments and run every cell (data set, method, repetition) that has no record yet."""
@@ -30,9 +31,9 @@ def peers(
     from treetop.bench import peers as runner
     from treetop.core.errors import choose
 
-    everything = [*known.BIG, *known.SMALL, known.SYNTHETIC]
-    names = [choose("--dataset", name, everything) for name in dataset or everything]
-    bench = runner.Bench(root, data, threads=threads, seed=seed)
+    usual = [*known.BIG, *known.SMALL, known.SYNTHETIC]
+    names = [choose("--dataset", name, known.ALL) for name in dataset or usual]
+    bench = runner.Bench(root, data, threads=threads, seed=seed, run=run)
     chosen = known.select(method)
     if dry_run:
         for name, one, rep in runner.plan(chosen, names, reps):

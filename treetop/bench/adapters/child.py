@@ -1,6 +1,6 @@
 """Runs one phase of one cell inside a peer's environment and measures it: `python child.py job.json`.
 
-Phases: prepare, train, batch, single. The result is written as JSON to the path the job names.
+Phases: prepare, train, batch, single, first. The result is written as JSON to the path the job names.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def cpu() -> float:
     return own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
 
 
-def peak_mb() -> float:
-    """Highest resident memory of this process so far (VmHWM) in MB."""
+def memory_mb(kind: str = "VmHWM") -> float:
+    """Resident memory of this process in MB: the highest so far (VmHWM) or what it is now (VmRSS)."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(kind + ":"):
             return int(line.split()[1]) * 1024 / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
@@ -70,13 +70,13 @@ def train(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
         read = {"read_cpu_s": cpu() - started}
     else:
         data, read = (load_matrix(job, "X_train"), load_matrix(job, "Y_train")), {}
-    before = peak_mb()
+    before = memory_mb()
     cpu_start, wall_start = cpu(), time.perf_counter()
     model = adapter.train(job, *data)
-    measured = {"cpu_s": cpu() - cpu_start, "wall_s": time.perf_counter() - wall_start, "peak_mb": peak_mb()}
+    measured = {"cpu_s": cpu() - cpu_start, "wall_s": time.perf_counter() - wall_start, "peak_mb": memory_mb()}
     adapter.save(model, job["model"])
     below = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
-    return {**measured, **read, "peak_before_mb": before, "peak_after_save_mb": peak_mb(), "children_peak_mb": below}
+    return {**measured, **read, "peak_before_mb": before, "peak_after_save_mb": memory_mb(), "children_peak_mb": below}
 
 
 def batch(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def batch(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
         tried[name] = {"docs_per_cpu_s": X.shape[0] / best, "docs_per_wall_s": X.shape[0] / wall, **load}
         del predictor
     best_name = max(tried, key=lambda name: tried[name]["docs_per_cpu_s"])
-    return {**tried[best_name], "best": best_name, "settings": tried, "documents": X.shape[0], "peak_mb": peak_mb()}
+    return {**tried[best_name], "best": best_name, "settings": tried, "documents": X.shape[0], "peak_mb": memory_mb()}
 
 
 def single(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -127,10 +127,29 @@ def single(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
         tried[name] = {"cpu_us": spent * 1e6, "p50_ms": cuts[49] * 1e3, "p99_ms": cuts[98] * 1e3, "n": len(waits)}
         del predictor
     best_name = min(tried, key=lambda name: tried[name]["cpu_us"])
-    return {**tried[best_name], "best": best_name, "settings": tried, "peak_mb": peak_mb()}
+    return {**tried[best_name], "best": best_name, "settings": tried, "peak_mb": memory_mb()}
 
 
-PHASES = {"prepare": prepare, "train": train, "batch": batch, "single": single}
+def first(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds to open the model and to answer one document, and the memory it takes in a process that does no more."""
+    adapter.versions()
+    row = load_matrix(job, "X_test")[:1]
+    row = adapter.pack(row)[0] if hasattr(adapter, "pack") else row
+    before, start = memory_mb("VmRSS"), time.perf_counter()
+    predictor = adapter.load(job, next(iter(adapter.settings(job).values())))
+    opened = time.perf_counter()
+    adapter.predict_one(predictor, row, job)
+    answered = time.perf_counter()
+    return {
+        "open_s": opened - start,
+        "answer_ms": (answered - opened) * 1e3,
+        "before_mb": before,
+        "resident_mb": memory_mb("VmRSS"),
+        "peak_mb": memory_mb("VmHWM"),
+    }
+
+
+PHASES = {"prepare": prepare, "train": train, "batch": batch, "single": single, "first": first}
 
 
 def main() -> None:
