@@ -53,7 +53,7 @@ def evaluate(
     if report is not None:
         from treetop.evaluate.report import Page, write_report
 
-        facts = {"Model": str(model), "Recipe": opened.card.recipe, "Data": f"{data}, {split}"}
+        facts = {"Model": model.resolve().name, "Recipe": opened.card.recipe, "Data": f"{Path(data).name} ({split})"}
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
         typer.echo(f"report: {write_report(report, Page.of(matches, scores, facts))}", err=True)
     if as_json:
@@ -109,7 +109,6 @@ def bins_table(scores: Scores) -> Table:
     for title in ("count", "labels", "share of P@5", "R@10"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in scores.bins:
-        low, high = row["train_counts"] or ("", "")
-        counts = f"{low}" if low == high else f"{low:,}–{high:,}"
+        counts = "–".join(f"{count:,}" for count in sorted(set(row["train_counts"])))
         table.add_row(row["name"], counts, f"{row['labels']:,}", f"{row['P@5_share']:.2f}", f"{row['R@10']:.2f}")
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 COLUMNS = ("id", "name", "train_count", "test_positives", "tp@5", "fp@5", "fn@5", "precision", "recall", "F1")
 
 
-def label_rows(matches: Matches) -> Iterator[dict[str, Any]]:
-    """One row (keys `COLUMNS`, rates in percent) per label that is true or predicted somewhere, in column order."""
+def label_rows(matches: Matches, columns: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
+    """One row (keys `COLUMNS`, rates in percent) per label that is true or predicted somewhere, or of `columns`."""
     right, predicted, positives = matches.correct(5), matches.predicted(5), matches.positives
-    for column in np.flatnonzero(predicted + positives).tolist():
+    for column in np.flatnonzero(predicted + positives).tolist() if columns is None else columns:
         hits, shown, true = int(right[column]), int(predicted[column]), int(positives[column])
         yield {
             "id": matches.labels.ids[column],
@@ -32,8 +32,23 @@ def label_rows(matches: Matches) -> Iterator[dict[str, Any]]:
             "fn@5": true - hits,
             "precision": 100.0 * hits / max(shown, 1),
             "recall": 100.0 * hits / max(true, 1),
-            "F1": 200.0 * hits / (shown + true),
+            "F1": 200.0 * hits / max(shown + true, 1),
         }
+
+
+def extremes(matches: Matches, n: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of the `n` best and the `n` worst labels by F1; the more often tested one first among equals.
+
+    Labels tested fewer than five times are left out while enough others remain: their F1 is mostly luck.
+    """
+    positives = matches.positives
+    fair = np.flatnonzero(positives >= 5)
+    columns = fair if len(fair) >= 2 * n else np.flatnonzero(positives > 0)
+    n = min(n, (len(columns) + 1) // 2)  # no label is among the best and the worst
+    f1 = 2.0 * matches.correct(5)[columns] / (matches.predicted(5) + positives)[columns]
+    best = columns[np.lexsort((columns, -positives[columns], -f1))[:n]]
+    worst = columns[np.lexsort((columns, -positives[columns], f1))[: min(n, len(columns) - n)]]
+    return list(label_rows(matches, best.tolist())), list(label_rows(matches, worst.tolist()))
 
 
 def check_target(path: Path) -> None:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ranking_cases import dataset_of, random_case, ranking_of
+
+from treetop.core.dataset import Dataset, LabelSet
+from treetop.evaluate import charts
+from treetop.evaluate.match import Matches
+from treetop.evaluate.report import SECTIONS, Page, render, write_report
+from treetop.evaluate.score import score_matches
+
+EMPTY_TAGS = {"meta", "rect", "line", "polyline", "path"}
+
+
+class Balanced(HTMLParser):
+    """Fails on tags that do not close, and collects what could load something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in EMPTY_TAGS:
+            self.open.append(tag)
+        if tag in {"script", "link", "img", "iframe"}:
+            self.loads.append(tag)
+        self.loads += [value for key, value in attrs if key in {"src", "href", "xlink:href", "onload"} and value]
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def page_of(case, **options) -> Page:
+    matches = Matches.of(*case.arguments)
+    return Page.of(matches, score_matches(matches, resamples=20, **options), {"Model": "m", "Data": "d (test)"})
+
+
+def checked(html: str) -> str:
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == [] and parser.loads == []
+    assert not re.search(r"https?:|@import|nan|inf\b", html)
+    assert set(re.findall(r"url\((.*?)\)", html)) <= {"#inside"}
+    return html
+
+
+def test_page_is_whole_and_needs_nothing_from_outside(tmp_path: Path):
+    page = page_of(random_case(1))
+    target = write_report(tmp_path / "report", page)
+    assert [p.name for p in target.parent.iterdir()] == ["index.html"]
+    html = checked(target.read_text(encoding="utf-8"))
+    assert "<h1>m on d (test)</h1>" in html
+    for title in ("Data and model", "Metrics", "Along the ranking", "Frequent and rare labels", "Best and worst"):
+        assert f"<h2>{title}" in html
+    low, high = page.scores.intervals["P@1"]
+    assert f"{page.scores['P@1']:.2f}<small>{low:.1f} – {high:.1f}</small>" in html
+
+
+def test_names_cannot_break_the_page():
+    case = random_case(2)
+    evil = '"><script>alert(1)</script>'
+    labels = LabelSet.of(list(case.dataset.labels.ids), [evil] * 40)
+    case.dataset = Dataset(case.dataset.texts, case.dataset.Y, labels)
+    html = checked(render(page_of(case), SECTIONS))
+    assert "<script" not in html and "&lt;script&gt;" in html
+
+
+def test_other_cuts_no_intervals_and_nothing_right():
+    matches = Matches.of(ranking_of([{1: 1.0}, {}]), dataset_of([{0: 1.0}, {}], 2), np.array([3, 0]), 10)
+    page = Page.of(matches, score_matches(matches, ks=(2,), resamples=0), {})
+    html = checked(render(page, SECTIONS))
+    assert "<h1>Evaluation</h1>" in html and "95 %" not in html
+
+
+def test_sections_can_be_added():
+    page = page_of(random_case(3))
+    html = render(page, [*SECTIONS, lambda page: f"<p>more about {page.facts['Model']}</p>", lambda page: ""])
+    assert "<p>more about m</p>" in checked(html)
+
+
+def test_names_of_lines_do_not_cover_each_other():
+    drawn = charts.lines({name: [50.0, end] for name, end in zip("abcd", (0.1, 0.2, 0.0, 50.0), strict=True)})
+    places = sorted(float(y) for y in re.findall(r'class="end \w+" x="[\d.]+" y="([\d.]+)"', drawn))
+    assert len(places) == 4 and min(np.diff(places)) >= 18.9 and places[-1] <= charts.HEIGHT - charts.BOTTOM + 6
+
+
+@pytest.mark.parametrize(("value", "ceiling", "width"), [(5, 10, 50), (20, 10, 100), (-1, 10, 0), (1, 0, 0)])
+def test_bars_stay_inside(value, ceiling, width):
+    assert f'class="fill" width="{width:.2f}"' in charts.bar(value, ceiling)

@@ -1,0 +1,86 @@
+"""Small drawings as inline SVG; colours come from the page's style, so they follow light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import pairwise
+
+WIDTH, HEIGHT = 860, 380
+LEFT, RIGHT, TOP, BOTTOM = 44, 128, 14, 40
+
+
+def lines(series: Mapping[str, Sequence[float]], dashed: Sequence[str] = ()) -> str:
+    """A line chart over k = 1, 2, ... in percent, each line named at its right end; `dashed` ones are drawn grey."""
+    # a dashed bound may leave the picture at the top: only its end must be seen
+    most = max(value for name, values in series.items() for value in (values[-1:] if name in dashed else values))
+    ceiling = next(c for c in (2, 4, 8, 20, 40, 60, 80, 100) if most <= c or c == 100)
+    count = max(len(values) for values in series.values())
+    x = [LEFT + (WIDTH - LEFT - RIGHT) * (i / max(count - 1, 1)) for i in range(count)]
+
+    def y(value: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / ceiling)
+
+    parts = [_axes(x, y(0), [(ceiling * i / 4, y(ceiling * i / 4)) for i in range(5)])]
+    solid = [name for name in series if name not in dashed]
+    places = _apart([y(values[-1]) for values in series.values()], 19)
+    for (name, values), place in zip(series.items(), places, strict=True):
+        look = "dashed" if name in dashed else f"s{solid.index(name)}"
+        points = " ".join(f"{a:.1f},{y(b):.1f}" for a, b in zip(x, values, strict=True))
+        parts.append(f'<polyline class="line {look}" points="{points}" clip-path="url(#inside)"/>')
+        for k, (a, b) in enumerate(zip(x, values, strict=True), start=1):
+            title = f"<title>{escape(name)} at {k}: {b:.2f}</title>"
+            if b <= ceiling:
+                parts.append(f'<circle class="dot {look}" cx="{a:.1f}" cy="{y(b):.1f}" r="3.5">{title}</circle>')
+        label = f"{escape(name)} <tspan>{values[-1]:.1f}</tspan>"
+        parts.append(f'<text class="end {look}" x="{x[-1] + 12:.1f}" y="{place + 5:.1f}">{label}</text>')
+    return f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Curves">{"".join(parts)}</svg>'
+
+
+def bar(value: float, ceiling: float, title: str = "") -> str:
+    """A horizontal bar for a table cell."""
+    width = 100 * min(max(value / ceiling, 0), 1) if ceiling > 0 else 0
+    shown = f"<title>{escape(title)}</title>" if title else ""
+    return (
+        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{shown}'
+        f'<rect class="track" width="100" height="8"/><rect class="fill" width="{width:.2f}" height="8"/></svg>'
+    )
+
+
+def gauge(value: float, interval: tuple[float, float] | None) -> str:
+    """A bar from 0 to 100 with its interval as a lighter stretch."""
+    spread = ""
+    if interval is not None:
+        low, high = interval
+        spread = f'<rect class="spread" x="{low:.2f}" width="{max(high - low, 0.6):.2f}" height="6"/>'
+    return (
+        '<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="track" width="100" height="6"/><rect class="fill" width="{value:.2f}" height="6"/>{spread}</svg>'
+    )
+
+
+def _axes(x: Sequence[float], floor: float, ticks: Sequence[tuple[float, float]]) -> str:
+    made = [f'<clipPath id="inside"><rect y="{TOP - 3}" width="{WIDTH}" height="{HEIGHT}"/></clipPath>']
+    made += [
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        f'<text class="tick" x="{LEFT - 10}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>'
+        for value, at in ticks
+    ]
+    made += [
+        f'<text class="tick" x="{at:.1f}" y="{floor + 22:.1f}" text-anchor="middle">{"k = " * (k == 1)}{k}</text>'
+        for k, at in enumerate(x, start=1)
+    ]
+    return "".join(made)
+
+
+def _apart(places: Sequence[float], gap: float) -> list[float]:
+    """Places of names moved so that none covers another and the lowest stays above the axis."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    made = list(places)
+    for above, below in pairwise(order):
+        made[below] = max(made[below], made[above] + gap)
+    floor = float(HEIGHT - BOTTOM)
+    for i in reversed(order):
+        made[i] = min(made[i], floor)
+        floor = made[i] - gap
+    return made

@@ -1,0 +1,85 @@
+"""The look of a report: one HTML page that needs nothing from outside and follows light and dark."""
+
+from __future__ import annotations
+
+from html import escape
+
+STYLE = """
+:root { color-scheme: light dark;
+  --paper: #f7f8f5; --sheet: #ffffff; --ink: #1b221e; --soft: #5d6a62; --line: #e2e7e1; --track: #e9eee8;
+  --accent: #1e7a4c; --spread: #0d3d26; --s0: #1e7a4c; --s1: #2c66c4; --s2: #c2620e; --s3: #8a44b5; }
+@media (prefers-color-scheme: dark) { :root {
+  --paper: #101512; --sheet: #18201b; --ink: #e6ede8; --soft: #94a39a; --line: #2a352e; --track: #263029;
+  --accent: #4fc487; --spread: #d5f5e3; --s0: #4fc487; --s1: #78a9ff; --s2: #f2a35e; --s3: #c792ea; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5; font-size: 15px;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main, header, footer { max-width: 1040px; margin: 0 auto; padding: 0 24px; }
+header { padding-top: 44px; padding-bottom: 8px; }
+.mark { display: flex; align-items: center; gap: 8px; color: var(--accent); font-weight: 650; letter-spacing: .01em; }
+.mark svg { width: 22px; height: 22px; fill: currentColor; }
+h1 { font-size: 32px; line-height: 1.2; margin: 14px 0 6px; letter-spacing: -.015em; overflow-wrap: anywhere; }
+h2 { font-size: 19px; margin: 0 0 4px; letter-spacing: -.005em; }
+h3 { font-size: 14px; margin: 0 0 8px; color: var(--soft); font-weight: 600; }
+.lead, .note { color: var(--soft); margin: 0 0 18px; max-width: 82ch; }
+.note { font-size: 13.5px; }
+section { background: var(--sheet); border: 1px solid var(--line); border-radius: 14px; padding: 24px 26px;
+  margin: 18px 0; overflow-x: auto; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(146px, 1fr)); gap: 14px; margin: 22px 0 4px; }
+.tile { background: var(--sheet); border: 1px solid var(--line); border-radius: 14px; padding: 14px 16px 16px; }
+.tile b { display: block; font-size: 29px; line-height: 1.2; letter-spacing: -.02em; }
+.tile span { color: var(--soft); font-size: 13px; }
+.tile .gauge { margin-top: 9px; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 14px 24px; margin: 14px 0 0; }
+dt { color: var(--soft); font-size: 13px; } dd { margin: 0; font-weight: 550; overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 8px 14px 8px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr:last-child td, tr:last-child th { border-bottom: 0; }
+thead th { color: var(--soft); font-weight: 600; font-size: 13px; white-space: nowrap; }
+tbody th { font-weight: 600; } .number { text-align: right; white-space: nowrap; }
+small { display: block; color: var(--soft); font-size: 12.5px; font-weight: 400; }
+tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line); }
+.barred { min-width: 150px; padding-left: 14px; } .barred span { display: inline-block; min-width: 46px; }
+.bar, .gauge { height: 8px; border-radius: 4px; overflow: hidden; }
+.bar { width: calc(100% - 56px); min-width: 70px; vertical-align: 1px; }
+.gauge { width: 100%; height: 6px; display: block; }
+.track { fill: var(--track); } .fill { fill: var(--accent); } .spread { fill: var(--spread); opacity: .5; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(400px, 1fr)); gap: 12px 44px; }
+.chart { width: 100%; min-width: 560px; height: auto; margin-top: 6px; }
+.chart text { font-size: 13.5px; fill: var(--soft); font-family: inherit; } .grid { stroke: var(--line); }
+.line { fill: none; stroke-width: 2.4; stroke-linejoin: round; } .chart .end { font-weight: 600; }
+.chart .end tspan { font-weight: 400; }
+.line.s0 { stroke: var(--s0); } .line.s1 { stroke: var(--s1); }
+.line.s2 { stroke: var(--s2); } .line.s3 { stroke: var(--s3); }
+.dot.s0, .chart .end.s0 { fill: var(--s0); } .dot.s1, .chart .end.s1 { fill: var(--s1); }
+.dot.s2, .chart .end.s2 { fill: var(--s2); } .dot.s3, .chart .end.s3 { fill: var(--s3); }
+.line.dashed { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 3 5; } .dot.dashed { fill: transparent; }
+footer { color: var(--soft); font-size: 13px; padding-bottom: 48px; }
+@media (max-width: 560px) { section { padding: 18px 16px; } h1 { font-size: 25px; }
+  .pair { grid-template-columns: 1fr; } }
+@media print { body { background: none; } section, .tile { break-inside: avoid; } }
+"""
+
+TREE = (
+    '<svg viewBox="0 0 24 24" aria-hidden="true">'
+    '<path d="M12 1.5 5.2 10h3.1L3.6 16h7.1v6.5h2.6V16h7.1l-4.7-6h3.1z"/></svg>'
+)
+
+
+def document(title: str, lead: str, body: str, footer: str) -> str:
+    """A whole page; `title`, `lead` and `footer` are plain text, `body` is HTML."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        # nothing on the page may fetch or run anything, whatever a label's name contains
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f'<header><div class="mark">{TREE}treetop</div>\n<h1>{escape(title)}</h1>\n'
+        f'<p class="lead">{escape(lead)}</p></header>\n'
+        f"<main>\n{body}\n</main>\n<footer>{escape(footer)}</footer>\n</body>\n</html>\n"
+    )
+
+
+def section(title: str, note: str, body: str) -> str:
+    """One sheet of the page; `title` and `note` are plain text, `body` is HTML."""
+    return f'<section>\n<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n{body}\n</section>'
