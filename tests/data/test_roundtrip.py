@@ -42,6 +42,7 @@ def datasets(draw, name):
         return Y
 
     Y = matrix(0.0625, 1, n_labels)
+    assume(Y.nnz)  # a file without any label says nothing about its format
     relevance = None
     if "soft" not in holds or draw(st.booleans()):
         Y.data[:] = 1
@@ -49,7 +50,6 @@ def datasets(draw, name):
             relevance = Y.copy()
             relevance.data += np.arange(1, Y.nnz + 1, dtype=np.float32)
     if "unused" not in holds:
-        assume(Y.nnz)  # a file without any label says nothing about its format
         full = np.unique(Y.indices)
         Y, n_labels = Y[:, full], len(full)
         relevance = None if relevance is None else relevance[:, full]
@@ -138,7 +138,7 @@ def test_round_trip(name, gzip, data):
 FULL = Dataset(
     Texts.of(["a cat", "a dog"]),
     sparse.csr_matrix(np.array([[1, 0.5, 0], [0, 1, 0]], np.float32)),
-    LabelSet(Texts.of(["c", "d", "e"]), Texts.of(["Cat", "d", "e"]), Texts.of(["a cat", "", ""]), np.array([0, 0, 1], np.uint8)),
+    LabelSet(*map(Texts.of, (["c", "d", "e"], ["Cat", "d", "e"], ["a cat", "", ""])), np.array([0, 0, 1], np.uint8)),
     ids=Texts.of(["1", "2"]),
     roles=np.array([0, 2], np.uint8),
     features={"given": sparse.csr_matrix(np.eye(2, dtype=np.float32))},

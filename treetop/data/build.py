@@ -232,12 +232,9 @@ class Builder:
         for sentence in self.notes.sentences():
             logger.warning(sentence)
         given = self._features.get("given")
-        low = [
-            min(ids)
-            for ids in (given.places if given else None, self._columns if self.labels.numbered else None)
-            if ids
-        ]
-        if low and min(low) > 0 and not self.reading.one_based:
+        if given is None or not given.places or self.reading.one_based:
+            return
+        if min(given.places) > 0 and (not self.labels.numbered or min(self._columns, default=1) > 0):
             logger.warning(
                 "%s: no feature or label has the id 0: ids may start at 1; kept as they are. If they do, read with "
                 "one_based=True (--one-based).",

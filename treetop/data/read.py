@@ -80,24 +80,28 @@ class Reader:
         self.least: dict[str, int] = {}  # widths seen so far, where nothing promises them
 
     def read(self, name: str) -> Dataset:
-        split = self._split(name)
-        train = self.source.splits.get("train")
+        """One split; labels it brings stay known for the next."""
+        builder, pairs = self.fill(name)
+        constants = self.source.propensity or catalog.propensity(self.source.name)
+        made = builder.build(
+            weights=self.source.weights, propensity=constants, name=self.source.name, filter_pairs=pairs
+        )
+        self.least = {key: X.shape[1] for key, X in made.features.items() if key not in self.widths}
+        return made
+
+    def fill(self, name: str) -> tuple[Builder, Ints | None]:
+        """A builder with the rows of a split, and its filter pairs: the work of reading."""
+        split, train = self._split(name), self.source.splits.get("train")
         if self.table.open and train is not None and split is not train:
             self._learn(train)
-        builder = self.fill(split)
-        self.table.close()
-        pair = self.source.propensity or catalog.propensity(self.source.name)
-        made = builder.build(weights=self.source.weights, propensity=pair, name=self.source.name)
-        pairs = self._filter(split, len(made))
-        self.least = {key: X.shape[1] for key, X in made.features.items() if key not in self.widths}
-        return dataclasses.replace(made, filter_pairs=pairs)
-
-    def fill(self, split: Split) -> Builder:
-        """A builder with the rows of a split; the work of reading."""
         builder = Builder(split.file, self.table, self.reading, widths=self.widths, least=self.least)
+        rows = 0
         for row in split.rows(self.reading):
             builder.add(row)
-        return builder
+            rows += 1
+        self.table.close()
+        found = list(self._pairs(split, rows))
+        return builder, np.array(found, np.int64).reshape(-1, 2) if found else None
 
     def _split(self, name: str) -> Split:
         if name not in self.source.splits:
@@ -115,12 +119,6 @@ class Reader:
                 self.least[name] = max(self.least.get(name, 0), int(places.max(initial=-1)) + 1)
         self.least = {name: width for name, width in self.least.items() if name not in self.widths}
         self.table.close()
-
-    def _filter(self, split: Split, rows: int) -> Ints | None:
-        if split.filter is None:
-            return None
-        found = list(self._pairs(split, rows))
-        return np.array(found, np.int64).reshape(-1, 2) if found else None
 
     def _pairs(self, split: Split, rows: int) -> Iterator[tuple[int, int]]:
         for line, row, key in split.filter(self.reading) if split.filter is not None else ():

@@ -1,0 +1,172 @@
+"""`treetop data`: what is in a data set, what is wrong with it, other formats, a validation split."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+app = typer.Typer(help="Count, check, convert and split data sets.", no_args_is_help=True)
+
+Data = Annotated[str, typer.Argument(metavar="PATH", help="Folder, file or bundled name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown labels, repeated labels and rows without any.")]
+OneBased = Annotated[bool, typer.Option("--one-based", help="Label and feature ids of sparse files start at 1.")]
+Separator = Annotated[str, typer.Option(help="Between the labels in one cell of a CSV.")]
+To = Annotated[str, typer.Option("--to", help="Format to write; see docs/formats.md.")]
+Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what the format cannot hold.")]
+Gzip = Annotated[bool, typer.Option("--gzip", help="Pack text files.")]
+
+
+@app.command()
+def stats(
+    path: Data,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
+) -> None:
+    """Counts of rows, labels and words, the shape of the tail, odd rows and overlaps."""
+    from treetop.data.read import read_all
+    from treetop.data.stats import describe
+
+    facts = describe(read_all(path, strict=strict, one_based=one_based, separator=separator))
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(_splits_table(facts))
+    console.print(_tail_table(facts))
+    texts, per_label = facts["label_texts"], facts["texts_per_label"]
+    console.print(
+        f"{facts['labels']:,} labels, {texts['with_text']:,} with a text; {texts['sharing_a_text']:,} share it with "
+        f"another label, {texts['equal_to_a_document']:,} equal a document. "
+        f"Texts per label: {per_label['mean']} on average, median {per_label['median']:g}. "
+        f"Propensity constants A, B: {facts['propensity'][0]}, {facts['propensity'][1]}.",
+        highlight=False,
+    )
+
+
+def _splits_table(facts: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=facts["name"], title_justify="left")
+    table.add_column("")
+    for name in facts["splits"]:
+        table.add_column(name, justify="right")
+    for key in dict.fromkeys(key for split in facts["splits"].values() for key in split):
+        cells = [_cell(split.get(key)) for split in facts["splits"].values()]
+        if any(cell not in ("", "0", "no") for cell in cells) or key in ("rows", "empty_texts", "rows_without_labels"):
+            table.add_row(key.replace("_", " "), *cells)
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        if "mean" in value:
+            return f"{value['mean']:,} (max {value['max']:,})"
+        return ", ".join(f"{key} {item:,}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else f"{value:,}"
+
+
+def _tail_table(facts: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="labels by number of training texts", title_justify="left")
+    for name in facts["tail"]:
+        table.add_column(name, justify="right")
+    table.add_row(*(f"{count:,}" for count in facts["tail"].values()))
+    return table
+
+
+@app.command()
+def validate(
+    path: Data,
+    limit: Annotated[int, typer.Option(min=1, help="Most problems to list.")] = 100,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
+) -> None:
+    """List every bad row with file, line, reason and remedy; exit code 2 if there is one."""
+    from treetop.data.validate import to_dict
+    from treetop.data.validate import validate as check
+
+    report = check(path, limit=limit, strict=strict, one_based=one_based, separator=separator)
+    if as_json:
+        typer.echo(json.dumps(to_dict(report), ensure_ascii=False))
+    else:
+        for sentence in report.problems:
+            typer.echo(sentence)
+        for sentence in report.notes:
+            typer.echo(f"note: {sentence}")
+        rows = ", ".join(f"{count:,} {name}" for name, count in report.rows.items())
+        shown = f", {len(report.problems):,} listed (--limit)" if len(report.problems) < report.count else ""
+        verdict = "good" if report.good else f"{report.count:,} problem{'s' if report.count > 1 else ''}{shown}"
+        typer.echo(f"{report.path}: {report.format or 'unknown format'}, {rows or 'no'} rows: {verdict}.")
+    if not report.good:
+        raise typer.Exit(2)
+
+
+@app.command()
+def convert(
+    path: Data,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder.")],
+    to: To = "jsonl",
+    splits: Annotated[str, typer.Option(help="Which splits, with commas between; default all.")] = "",
+    lossy: Lossy = False,
+    gzip: Gzip = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
+) -> None:
+    """Write a data set in another format; refuses to drop anything unless --lossy."""
+    from treetop.core.errors import InputError, choose
+    from treetop.data.detect import FORMATS
+    from treetop.data.format import SPLITS
+    from treetop.data.read import read_all
+    from treetop.data.write import write
+
+    choose("--to", to, FORMATS, InputError)  # before the long read
+    data = read_all(path, strict=strict, one_based=one_based, separator=separator)
+    wanted = [SPLITS.get(name.strip(), name.strip()) for name in splits.split(",") if name.strip()] or list(data)
+    for name in wanted:
+        choose("--splits", name, data, InputError)
+    write({name: data[name] for name in wanted}, out, to, lossy=lossy, gzip=gzip)
+    typer.echo(f"{out}: {to}, " + ", ".join(f"{len(data[name]):,} {name}" for name in wanted) + " rows.")
+
+
+@app.command()
+def split(
+    path: Data,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder.")],
+    fraction: Annotated[float, typer.Option(help="Share of train that becomes valid.")] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another split.")] = 0,
+    to: To = "jsonl",
+    lossy: Lossy = False,
+    gzip: Gzip = False,
+) -> None:
+    """Part train into train and valid by a hash of the text, so that equal texts never cross."""
+    from treetop.core.errors import InputError
+    from treetop.data.read import read_all
+    from treetop.data.split import holdout
+    from treetop.data.write import write
+
+    data = read_all(path)
+    if "train" not in data:
+        raise InputError(f"{path}: no train split to part (found: {', '.join(data)}).")
+    if "valid" in data:
+        raise InputError(f"{path}: has a valid split already. Use it, or remove it first.")
+    train, valid = holdout(data["train"], fraction, seed)
+    parts = {"train": data["train"].take(train), "valid": data["train"].take(valid)}
+    write(parts | {name: part for name, part in data.items() if name != "train"}, out, to, lossy=lossy, gzip=gzip)
+    typer.echo(f"{out}: {len(train):,} train and {len(valid):,} valid rows.")
