@@ -108,33 +108,53 @@ def send(array: NDArray[np.generic], device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Token sequences end to end without padding, shortest first; `order[i]` is the place of sequence i's row.
+    """Token sequences end to end without padding, shortest first.
 
-    `runs` lists (first sequence, past last, length) for stretches of equal length, known to the host.
+    Row i of the batch is sequence `back[i]`, or the mean of the sequences whose `owner` it is.
     """
 
     ids: Tensor  # (tokens,) int64
     positions: Tensor  # (tokens,) int64, from 0 in each sequence
     starts: Tensor  # (sequences + 1,) int32
     sequence: Tensor  # (tokens,) int64, which sequence a token belongs to
-    back: Tensor  # (sequences,) int64: row i of the batch is sequence back[i]
+    back: Tensor  # (sequences,) int64
     lengths: Rows  # (sequences,) on the host, ascending
+    n_rows: int
+    owner: Tensor | None = None  # (sequences,) int64, when a row may have several
 
     def __len__(self) -> int:
         return len(self.lengths)
 
 
 class TokenRows:
-    """All token sequences of a data set on the device; `gather` packs those of a batch."""
+    """All token sequences of a data set on the device; `gather` packs those of a batch.
 
-    def __init__(self, ids: NDArray[np.generic], offsets: Rows, device: torch.device) -> None:
+    `rows` says which sequences belong to a row where that may be several (windows of a long text).
+    """
+
+    def __init__(self, ids: NDArray[np.generic], offsets: Rows, device: torch.device, rows: Rows | None = None) -> None:
         held = np.ascontiguousarray(ids.astype(np.int32, copy=False))
         self.ids = torch.from_numpy(held if held.flags.writeable else held.copy()).to(device)
         self.starts = offsets[:-1]
         self.lengths: Rows = np.diff(offsets)
+        self.rows = rows
         self.device = device
 
+    def count(self, rows: Rows) -> int:
+        """Tokens of these rows."""
+        return int(self.lengths[self._sequences(rows)[0]].sum())
+
+    def _sequences(self, rows: Rows) -> tuple[Rows, Rows | None]:
+        if self.rows is None:
+            return rows, None
+        first, counts = self.rows[rows], self.rows[rows + 1] - self.rows[rows]
+        owner = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return first[owner] + within, owner
+
     def gather(self, rows: Rows) -> Packed:
+        n_rows = len(rows)
+        rows, owner = self._sequences(rows)
         lengths = self.lengths[rows]
         order = np.argsort(lengths, kind="stable")
         lengths = lengths[order]
@@ -149,8 +169,9 @@ class TokenRows:
         sequence = torch.repeat_interleave(counts, output_size=total)
         place = torch.arange(total, device=self.device)
         return Packed(
-            self.ids[place + shift[sequence]].long(), place - ends_[sequence], ends_.int(), sequence, back_, lengths
-        )
+            self.ids[place + shift[sequence]].long(), place - ends_[sequence], ends_.int(), sequence, back_, lengths,
+            n_rows, None if owner is None else send(owner[order], self.device),
+        )  # fmt: skip
 
 
 class TargetRows:

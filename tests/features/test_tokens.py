@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+pytest.importorskip("tokenizers")
+import toy
+import toy_encoder
+from treetop.core.errors import ConfigError, ModelError
+from treetop.core.texts import Texts
+from treetop.core.work import Job
+from treetop.features import tokens as tokens_
+from treetop.features.tokens import Tokenizer, tokenise
+from treetop.kernels import threads
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    toy_encoder.write_tokenizer(folder)
+    return (folder / "tokenizer.json").read_bytes()
+
+
+def words(raw, ids):
+    from tokenizers import Tokenizer as Library
+
+    made = Library.from_buffer(raw)
+    return [made.id_to_token(int(i)) for i in ids]
+
+
+def test_special_tokens_and_cut(raw):
+    made = Tokenizer(raw, 5).encode(Texts.of(["cat dogs", "", "cat dog horse bird fish"]))
+    rows = [words(raw, made.ids[a:b]) for a, b in zip(made.offsets[:-1], made.offsets[1:], strict=True)]
+    assert rows == [
+        ["[CLS]", "cat", "dog", "##s", "[SEP]"],
+        ["[CLS]", "[SEP]"],
+        ["[CLS]", "cat", "dog", "horse", "[SEP]"],
+    ]
+    assert made.ids.dtype == np.uint16 and made.lengths.tolist() == [5, 2, 5]
+
+
+def test_windows_cover_the_whole_text(raw):
+    made = Tokenizer(raw, 4, "windows").encode(Texts.of(["cat dog horse bird fish", "cat"]))
+    assert made.rows.tolist() == [0, 3, 4]
+    rows = [words(raw, made.ids[a:b]) for a, b in zip(made.offsets[:-1], made.offsets[1:], strict=True)]
+    assert [row[1:-1] for row in rows] == [["cat", "dog"], ["horse", "bird"], ["fish"], ["cat"]]
+    assert made.lengths.tolist() == [4 + 4 + 3, 3]
+
+
+@pytest.mark.parametrize("long", ["truncate", "windows"])
+def test_pieces_threads_and_stages_give_the_same(raw, long, tmp_path, monkeypatch):
+    texts, tokenizer = toy.dataset().texts, Tokenizer(raw, 6, long)
+    whole = tokenizer.encode(texts)
+    monkeypatch.setattr(tokens_, "BLOCK", 7)
+    monkeypatch.setattr(tokens_, "STAGE", 25)
+    with threads.limited(2):
+        pieces = tokenise(texts, tokenizer, Job(work=tmp_path))
+    assert isinstance(pieces.ids, np.memmap)
+    for name in ("ids", "offsets", "rows"):
+        assert np.array_equal(getattr(whole, name), getattr(pieces, name)), name
+    made = []
+    monkeypatch.setattr(Tokenizer, "encode", lambda self, texts: made.append(1))
+    again = tokenise(texts, tokenizer, Job(work=tmp_path))
+    assert not made and np.array_equal(again.ids, whole.ids)
+
+
+def test_a_killed_run_goes_on_behind_the_last_piece(raw, tmp_path, monkeypatch):
+    texts, tokenizer = toy.dataset().texts, Tokenizer(raw, 6)
+    whole = tokenizer.encode(texts)
+    monkeypatch.setattr(tokens_, "STAGE", 25)
+    real, calls = Tokenizer.encode, []
+
+    def encode(self, part):
+        calls.append(len(part))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, part)
+
+    monkeypatch.setattr(Tokenizer, "encode", encode)
+    with pytest.raises(KeyboardInterrupt):
+        tokenise(texts, tokenizer, Job(work=tmp_path))
+    resumed = tokenise(texts, tokenizer, Job(work=tmp_path))
+    assert np.array_equal(resumed.ids, whole.ids) and calls == [25, 25, 25, 10]
+
+
+def test_refusals(raw):
+    with pytest.raises(ConfigError, match="max_length: 2 leaves no room for words; this tokenizer needs 3"):
+        Tokenizer(raw, 2)
+    with pytest.raises(ModelError, match=r"tokenizer.json: cannot be read"):
+        Tokenizer(b"{}", 9)
