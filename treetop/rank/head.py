@@ -1,0 +1,123 @@
+"""Inner product of a dense view (through an optional bottleneck) with one vector per label, plus a bias.
+
+Scores gathered candidates at a cost that follows them, or all labels in blocks. A label that was never seen in
+training has a bias of -inf and is not returned. How such vectors are learned: `full.py` and `train/rows.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.types import Candidates, Floats, Join, Ranking, View
+from treetop.kernels import threads
+
+DOCUMENTS = 256  # in one block of work
+LABELS = 1 << 15  # whose margins are held at a time
+# Above these margins a float32 score stands still, so that ties there are settled by id.
+FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
+
+
+class Head:
+    """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
+
+    kind: ClassVar[str] = "rank.head.1"
+
+    def __init__(
+        self, weight: Floats, bias: Floats, *, squeeze: Floats | None = None, squeeze_bias: Floats | None = None
+    ) -> None:
+        self.weight, self.bias = weight, bias
+        self.squeeze, self.squeeze_bias = squeeze, squeeze_bias
+        self.n: int = len(weight)
+
+    @property
+    def view_width(self) -> int:
+        """Columns of the view it reads."""
+        held = self.weight if self.squeeze is None else self.squeeze
+        return int(held.shape[1])
+
+    def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
+        if view.shape[1] != self.view_width:
+            raise ModelError(f"{self.kind}: got a view of {view.shape[1]} columns, was trained on {self.view_width}.")
+        keep = min(keep, self.n)
+
+        def block(start: int, stop: int) -> Ranking:
+            h = self._squeezed(np.asarray(view[start:stop], np.float32))
+            if candidates.ids is None:
+                return self._all(h, join, keep)
+            return self._gathered(h, candidates, start, join, keep)
+
+        return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
+
+    def _squeezed(self, h: Floats) -> Floats:
+        if self.squeeze is None:
+            return h
+        made: Floats = h @ self.squeeze.T
+        return made if self.squeeze_bias is None else made + self.squeeze_bias
+
+    def _all(self, h: Floats, join: Join, keep: int) -> Ranking:
+        """Keep by margin first (scores grow with it), with room for those whose scores are level."""
+        found: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
+        for start, stop in threads.blocks(self.n, LABELS):
+            margins = h @ self.weight[start:stop].T
+            margins += self.bias[start:stop]
+            rows, columns = np.nonzero(margins >= _floor(margins, keep, join)[:, None])
+            found.append((rows, columns + start, margins[rows, columns]))
+        rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
+        order = np.argsort(rows, kind="stable")
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(rows, minlength=len(h)))])
+        return Ranking.sorted(indptr, ids[order], join.own(margin[order]), None).top(keep)
+
+    def _gathered(self, h: Floats, candidates: Candidates, start: int, join: Join, keep: int) -> Ranking:
+        if candidates.indptr is None or candidates.ids is None:
+            raise ModelError(f"{self.kind}: candidates without row pointers.")
+        ends = candidates.indptr[start : start + len(h) + 1]
+        ids = candidates.ids[ends[0] : ends[-1]]
+        margin = np.empty(len(ids), np.float32)
+        for row in range(len(h)):
+            part = slice(ends[row] - ends[0], ends[row + 1] - ends[0])
+            margin[part] = self.weight[ids[part]] @ h[row] + self.bias[ids[part]]
+        own = join.own(margin)
+        held = {
+            name: None if value is None else value[ends[0] : ends[-1]]
+            for name, value in (("parent_own", candidates.parent_own), ("parent_score", candidates.parent_score))
+        }
+        score = join.score(own, Candidates(len(h), self.n, None, ids, **held))
+        kept = margin > -np.inf
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ends - ends[0]]
+        return Ranking.sorted(indptr, ids[kept], score[kept], own[kept]).top(keep)
+
+    def to_part(self) -> Part:
+        arrays = {"weight": self.weight, "bias": self.bias}
+        if self.squeeze is not None:
+            arrays["squeeze"] = self.squeeze
+        if self.squeeze_bias is not None:
+            arrays["squeeze_bias"] = self.squeeze_bias
+        return Part(self.kind, {"n": self.n}, arrays)
+
+    @classmethod
+    def from_part(cls, part: Part) -> Head:
+        n = part.setting("n", int)
+        weight = part.array("weight", "<f4", n, None)
+        squeeze = part.array("squeeze", "<f4", weight.shape[1], None) if "squeeze" in part.arrays else None
+        offset = part.array("squeeze_bias", "<f4", weight.shape[1]) if "squeeze_bias" in part.arrays else None
+        return cls(weight, part.array("bias", "<f4", n), squeeze=squeeze, squeeze_bias=offset)
+
+
+def _floor(margins: Floats, keep: int, join: Join) -> Floats:
+    """Per row a margin below which nothing can be among the best `keep` by (score, id); never -inf."""
+    lowest = np.full(len(margins), np.finfo(np.float32).min, np.float32)
+    if margins.shape[1] <= keep:
+        return lowest
+    edge = np.partition(margins, -keep, axis=1)[:, -keep]
+    bound = np.minimum(edge, np.float32(FLAT.get(join.transform, 1.0)))
+    if join.transform != "noop":
+        bound = bound - np.float32(1e-3) * (np.float32(1.0) + np.abs(bound))
+        if not join.adds:
+            bound = np.where(join.own(edge) == 0, lowest, bound)  # so small that all the rest is level with it
+    made: Floats = np.maximum(bound, lowest)
+    return made
