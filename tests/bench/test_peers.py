@@ -115,7 +115,12 @@ def test_every_method_is_known_by_name_and_has_an_adapter():
     for method in everything:
         assert method.adapter.exists() and set(method.datasets) <= set(ALL)
         assert json.loads(json.dumps(method.settings)) == method.settings
-    assert [method.name for method in select(["pecos", "treetop"])] == ["pecos", *(m.name for m in OURS)]
+    order = [method.name for method in select(None)]
+    assert order[:4] == ["pecos", "treetop-xr_linear", "pecos-man", "treetop-xr_linear-man"]
+    assert len(order) == len(everything)
+    for method in OURS:
+        assert order.index(method.name) == order.index(method.rival) + 1
+    assert [method.name for method in select(["treetop-dismec", "pecos", "pecos"])] == ["pecos", "treetop-dismec"]
     with pytest.raises(ConfigError, match="Did you mean 'pecos-man'"):
         select(["pecos-mann"])
 

@@ -28,6 +28,7 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=dict)
     datasets: tuple[str, ...] = BIG + SMALL
     once: bool = False  # slow peers run in the first repetition only
+    rival: str = ""  # the peer a method of ours runs right behind and is compared with
 
 
 # The tree shape, C, threshold and beam that PECOS and XR-Linear of treetop share.
@@ -49,9 +50,10 @@ def _libmultilabel(name: str, kind: str, datasets: tuple[str, ...]) -> Method:
     return Method(name, "libmultilabel", ADAPTERS / "libmultilabel_run.py", settings, datasets, once=True)
 
 
-def _treetop(name: str, recipe: str, datasets: tuple[str, ...] = BIG + SMALL, **config: Any) -> Method:
-    settings = {"recipe": recipe, "config": config, "topk": TOPK}
-    return Method(name, None, ADAPTERS / "treetop_run.py", settings, datasets)
+def _treetop(name: str, rival: str, config: Mapping[str, Any], datasets: tuple[str, ...] = BIG + SMALL) -> Method:
+    recipe = name.removeprefix("treetop-").partition("-")[0]
+    settings = {"recipe": recipe, "config": dict(config), "topk": TOPK}
+    return Method(name, None, ADAPTERS / "treetop_run.py", settings, datasets, rival=rival)
 
 
 BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
@@ -70,26 +72,27 @@ PEERS = (
 )
 
 OURS = (
-    _treetop("treetop-xr_linear", "xr_linear", ALL),
-    _treetop("treetop-xr_linear-man", "xr_linear", ALL, negatives="tfn+man", Cp=4.0),
-    _treetop("treetop-parabel-1", "parabel", n_trees=1),
-    _treetop("treetop-parabel-3", "parabel", n_trees=3),
-    _treetop("treetop-bonsai-1", "bonsai", n_trees=1),
-    _treetop("treetop-bonsai-3", "bonsai", n_trees=3),
-    _treetop("treetop-extremetext", "extremetext"),
-    _treetop("treetop-dismec", "dismec"),
+    _treetop("treetop-xr_linear", "pecos", {}, ALL),
+    _treetop("treetop-xr_linear-man", "pecos-man", {"negatives": "tfn+man", "Cp": 4.0}, ALL),
+    _treetop("treetop-parabel-1", "omikuji-1", {"n_trees": 1}, (*BIG, *SMALL, SYNTHETIC)),
+    _treetop("treetop-parabel-3", "omikuji-3", {"n_trees": 3}),
+    _treetop("treetop-bonsai-1", "omikuji-bonsai-1", {"n_trees": 1}),
+    _treetop("treetop-bonsai-3", "omikuji-bonsai-3", {"n_trees": 3}),
+    _treetop("treetop-extremetext", "napkinxc-plt", {}),
+    _treetop("treetop-dismec", "libmultilabel-1vsrest", {}),
 )
 
 
-def select(names: list[str] | None, *, ours: bool = True) -> list[Method]:
-    """Methods by name; a name like 'pecos' also stands for nothing but itself, 'peers' and 'treetop' for groups."""
+def select(names: list[str] | None) -> list[Method]:
+    """Methods by name ('peers' and 'treetop' stand for groups), ours right behind the peer they are compared with."""
     known = {method.name: method for method in (*PEERS, *OURS)}
-    if not names:
-        return [*PEERS, *(OURS if ours else ())]
-    chosen: list[Method] = []
-    for name in names:
-        if name in ("peers", "treetop"):
-            chosen += PEERS if name == "peers" else OURS
+    wanted: list[str] = []
+    for name in names or ["peers", "treetop"]:
+        group = {"peers": PEERS, "treetop": OURS}.get(name)
+        if group is None:
+            wanted.append(choose("method", name, [*known, "peers", "treetop"]))
         else:
-            chosen.append(known[choose("method", name, [*known, "peers", "treetop"])])
-    return chosen
+            wanted += [method.name for method in group]
+    place = {method.name: i for i, method in enumerate(PEERS)}
+    found = [known[name] for name in dict.fromkeys(wanted)]
+    return sorted(found, key=lambda method: (place[method.rival or method.name], bool(method.rival)))

@@ -108,17 +108,19 @@ def _triple(reps: list[dict[str, Any]], block: str, metric: str) -> str:
 
 
 def ratios(results: Path, words: Sequence[str]) -> str:
-    """`ratios METHOD AGAINST`: one method as a multiple of another on every data set both ran on."""
-    method, against = words
+    """`ratios [METHOD AGAINST]`: a method as a multiple of another, by default each of ours of its rival."""
+    from treetop.bench.methods import OURS
+
+    wanted = [(words[0], words[1])] if words else [(method.name, method.rival) for method in OURS]
     rows = []
-    for folder in _datasets(results):
-        found = load(folder)
-        if method in found and against in found:
-            cells = [_ratio(found[method], found[against], path) for _, path in COSTS]
-            points = [_difference(found[method], found[against], f"scores.{m}") for m in ("P@1", "P@5", "PSP@5")]
-            rows.append([folder.name, *cells, *points])
-    head = [f"{method} ÷ {against}", *(name for name, _ in COSTS), "P@1 −", "P@5 −", "PSP@5 −"]
-    return markdown(head, rows)
+    for method, against in wanted:
+        for folder in _datasets(results):
+            found = load(folder)
+            if method in found and against in found:
+                cells = [_ratio(found[method], found[against], path) for _, path in COSTS]
+                points = [_difference(found[method], found[against], f"scores.{m}") for m in ("P@1", "P@5", "PSP@5")]
+                rows.append([f"{method} ÷ {against}", folder.name, *cells, *points])
+    return markdown(["ratio", "data set", *(name for name, _ in COSTS), "P@1 −", "P@5 −", "PSP@5 −"], rows)
 
 
 def _datasets(results: Path) -> list[Path]:
