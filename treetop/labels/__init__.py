@@ -1,0 +1,8 @@
+"""How is a label described?
+
+| file | answer |
+|---|---|
+| `pifa.py` | by the features of its training texts |
+| `text.py` | by its own text |
+| `combine.py` | by both, side by side or mixed |
+"""

@@ -46,7 +46,7 @@ def _weights(part: Ranking, blend: Blend) -> NDArray[np.float64]:
         return part.score.astype(np.float64)
     if blend == "rank_average":  # rank r (from 1) of a list counts longest - r + 1
         place = np.arange(len(part.ids)) - np.repeat(part.indptr[:-1], lengths)
-        return (lengths.max(initial=0) - place).astype(np.float64)
+        return np.asarray(lengths.max(initial=0) - place, np.float64)
     first = np.repeat(part.score[np.minimum(part.indptr[:-1], len(part.score) - 1)] if len(part.score) else [], lengths)
     grown = np.exp(part.score.astype(np.float64) - first)
     sums = np.add.reduceat(np.append(grown, 0.0), part.indptr[:-1]) if len(lengths) else grown

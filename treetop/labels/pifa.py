@@ -1,0 +1,38 @@
+"""Labels as the sum of their training texts' features (positive instance feature aggregation)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from treetop.core.dataset import Csr
+
+
+def pifa(X: Any, Y: Csr, *, normalise_targets: bool = True) -> Any:
+    """Z (labels x features) with unit rows: Y^T X, each text's weight spread over its labels when asked (PECOS).
+
+    A label without texts has an empty row. Rows must be documents only. `X` may be dense, then so is Z.
+    """
+    weights = unit_rows(Y) if normalise_targets else Y
+    Z = weights.T.tocsr() @ X
+    if isinstance(Z, np.ndarray):
+        length = np.linalg.norm(Z, axis=1, keepdims=True)
+        return (Z / np.where(length > 0, length, 1)).astype(np.float32)
+    Z = sparse.csr_matrix(Z, dtype=np.float32)
+    Z.sort_indices()
+    return unit_rows(Z)
+
+
+def unit_rows(matrix: Csr) -> Csr:
+    """The same matrix with rows of length 1; an empty row stays empty."""
+    squares = np.concatenate([np.zeros(1), np.cumsum(matrix.data.astype(np.float64) ** 2)])
+    length = np.sqrt(np.maximum(squares[matrix.indptr[1:]] - squares[matrix.indptr[:-1]], 0))
+    scale = np.repeat(1.0 / np.where(length > 0, length, 1), np.diff(matrix.indptr))
+    return sparse.csr_matrix(((matrix.data * scale).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
+
+
+def pii(Y: Csr) -> Csr:
+    """Z (labels x documents): a label as the set of its texts, for data without features."""
+    return unit_rows(Y.T.tocsr())

@@ -1,0 +1,57 @@
+"""k-means groups of any size on each level (Bonsai): wide, shallow trees that keep the tail apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.config import setting
+from treetop.core.dataset import Csr
+from treetop.core.types import LabelTree
+from treetop.kernels.kmeans import grouped
+from treetop.partition.flat import flat
+
+
+@dataclass(frozen=True, kw_only=True)
+class KmeansConfig:
+    """Settings of a k-means tree."""
+
+    k: int = setting(100, "children of a node at most", low=2)
+    max_leaf: int = setting(100, "labels in a leaf: a larger node is split again", low=1)
+    depth: int = setting(3, "levels of clusters at most", low=1)
+    eps: float = setting(1e-4, "stop when the mean similarity gains less", low=0.0)
+    max_iter: int = setting(20, "rounds at most", low=1)
+
+
+def kmeans(Z: Csr, config: KmeansConfig, *, seed: int) -> LabelTree:
+    """A tree over the rows of Z; a leaf above the last level is carried down by nodes that copy their parent."""
+    n = Z.shape[0]
+    if n <= config.max_leaf:
+        return flat(n)
+    seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, config.depth).tolist()
+    nodes: list[NDArray[np.int64]] = [np.arange(n)]
+    parents: list[NDArray[np.int32]] = []
+    copies: list[NDArray[np.bool_]] = []
+    for level in range(config.depth):
+        large = [i for i, node in enumerate(nodes) if len(node) > config.max_leaf]
+        if not large:
+            break
+        split = dict(
+            zip(
+                large,
+                grouped(
+                    Z, [nodes[i] for i in large], config.k, seed=seeds[level], max_iter=config.max_iter, eps=config.eps
+                ),
+                strict=True,
+            )
+        )
+        below = [(i, child, i not in split) for i, node in enumerate(nodes) for child in split.get(i, [node])]
+        parents.append(np.array([i for i, _, _ in below], np.int32))
+        copies.append(np.array([copied for _, _, copied in below]))
+        nodes = [child for _, child, _ in below]
+    leaf = np.empty(n, np.int32)
+    for i, node in enumerate(nodes):
+        leaf[node] = i
+    return LabelTree((*parents, leaf), (*copies, np.zeros(n, bool)))
