@@ -42,9 +42,8 @@ def characters() -> NDArray[np.uint32]:
 
     Odd are those whose lower case depends on their neighbours (final sigma) or is longer than one character.
     """
-    every = np.arange(0x110000, dtype="<u4")
-    text = every.tobytes().decode("utf-32-le", "surrogatepass")
-    table = every.copy()
+    table = np.arange(0x110000, dtype="<u4")
+    text = table[:0x40000].tobytes().decode("utf-32-le", "surrogatepass")  # no letters and no blanks above
     for start in range(0, len(text), 256):
         part = text[start : start + 256]
         lower = part.lower()
