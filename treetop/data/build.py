@@ -19,6 +19,7 @@ from treetop.data.space import LabelTable
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_COLUMNS = 2**31 - 1
+NOTHING_MORE = Row(0, "", ())[3:]
 
 
 class _Values:
@@ -81,6 +82,7 @@ class Builder:
     ) -> None:
         self.file, self.labels, self.reading = file, labels, reading
         self.notes = Notes(file, reading)
+        self._plain = True  # no row has brought more than text and labels yet
         self._texts = TextsBuilder()
         self._ids: TextsBuilder | None = None
         self._indptr, self._columns = array("q", [0]), array("i")
@@ -97,9 +99,7 @@ class Builder:
     def add(self, row: Row) -> None:
         """Take one row; a faulty one is reported and, if the report does not raise, left out."""
         columns = self.columns(row)
-        if columns is None or not self._fits(row, "targets", 1.0) or not self._fits(row, "relevance", LARGEST):
-            return
-        if row.features is not None and not all(self._features_fit(row, name, x) for name, x in row.features.items()):
+        if columns is None or not self._good(row):
             return
         targets, relevance = row.targets, row.relevance
         if not columns:
@@ -109,16 +109,30 @@ class Builder:
             columns, targets, relevance = _merge(columns, targets, relevance)
         if not row.text and row.features is None:
             self.notes.odd("row with an empty text", row.line, refuse_strict=False)
+        if not self._plain or row[3:] != NOTHING_MORE:  # most rows are text and labels only, and there are many
+            self._plain = False
+            self._add_more(row, targets, relevance, len(columns))
+        self._columns.extend(columns)
+        self._indptr.append(len(self._columns))
+        self._texts.add(row.text)
+
+    def _good(self, row: Row) -> bool:
+        return (
+            (row.targets is None or self._fits(row, "targets", 1.0))
+            and (row.relevance is None or self._fits(row, "relevance", LARGEST))
+            and (row.features is None or all(self._features_fit(row, name, x) for name, x in row.features.items()))
+        )
+
+    def _add_more(
+        self, row: Row, targets: Sequence[float] | None, relevance: Sequence[float] | None, count: int
+    ) -> None:
         before = len(self._columns)
-        self._targets.extend(targets, len(columns), before)
-        self._relevance.extend(relevance, len(columns), before)
+        self._targets.extend(targets, count, before)
+        self._relevance.extend(relevance, count, before)
         self._roles.extend([row.role] if row.role else None, 1, len(self))
         self._add_id(row.id)
         for name, matrix in (row.features or {}).items():
             self._matrix(name).add(*matrix)
-        self._columns.extend(columns)
-        self._indptr.append(len(self._columns))
-        self._texts.add(row.text)
 
     def _matrix(self, name: str) -> _Matrix:
         matrix = self._features.setdefault(name, _Matrix(None))
@@ -174,8 +188,6 @@ class Builder:
 
     def _fits(self, row: Row, what: str, top: float) -> bool:
         values = getattr(row, what)
-        if values is None:
-            return True
         if len(values) != len(row.labels):
             self.fault(row, f"{len(values)} {what} for {len(row.labels)} labels. Give one number per label.")
             return False
@@ -234,7 +246,9 @@ class Builder:
         given = self._features.get("given")
         if given is None or not given.places or self.reading.one_based:
             return
-        if min(given.places) > 0 and (not self.labels.numbered or min(self._columns, default=1) > 0):
+        counted = self.labels.numbered and np.frombuffer(self._columns, np.int32).min(initial=1) > 0
+        guessed = not self.labels.numbered and given.width is None
+        if (counted or guessed) and np.frombuffer(given.places, np.int32).min() > 0:
             logger.warning(
                 "%s: no feature or label has the id 0: ids may start at 1; kept as they are. If they do, read with "
                 "one_based=True (--one-based).",

@@ -25,7 +25,7 @@ from treetop.data import (
     xc,
 )
 from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
-from treetop.data.lines import head
+from treetop.data.lines import UTF16, head, lines
 from treetop.data.rows import Reading, Row
 
 # Order matters: the first that recognises wins.
@@ -99,6 +99,8 @@ def _late(function: Callable[[Path, Reading], Any], file: Path) -> Callable[[Rea
 def file_format(file: Path) -> Format:
     """The format of a single file, by its start; the extension only settles what the start leaves open."""
     start = Head(file, head(file))
+    if start.start[:2] in UTF16:
+        next(lines(file), None)  # says so
     for format in FORMATS.values():
         if format.sniff is not None and format.sniff(start):
             return format

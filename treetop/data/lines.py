@@ -18,6 +18,7 @@ Problem = Callable[[DataError], None]
 
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def refuse(error: DataError) -> NoReturn:
@@ -36,7 +37,7 @@ def open_bytes(file: Path) -> Iterator[tuple[IO[bytes], io.BufferedReader]]:
         raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
     with raw:
         if raw.peek(2)[:2] == GZIP:
-            with gzip.GzipFile(fileobj=raw) as unpacked, io.BufferedReader(unpacked, 1 << 20) as stream:
+            with gzip.GzipFile(fileobj=raw) as unpacked, io.BufferedReader(unpacked, 1 << 16) as stream:
                 yield stream, raw
         else:
             yield raw, raw
@@ -72,7 +73,7 @@ def lines(file: Path, problem: Problem = refuse, *, ends: bool = False) -> Itera
 
 
 def _without_bom(line: bytes, file: Path) -> bytes:
-    if line[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if line[:2] in UTF16:
         raise DataError(
             "the file is UTF-16, expected UTF-8. Save it as UTF-8, for example with: "
             f"iconv -f utf-16 -t utf-8 {file.name}",
@@ -92,12 +93,19 @@ def _not_utf8(line: bytes, start: int, file: Path, number: int) -> DataError:
 
 
 def head(file: Path, size: int = 1 << 16) -> bytes:
-    """The first bytes of a file after unpacking, without a BOM; empty when there are none."""
+    """The first bytes of a file after unpacking, without a BOM."""
+    start = bytearray()
     try:
-        with open_bytes(file) as (stream, _):
-            return stream.read(size).removeprefix(BOM)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return b""
+        with file.open("rb") as raw:
+            stream = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == GZIP else raw
+            while len(start) < size and (part := stream.read(1024)):
+                start += part
+    except OSError as error:
+        if not isinstance(error, gzip.BadGzipFile):
+            raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
+    except (EOFError, zlib.error):
+        pass  # what came before the damage is enough; reading on will report it
+    return bytes(start.removeprefix(BOM))
 
 
 @contextmanager
