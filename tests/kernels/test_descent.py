@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from treetop.kernels import descent, reference
+from treetop.kernels.sparse import Rows, csr_of, gather, rows_of, scramble, shuffle
+
+NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
+
+
+def solve(X, Y, *, rows=None, inside=None, costs=None, left_out=None, seed=3, **settings):
+    """Dense weights (n_features + 1, n_problems), the bias last."""
+    n, d = X.shape
+    rows = np.arange(n, dtype=np.uint32) if rows is None else rows
+    inside = np.ones(len(rows), np.uint8) if inside is None else inside
+    Yc = Y.tocsc()
+    positives = rows_of(Yc)._replace(
+        values=np.zeros(0, np.float32) if costs is None else costs.tocsc().data.astype(np.float32)
+    )
+    problems = descent.Problems(positives, NOTHING if left_out is None else rows_of(left_out.tocsc()))
+    scratch = np.zeros(d, np.uint32), np.zeros(n, np.uint32)
+    group = descent.Group(np.arange(Y.shape[1], dtype=np.uint32), rows, inside, seed)
+    made = descent.solve_group(rows_of(X), problems, group, descent.Settings(**settings), scratch)
+    assert not scratch[0].any()
+    assert not scratch[1].any()
+    W = np.zeros((d + 1, Y.shape[1]), np.float64)
+    columns = np.repeat(np.arange(Y.shape[1]), made.counts)
+    np.add.at(W, (made.features, columns), made.values)
+    W[d] = made.bias
+    return W
+
+
+def toy(n=60, d=40, n_problems=5, seed=0, density=0.15):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, d, density, "csr", np.float32, rng=rng, data_rvs=lambda k: rng.random(k) + 0.1)
+    Y = sparse.random(n, n_problems, 0.2, "csr", np.float32, rng=rng)
+    Y.data[:] = 1
+    return X, Y
+
+
+def dense(X, bias=1.0):
+    return np.hstack([X.toarray().astype(float), np.full((X.shape[0], 1), bias)])
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+@pytest.mark.parametrize("n_problems", [1, 5, 37])
+def test_reaches_the_optimum(loss, n_problems):
+    X, Y = toy(n_problems=n_problems)
+    W = solve(X, Y, loss=descent.LOSSES[loss], eps=1e-3, max_passes=3000, threshold=0.0, cost_positive=2.0)
+    full = dense(X)
+    for k in range(min(n_problems, 6)):
+        y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
+        costs = np.where(y > 0, 2.0, 1.0)
+        best = reference.linear_objective(full, y, costs, reference.dual_descent(full, y, costs, loss), loss)
+        assert reference.linear_objective(full, y, costs, W[:, k], loss) <= best * 1.002 + 1e-6
+
+
+def test_loose_eps_is_near_the_optimum():
+    X, Y = toy(200, 80)
+    W, full = solve(X, Y, threshold=0.0), dense(X)
+    for k in range(5):
+        y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
+        best = reference.linear_objective(full, y, np.ones(200), reference.dual_descent(full, y, np.ones(200)))
+        assert best * (1 - 1e-6) <= reference.linear_objective(full, y, np.ones(200), W[:, k]) <= best * 1.05
+
+
+def test_costs_absent_rows_and_rows_left_out():
+    X, Y = toy()
+    costs = Y.copy()
+    costs.data = np.random.default_rng(1).random(Y.nnz).astype(np.float32)
+    costs.data[::7] = 0  # a positive that weighs nothing takes no part
+    out = sparse.csr_matrix(([1.0, 1.0], ([2, 5], [0, 0])), shape=Y.shape)
+    rows = np.arange(0, 60, 2, dtype=np.uint32)
+    inside = (np.arange(30) % 3 > 0).astype(np.uint8)
+    W = solve(X, Y, rows=rows, inside=inside, costs=costs, left_out=out, eps=1e-4, max_passes=3000, threshold=0.0)
+    full = dense(X)[rows]
+    for k in range(Y.shape[1]):
+        positive = Y.toarray()[rows, k] > 0
+        weights = np.where(positive, costs.toarray()[rows, k], inside)
+        if k == 0:
+            weights[(rows == 2) & ~positive] = 0
+        y = np.where(positive, 1.0, -1.0)
+        best = reference.linear_objective(full, y, weights, reference.dual_descent(full, y, weights))
+        assert reference.linear_objective(full, y, weights, W[:, k]) == pytest.approx(best, rel=2e-3)
+
+
+def test_pruning_and_cap():
+    X, Y = toy(100, 60)
+    everything, pruned = solve(X, Y, threshold=0.0), solve(X, Y, threshold=0.3)
+    assert np.array_equal(pruned, np.where(np.abs(everything) >= np.float32(0.3), everything, 0))
+    capped = solve(X, Y, threshold=0.0, max_nonzeros=4)
+    for k in range(Y.shape[1]):
+        order = sorted(range(61), key=lambda j: (-abs(everything[j, k]), j))
+        want = np.zeros(61)
+        want[order[:4]] = everything[order[:4], k]
+        assert np.array_equal(capped[:, k], want)
+
+
+def test_edge_cases():
+    empty = sparse.csr_matrix((4, 3), dtype=np.float32)
+    Y = sparse.csr_matrix(np.array([[1, 0], [0, 0], [0, 0], [0, 0]], np.float32))
+    for loss in descent.LOSSES.values():
+        W = solve(empty, Y, loss=loss, threshold=0.0)
+        assert np.isfinite(W).all()
+        assert not W[:3].any()
+        assert W[3, 1] < 0  # a problem without positives: only a negative bias
+    assert solve(empty, Y, bias=0.0, loss=descent.HINGE).any() == np.False_
+    one = sparse.csr_matrix(np.array([[1e6, 0, 1e-6]], np.float32))
+    assert np.isfinite(solve(one, sparse.csr_matrix(np.ones((1, 1), np.float32)), threshold=0.0)).all()
+    assert solve(X=toy()[0], Y=sparse.csr_matrix((60, 0), dtype=np.float32)).shape == (41, 0)
+
+
+def test_same_bits_again_and_with_wide_indices():
+    X, Y = toy(100, 60, 40)
+    first = solve(X, Y)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    assert np.array_equal(first, solve(X, Y))
+    assert not np.array_equal(first, solve(X, Y, seed=4))
+
+
+def test_gather_keeps_every_entry():
+    X = toy(30, 50, seed=5)[0]
+    members = np.array([3, 3 + 7, 0, 29, 8], np.uint32)
+    local = gather(rows_of(X), members, np.zeros(50, np.uint32))
+    shared = csr_of(Rows(local.indptr.astype(np.uint64), local.indices, local.values), len(local.features))
+    made = np.zeros((5, 50), np.float32)
+    made[:, local.features] = shared.toarray()
+    counts = (X[members].toarray() > 0).sum(0)
+    assert (np.diff(counts[local.features]) <= 0).all()  # most frequent first
+    assert (counts[local.alone_features] == 1).all()
+    rows = np.repeat(np.arange(5), np.diff(local.alone_indptr))
+    made[rows, local.alone_features] = local.alone_values
+    assert np.array_equal(made, X[members].toarray())
+
+
+def test_duplicates_are_summed_and_shuffles_are_fair():
+    twice = sparse.csr_matrix((np.ones(2, np.float32), [1, 1], [0, 2]), shape=(1, 3))
+    assert rows_of(twice).values.tolist() == [2.0]
+    places = np.zeros((4, 4))
+    state = scramble(np.uint64(1))
+    for _ in range(4000):
+        items = np.arange(4, dtype=np.uint32)
+        state = np.uint64(shuffle(items, np.uint64(state)))
+        places[np.arange(4), items] += 1
+    assert np.abs(places / 1000 - 1).max() < 0.15

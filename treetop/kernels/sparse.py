@@ -1,0 +1,179 @@
+"""Sparse rows with unsigned indices, and small sub-problems cut out of them.
+
+numba adds a test for negative indices to every signed index; unsigned ones run 2.5 times as fast in the solvers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+U32 = NDArray[np.uint32]
+U64 = NDArray[np.uint64]
+F32 = NDArray[np.float32]
+
+NO_ROWS = np.zeros(0, np.uint32)
+NO_VALUES = np.zeros(0, np.float32)
+ALONE = np.uint32(0xFFFFFFFF)  # marks a feature that only one row of a sub-problem has
+
+
+class Rows(NamedTuple):
+    """A csr (or, read the other way, csc) matrix: `indices[indptr[i] : indptr[i + 1]]` belong to row i."""
+
+    indptr: U64
+    indices: U32
+    values: F32
+
+
+def rows_of(matrix: Any) -> Rows:
+    """`Rows` of a scipy csr or csc matrix, without copying where the types allow it; entries are made unique."""
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return Rows(
+        np.ascontiguousarray(matrix.indptr, np.int64).view(np.uint64),
+        np.ascontiguousarray(matrix.indices).view(np.uint32)
+        if matrix.indices.dtype == np.int32
+        else matrix.indices.astype(np.uint32),
+        np.ascontiguousarray(matrix.data, np.float32),
+    )
+
+
+def csr_of(rows: Rows, n_columns: int) -> sparse.csr_matrix:
+    """The scipy matrix of `rows`."""
+    shape = (len(rows.indptr) - 1, n_columns)
+    return sparse.csr_matrix((rows.values, rows.indices.view(np.int32), rows.indptr.view(np.int64)), shape)
+
+
+class Local(NamedTuple):
+    """Some rows with features numbered by how many of the rows have them, most frequent first.
+
+    A feature of one row only is kept apart: it can be folded into that row's diagonal.
+    """
+
+    indptr: U32
+    indices: U32
+    values: F32
+    features: U32  # global id of each shared feature
+    alone_indptr: U32
+    alone_features: U32  # global ids
+    alone_values: F32
+
+
+@njit(cache=True, nogil=True)
+def scramble(state: np.uint64) -> np.uint64:
+    """A fresh random state from any number (splitmix64), never zero."""
+    state += np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (state ^ (state >> np.uint64(31))) | np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def shuffle(items: U32, state: np.uint64) -> np.uint64:
+    """Shuffle in place with a xorshift generator and return its next state."""
+    n = np.uint64(len(items))
+    for k in range(len(items)):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        here = np.uint64(k)
+        there = here + (((state >> np.uint64(32)) * (n - here)) >> np.uint64(32))
+        kept = items[here]
+        items[here] = items[there]
+        items[there] = kept
+    return state
+
+
+@njit(cache=True, nogil=True)
+def _rank_features(counts: U32, seen: U32, n_rows: int) -> int:
+    """Turn `counts[f]` of the seen features into 1 + rank (most frequent first) or ALONE; returns how many rank."""
+    places = np.zeros(n_rows + 2, np.uint32)
+    for f in seen:
+        places[counts[f]] += np.uint32(1)
+    total = np.uint32(0)
+    for c in range(n_rows + 1, 1, -1):
+        here = places[c]
+        places[c] = total
+        total += here
+    for f in seen:
+        c = counts[f]
+        if c == np.uint32(1):
+            counts[f] = ALONE
+        else:
+            places[c] += np.uint32(1)
+            counts[f] = places[c]
+    return int(total)
+
+
+@njit(cache=True, nogil=True)
+def gather(X: Rows, members: U32, counts: U32) -> Local:
+    """The rows `members` of X as a `Local` problem; `counts` is scratch of one zero per feature, left zero."""
+    n, nnz = len(members), np.uint64(0)
+    for row in members:
+        nnz += X.indptr[row + np.uint32(1)] - X.indptr[row]
+    seen = np.empty(min(nnz, np.uint64(len(counts))), np.uint32)
+    n_seen = np.uint32(0)
+    for row in members:
+        for p in range(X.indptr[row], X.indptr[row + np.uint32(1)]):
+            f = X.indices[p]
+            if counts[f] == np.uint32(0):
+                seen[n_seen] = f
+                n_seen += np.uint32(1)
+            counts[f] += np.uint32(1)
+    seen = seen[:n_seen]
+    n_shared = _rank_features(counts, seen, n)
+    n_alone = len(seen) - n_shared
+    made = Local(
+        np.zeros(n + 1, np.uint32),
+        np.empty(int(nnz) - n_alone, np.uint32),
+        np.empty(int(nnz) - n_alone, np.float32),
+        np.empty(n_shared, np.uint32),
+        np.zeros(n + 1, np.uint32),
+        np.empty(n_alone, np.uint32),
+        np.empty(n_alone, np.float32),
+    )
+    shared, alone = np.uint32(0), np.uint32(0)
+    for i in range(n):
+        row = members[i]
+        for p in range(X.indptr[row], X.indptr[row + np.uint32(1)]):
+            f = X.indices[p]
+            if counts[f] == ALONE:
+                made.alone_features[alone] = f
+                made.alone_values[alone] = X.values[p]
+                alone += np.uint32(1)
+            else:
+                made.indices[shared] = counts[f] - np.uint32(1)
+                made.values[shared] = X.values[p]
+                shared += np.uint32(1)
+        made.indptr[i + 1] = shared
+        made.alone_indptr[i + 1] = alone
+    for f in seen:
+        if counts[f] != ALONE:
+            made.features[counts[f] - np.uint32(1)] = f
+        counts[f] = 0
+    return made
+
+
+@njit(cache=True, nogil=True)
+def grown_u32(array: U32, needed: int) -> U32:
+    """`array`, or a longer copy with room for `needed` items."""
+    if needed <= len(array):
+        return array
+    made = np.empty(max(needed, 2 * len(array)), np.uint32)
+    made[: len(array)] = array
+    return made
+
+
+@njit(cache=True, nogil=True)
+def grown_f32(array: F32, needed: int) -> F32:
+    """`array`, or a longer copy with room for `needed` items."""
+    if needed <= len(array):
+        return array
+    made = np.empty(max(needed, 2 * len(array)), np.float32)
+    made[: len(array)] = array
+    return made
