@@ -51,6 +51,7 @@ def stats(
         f"Texts per label: {per_label['mean']} on average, median {per_label['median']:g}. "
         f"Propensity constants A, B: {facts['propensity'][0]}, {facts['propensity'][1]}.",
         highlight=False,
+        soft_wrap=True,
     )
 
 

@@ -20,13 +20,14 @@ SUBJECTS = "subject_uris"
 
 
 def sniff(head: Head) -> bool:
-    """Lines with one TAB and only URIs behind it, or a header with subject_uris."""
+    """Mostly lines with one TAB and only URIs behind it, or a header with subject_uris."""
     whole = head.lines[:-1] or head.lines  # the last may be cut off
-    return _is_csv(head.line) or (bool(whole) and all(re.fullmatch(r"[^\t]*\t\s*(<[^<>\s]+>\s*)*", x) for x in whole))
+    fitting = sum(re.fullmatch(r"[^\t]*\t\s*(<[^<>\s]+>\s*)*", line) is not None for line in whole)
+    return _is_csv(head.line) or (bool(whole) and fitting > len(whole) / 2)
 
 
 def _is_csv(first: str) -> bool:
-    return SUBJECTS in [cell.strip(' "') for cell in first.split(",")]
+    return SUBJECTS in [cell.strip(' "\r\n') for cell in first.split(",")]
 
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:

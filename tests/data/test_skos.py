@@ -1,0 +1,79 @@
+"""The own reader and rdflib agree; names come in the wanted language."""
+
+import pytest
+import rdflib
+
+from treetop.core.errors import DataError
+from treetop.data import skos
+from treetop.data.read import read
+from treetop.data.rows import Reading
+
+TURTLE = r'''
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+PREFIX y: <http://example.org/y/>
+# a comment; with "marks" .
+y:p1 a skos:Concept ; skos:prefLabel "cat"@en , "kissa"@fi ; skos:altLabel "puss"@en, "moggy"@en, "katti"@fi .
+<http://example.org/y/p2> a skos:Concept , owl:Thing ;
+  skos:prefLabel """a "long"
+label"""@en, 'Hund'@de ; skos:definition "tame \"dog\" \u00e4"@en ; owl:deprecated true ; skos:broader y:p1 .
+y:p3 skos:prefLabel "plain"^^xsd:string ; skos:notation 5.2 , -3 .
+y:scheme a skos:ConceptScheme .
+'''
+WANT = {
+    "http://example.org/y/p1": ("cat", "cat, moggy, puss", 0),
+    "http://example.org/y/p2": ('a "long"\nlabel', 'tame "dog" ä', 1),
+    "http://example.org/y/p3": ("plain", "plain", 0),
+}
+
+
+def table(labels):
+    return dict(zip(labels.ids, zip(labels.names, labels.texts, labels.status.tolist(), strict=True), strict=True))
+
+
+def test_turtle(tmp_path):
+    (tmp_path / "labels.ttl").write_text(TURTLE)
+    labels = skos.read_labels(tmp_path / "labels.ttl", Reading())
+    assert table(labels) == WANT
+    finnish = table(skos.read_labels(tmp_path / "labels.ttl", Reading(language="fi")))
+    assert finnish["http://example.org/y/p1"] == ("kissa", "kissa, katti", 0)
+
+
+@pytest.mark.parametrize("kind", ["turtle", "nt", "xml", "pretty-xml"])
+def test_what_rdflib_writes(kind, tmp_path):
+    file = tmp_path / ("labels.rdf" if "xml" in kind else "labels.ttl")
+    rdflib.Graph().parse(data=TURTLE, format="turtle").serialize(file, format=kind, encoding="utf-8")
+    assert table(skos.read_labels(file, Reading())) == WANT
+
+
+def test_own_triples_are_those_of_rdflib():
+    graph = rdflib.Graph().parse(data=TURTLE, format="turtle")
+    theirs = {(str(s), str(p), str(o), getattr(o, "language", None) or "") for s, p, o in graph}
+    assert set(skos._statements(TURTLE)) == theirs
+
+
+def test_clever_turtle_goes_to_rdflib(tmp_path):
+    (tmp_path / "labels.ttl").write_text(TURTLE + "y:p4 skos:prefLabel 'new' ; skos:note [ skos:x 'y' ] .\n")
+    labels = skos.read_labels(tmp_path / "labels.ttl", Reading())
+    assert table(labels) == WANT | {"http://example.org/y/p4": ("new", "new", 0)}
+
+
+def test_broken_files(tmp_path):
+    file = tmp_path / "labels.ttl"
+    file.write_text("<a> <b")
+    with pytest.raises(DataError, match="cannot be read as Turtle"):
+        skos.read_labels(file, Reading())
+    file.write_text("<?xml version='1.0'?><rdf>")
+    with pytest.raises(DataError, match=r"cannot be read as RDF/XML \(no element found"):
+        skos.read_labels(file, Reading())
+    file.write_text("<http://a> <http://b> <http://c> .")
+    with pytest.raises(DataError, match=r"no skos:Concept found. Expected SKOS as Turtle or RDF/XML."):
+        skos.read_labels(file, Reading())
+
+
+def test_rows_and_labels_meet(tmp_path):
+    (tmp_path / "labels.ttl").write_text(TURTLE)
+    (tmp_path / "train.tsv").write_text("a text\t<http://example.org/y/p3> <http://example.org/y/p1>\n")
+    data = read(tmp_path)
+    assert data.Y.toarray().tolist() == [[1, 0, 1]] and data.labels.find("plain") == 2
