@@ -86,9 +86,8 @@ class Model:
         blend: Blend = "average",
     ) -> Model:
         """A model that answers with the labels of `dataset`; what every recipe returns."""
-        documents = dataset.documents
-        counts = np.bincount(dataset.Y[documents].indices, minlength=dataset.n_labels).astype(np.int64)
-        return cls(dataset.labels, features, members, counts, int(documents.sum()), blend=blend)
+        n_train = int(dataset.documents.sum())
+        return cls(dataset.labels, features, members, dataset.label_counts, n_train, blend=blend)
 
     # --- prediction ---------------------------------------------------------------------------------------------
 

@@ -166,6 +166,12 @@ class Dataset:
         """(n_documents,) True where the row is a real document."""
         return np.ones(len(self), bool) if self.roles is None else self.roles == DOCUMENT
 
+    @cached_property
+    def label_counts(self) -> Ints:
+        """(n_labels,) documents that carry each label."""
+        Y = self.Y if self.roles is None else self.Y[self.documents]
+        return np.bincount(Y.indices[Y.data > 0], minlength=self.n_labels).astype(np.int64)
+
     @classmethod
     def read(cls, path: object, split: str = "train", *, strict: bool = False) -> Dataset:
         """Read a folder, a file or a bundled name; see `docs/formats.md` for what is understood."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.types import Level
@@ -34,6 +32,5 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Count."""
-    Y = dataset.Y[dataset.documents]
-    rank = Popular.fit(np.bincount(Y.indices, minlength=dataset.n_labels).astype(np.int64), Y.shape[0])
+    rank = Popular.fit(dataset.label_counts, int(dataset.documents.sum()))
     return Model.over(dataset, {}, [[Level("none", Everything(dataset.n_labels), rank)]])
