@@ -209,7 +209,7 @@ def replacing(target: Path) -> Iterator[Path]:
         _sync(target.parent)
     except OSError as error:
         raise ResourceError(
-            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free space or choose another folder."
+            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space and repeat."
         ) from error
     finally:
         if fresh.exists():
