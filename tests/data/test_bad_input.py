@@ -294,6 +294,21 @@ def test_one_based_ids_shift_only_when_asked(tmp_path, caplog):
     )
 
 
+def test_numbered_rows_beside_other_files(tmp_path):
+    labels = '{"id": "c", "text": "cat"}\n{"id": "d"}\n'
+    pairs = '{"split": "train", "row": 0, "label": "d"}\n'
+    path = folder(tmp_path, train__txt="1 4 2\n0 0:1\n", labels__jsonl=labels, filter__jsonl=pairs)
+    data = read(path)
+    assert list(data.labels.names) == ["cat", "d"] and data.filter_pairs.tolist() == [[0, 1]]
+    folder(tmp_path, labels__jsonl='{"id": "c"}\n')
+    assert sentence(path) == "PATH/labels.jsonl: 1 labels, but the header promises 2."
+    folder(tmp_path, test__jsonl=GOOD)
+    assert sentence(path) == (
+        "PATH: train.txt is xc_old, test.jsonl jsonl; one of them numbers its labels, the other does not. Convert one "
+        "first."
+    )
+
+
 def test_xc_new(tmp_path):
     path = folder(tmp_path, trn_X_Y__txt="2 3\n0:1\n\n", trn_X_Xf__txt="3 2\n0:1\n1:1\n\n")
     assert sentence(path) == (

@@ -2,7 +2,13 @@
 
 | answer | gives |
 |---|---|
-| `read.read(path, split)` | a Dataset from a folder, a file, a bundled name or a Hugging Face data set |
-| `read.read_all(path)` | every split, all with the same columns |
+| `read.read(path, split)`, `read.read_all(path)` | a Dataset from a folder, file, bundled name or Hugging Face object |
 | `frame.from_lists`, `frame.from_frame` | a Dataset from lists, a matrix or a data frame |
+| `inputs.read_inputs` | texts alone, to predict |
+| `write.write(data, path, format)` | a new folder in any format; losses are refused by name |
+| `validate.validate`, `stats.describe`, `split.holdout` | all bad rows, counts, rows to validate on |
+
+`detect.py` finds the format: one file each for `jsonl`, `table` (CSV, TSV, Parquet), `xc`, `lf`, `attentionxml`,
+`pecos`, `libsvm`, `fasttext`, `annif` (with `skos`) and `huggingface`. Each yields `rows.Row`s, which `build.Builder`
+checks and packs; `space.LabelTable` knows the columns. `catalog.yaml` holds facts about published sets.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,34 @@ def find_folder(folder: Path) -> Source:
 
 
 def _plain_folder(folder: Path) -> Source:
+    files = _named_files(folder)
+    parts = {name: file for name, file in files.items() if name not in ("labels", "filter")}
+    formats = {name: file_format(file) for name, file in parts.items()}
+    main = "train" if "train" in formats else next(iter(formats))
+    format, file = formats[main], files[main]
+    for name, other in formats.items():
+        if (other.file_labels is None) != (format.file_labels is None):
+            sentence = f"{file.name} is {format.name}, {files[name].name} {other.name}; one of them numbers its labels"
+            raise DataError(f"{sentence}, the other does not. Convert one first.", file=folder)
+    facts = sidecar.read_facts(folder)
+    widths: Mapping[str, int] = facts.get("features", {})
+    labels = _labels_file(files.get("labels"))
+    if format.file_labels is not None:
+        labels = _counted_labels(labels, _late(format.file_labels, file), files.get("labels"))
+    pair = facts.get("propensity")
+    return Source(
+        format.name,
+        folder.name,
+        {name: _folder_split(name, files, formats[name]) for name in parts},
+        labels=labels or no_labels,
+        numbered=format.file_labels is not None,
+        widths=_late(format.file_widths, file) if format.file_widths is not None else lambda reading: widths,
+        propensity=None if pair is None else (float(pair[0]), float(pair[1])),
+    )
+
+
+def _named_files(folder: Path) -> dict[str, Path]:
+    """Files of a plain folder by what they are: train, test, valid, labels, filter."""
     files: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
         name = SPLITS.get(stem(file), stem(file))
@@ -134,36 +162,34 @@ def _plain_folder(folder: Path) -> Source:
         if name in files:
             raise DataError(f"{files[name].name} and {file.name} both look like '{name}'. Keep one.", file=folder)
         files[name] = file
-    if "train" not in files and "test" not in files and "valid" not in files:
+    if not files.keys() & {"train", "test", "valid"}:
         found = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+        layouts = ", ".join(name for name, format in FORMATS.items() if format.find)
         raise DataError(
             f"no train file found (found: {found}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
-            f"of the layouts {', '.join(name for name, f in FORMATS.items() if f.find)} of docs/formats.md.",
+            f"of the layouts {layouts} of docs/formats.md.",
             file=folder,
         )
-    facts = sidecar.read_facts(folder)
-    pair = facts.get("propensity")
-    formats = {name: file_format(file) for name, file in files.items() if name in ("train", "test", "valid")}
-    first_name, first = next((name, f) for name, f in sorted(formats.items(), key=lambda item: item[0] != "train"))
-    counted = first.file_labels is not None
-    splits = {}
-    for name, format in formats.items():
-        pairs = sidecar.filter_reader(files["filter"], name) if "filter" in files else None
-        splits[name] = Split(files[name], _rows(format, files[name]), pairs, files.get("filter"))
-    if first.file_widths is not None:
-        widths = _late(first.file_widths, files[first_name])
-    else:
-        widths = lambda reading: facts.get("features", {})  # noqa: E731
-    return Source(
-        first.name,
-        folder.name,
-        splits,
-        labels=_labels_file(files.get("labels"))
-        or (_late(first.file_labels, files[first_name]) if first.file_labels is not None else no_labels),
-        numbered=counted,
-        widths=widths,
-        propensity=None if pair is None else (float(pair[0]), float(pair[1])),
-    )
+    return files
+
+
+def _folder_split(name: str, files: Mapping[str, Path], format: Format) -> Split:
+    pairs = sidecar.filter_reader(files["filter"], name) if "filter" in files else None
+    return Split(files[name], _rows(format, files[name]), pairs, files.get("filter"))
+
+
+def _counted_labels(
+    named: Callable[[Reading], LabelSet | None] | None, counted: Callable[[Reading], LabelSet], file: Path | None
+) -> Callable[[Reading], LabelSet | None]:
+    """Labels of rows that number them: from the labels file, which must have as many as the header says."""
+
+    def labels(reading: Reading) -> LabelSet | None:
+        promised, found = counted(reading), None if named is None else named(reading)
+        if found is not None and len(found) != len(promised):
+            raise DataError(f"{len(found):,} labels, but the header promises {len(promised):,}.", file=file)
+        return promised if found is None else found
+
+    return labels
 
 
 def _labels_file(file: Path | None) -> Callable[[Reading], LabelSet | None] | None:

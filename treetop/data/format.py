@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,6 @@ class Source:
     widths: Callable[[Reading], Mapping[str, int]] = lambda reading: {}
     propensity: tuple[float, float] | None = None  # where the data itself says
     weights: bool = False  # `relevance` holds soft targets when none is above 1 (LF files)
-    fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,6 @@ class Format:
     rows: Callable[[Path, Reading], Iterator[Row]] | None = None
     file_labels: Callable[[Path, Reading], LabelSet] | None = None  # of numbered files: from the header
     file_widths: Callable[[Path, Reading], Mapping[str, int]] | None = None
-    files: str = field(default="")  # how its files are called, for messages
 
 
 def stem(file: Path) -> str:

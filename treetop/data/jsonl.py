@@ -78,5 +78,4 @@ FORMAT = Format(
     write,
     sniff=sniff,
     rows=rows,
-    files="train.jsonl, test.jsonl, labels.jsonl, filter.jsonl",
 )

@@ -64,7 +64,7 @@ def source_splits(source: Source) -> list[str]:
 
 def reading(source: Source, **options: Any) -> Reading:
     """How to read a source: the user's choices, else what the source or the catalogue knows."""
-    fields = options.pop("fields", None) or source.fields or catalog.facts(source.name).get("fields")
+    fields = options.pop("fields", None) or catalog.facts(source.name).get("fields")
     if fields:
         options["fields"] = tuple(fields)
     return Reading(**options)
@@ -120,9 +120,17 @@ class Reader:
         self.least = {name: width for name, width in self.least.items() if name not in self.widths}
         self.table.close()
 
+    def _column(self, key: Any) -> int | None:
+        if type(key) is int:  # formats that number labels
+            return key - self.reading.one_based
+        try:
+            return self.table.find(key)
+        except KeyError:  # a name of several labels
+            return None
+
     def _pairs(self, split: Split, rows: int) -> Iterator[tuple[int, int]]:
         for line, row, key in split.filter(self.reading) if split.filter is not None else ():
-            column = int(key) - self.reading.one_based if self.table.numbered else self.table.find(key)
+            column = self._column(key)
             if not 0 <= row < rows:
                 sentence = out_of_range("row", row, rows, False)
             elif column is None or not 0 <= column < len(self.table):

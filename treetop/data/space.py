@@ -13,7 +13,7 @@ class LabelTable:
     def __init__(self, fixed: LabelSet | None, *, numbered: bool = False) -> None:
         self.fixed = fixed
         self.numbered = numbered
-        self.columns: dict[str, int] = {} if fixed is None or numbered else dict(fixed.columns)
+        self.columns: dict[str, int] = {} if fixed is None else dict(fixed.columns)
         self.open = fixed is None  # a new label is nothing odd
         self.new: list[str] = []
         self._names: dict[str, int] | None = None
