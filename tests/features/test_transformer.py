@@ -107,11 +107,14 @@ def test_windows_are_averaged(folder):
 
 def test_same_bits_for_any_thread_count_and_close_for_any_batch(folder):
     texts = toy.dataset(n=150).texts
-    features = load(folder)
-    made = []
+    features = load(folder, Pooling("mean", (-1,)), Pooling("cls", (0, 1)))
+    made, inner = [], []
     for count in (1, 2, 3):
         with threads.limited(count):
-            made.append(features.views(texts)["encoder/mean:-1"])
+            views = features.views(texts)
+            made.append(views["encoder/mean:-1"])
+            inner.append(views["encoder/cls:0,1"])
+    assert np.array_equal(inner[0], inner[1]) and np.array_equal(inner[0], inner[2])
     assert np.array_equal(made[0], made[1]) and np.array_equal(made[0], made[2])
     alone = np.concatenate([features.views(texts[i : i + 1])["encoder/mean:-1"] for i in range(20)])
     np.testing.assert_allclose(alone, made[0][:20], atol=1e-4)

@@ -1,8 +1,8 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels.full_bce import Positives, full_loss  # noqa: E402
-from treetop.train.losses import bce, squared_hinge  # noqa: E402
+from treetop.kernels.full_bce import Positives, full_loss
+from treetop.train.losses import bce, squared_hinge
 
 
 @pytest.mark.parametrize("loss", ["bce", "squared_hinge"])

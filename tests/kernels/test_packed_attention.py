@@ -10,7 +10,7 @@ def test_every_sequence_attends_to_itself_alone():
     lengths = np.array([1, 2, 2, 5])
     starts = torch.tensor([0, 1, 3, 5, 10], dtype=torch.int32)
     q, k, v = (torch.randn(10, 3, 4) for _ in range(3))
-    made = attend(q, k, v, starts, class_bounds(lengths), scale=0.5)
+    made = attend(q, k, v, starts, *class_bounds(lengths), scale=0.5)
     for a, b in ((0, 1), (1, 3), (3, 5), (5, 10)):
         for head in range(3):
             weights = torch.softmax(q[a:b, head] @ k[a:b, head].T * 0.5, dim=1)
@@ -18,8 +18,9 @@ def test_every_sequence_attends_to_itself_alone():
 
 
 def test_class_bounds():
-    assert class_bounds(np.array([1, 16, 17, 64, 128])).tolist() == [2, 3, 4, 5, 5, 128]
-    assert class_bounds(np.array([3, 200])).tolist()[-2:] == [2, 200]
+    bounds, longest = class_bounds(np.array([1, 16, 17, 64, 128]))
+    assert bounds.tolist() == [2, 3, 4, 5] and longest == 0
+    assert class_bounds(np.array([3, 200]))[1] == 256
 
 
 def test_fused_programs_equal_the_twin():
@@ -38,7 +39,7 @@ def test_fused_programs_equal_the_twin():
     starts = torch.tensor(np.concatenate([[0], np.cumsum(lengths)]), dtype=torch.int32, device=device)
     shape = (int(starts[-1]), 2, 32)
     q, k, v = (torch.randn(shape, device=device, dtype=kind, requires_grad=True) for _ in range(3))
-    fused = torch.ops.treetop.packed_attention(q, k, v, starts, class_bounds(lengths), starts[:1], 0.2, 0.0)[0]
+    fused = torch.ops.treetop.packed_attention(q, k, v, starts, class_bounds(lengths)[0], starts[:1], 0.2, 0.0)[0]
     wide = [x.detach().float().requires_grad_() for x in (q, k, v)]
     twin = attend_plain(*wide, starts, scale=0.2)
     near = 2e-2 if gpu else 1e-5

@@ -1,10 +1,10 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels.full_bce import Positives  # noqa: E402
-from treetop.rank import full  # noqa: E402
-from treetop.rank.full import FullTable  # noqa: E402
-from treetop.train.optim import AdamConfig  # noqa: E402
+from treetop.kernels.full_bce import Positives
+from treetop.rank import full
+from treetop.rank.full import FullTable
+from treetop.train.optim import AdamConfig
 
 CPU = torch.device("cpu")
 

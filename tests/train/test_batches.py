@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.batches import Plan, TargetRows, Targets, TokenRows, split_off  # noqa: E402
+from treetop.train.batches import Plan, TargetRows, Targets, TokenRows, split_off
 
 CPU = torch.device("cpu")
 

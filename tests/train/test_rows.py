@@ -1,9 +1,9 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train import rows as rows_  # noqa: E402
-from treetop.train.optim import AdamConfig  # noqa: E402
-from treetop.train.rows import RowTable  # noqa: E402
+from treetop.train import rows as rows_
+from treetop.train.optim import AdamConfig
+from treetop.train.rows import RowTable
 
 CPU = torch.device("cpu")
 

@@ -15,6 +15,8 @@ N, LABELS, WIDTH = 40, 11, 6
 
 
 class ToyTask:
+    low = ()
+
     def __init__(self, *, dropout=0.2, world=ALONE, limit=None, poison=None, scores=None):
         torch.manual_seed(5)
         rng = np.random.default_rng(0)

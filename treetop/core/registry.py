@@ -8,25 +8,35 @@ names, never to Python paths.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from treetop.core.errors import ConfigError, did_you_mean
+from treetop.core.errors import ConfigError, did_you_mean, missing
 
 TABLE: dict[str, dict[str, str]] = {
     "data": {"read": "treetop.data.read:read", "frame": "treetop.data.frame:from_frame"},
-    "features": {"tfidf": "treetop.features.tfidf:Tfidf"},
-    "shortlist": {"everything": "treetop.shortlist.everything:Everything"},
+    "features": {
+        "tfidf": "treetop.features.tfidf:Tfidf",
+        "transformer": "treetop.features.transformer:Transformer",
+    },
+    "shortlist": {
+        "everything": "treetop.shortlist.everything:Everything",
+        "descend": "treetop.shortlist.descend:Descend",
+    },
     "rank": {
         "popular": "treetop.rank.popular:Popular",
         "neighbours": "treetop.rank.neighbours:Neighbours",
+        "head": "treetop.rank.head:Head",
     },
     "recipe": {
         "popular": "treetop.recipes.popular",
         "neighbours": "treetop.recipes.neighbours",
     },
 }
+EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra
 
 
 @cache
@@ -45,14 +55,32 @@ def names(question: str) -> list[str]:
     return [*built_in, *(name for name in sorted(_plugins(question)) if name not in built_in)]
 
 
-def find(question: str, name: str) -> Any:
-    """The object behind a name; importing it is the first time its module (and torch, if it needs it) loads."""
+def _target(question: str, name: str) -> str:
     target = TABLE[question].get(name) or _plugins(question).get(name)
     if target is None:
         known = names(question)
         raise ConfigError(
             f"{question}: unknown name '{name}'. Choose one of {', '.join(known)}.{did_you_mean(name, known)}"
         )
-    module, _, attribute = target.partition(":")
-    loaded: Any = importlib.import_module(module)
+    return target
+
+
+def source(question: str, name: str) -> str:
+    """The source text of the module behind a name, without importing it."""
+    spec = importlib.util.find_spec(_target(question, name).partition(":")[0])
+    if spec is None or spec.origin is None:
+        raise ConfigError(f"{question} '{name}': its module is not installed. Install the plug-in again.")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def find(question: str, name: str) -> Any:
+    """The object behind a name; importing it is the first time its module (and torch, if it needs it) loads."""
+    module, _, attribute = _target(question, name).partition(":")
+    try:
+        loaded: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise missing(package, EXTRAS[package], f"{question} '{name}'") from None
     return getattr(loaded, attribute) if attribute else loaded

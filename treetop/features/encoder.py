@@ -7,6 +7,7 @@ is found out by a probe; those that do not are padded.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,8 @@ def _attention(
         return made
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    out = attend(q, k, v, starts, kwargs["treetop_bounds"], scale=scale, dropout=float(kwargs.get("dropout") or 0.0))
+    bounds, longest = kwargs["treetop_bounds"], kwargs["treetop_longest"]
+    out = attend(q, k, v, starts, bounds, longest, scale=scale, dropout=float(kwargs.get("dropout") or 0.0))
     return out[None], None
 
 
@@ -71,6 +73,8 @@ class Encoder(nn.Module):
         if not stacks:
             raise ConfigError(f"encoder: '{source.name}' has no list of {self.depth} layers; choose another encoder.")
         self._layers: list[nn.Module] = list(stacks[0])
+        self._catch = threading.local()
+        self._watch()
         if checkpointing:
             self.body.gradient_checkpointing_enable()
         self.offset = 0
@@ -122,7 +126,8 @@ class Encoder(nn.Module):
 
     def _states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """Layer -> (tokens, width)."""
-        extras = {"treetop_starts": packed.starts, "treetop_bounds": class_bounds(packed.lengths)}
+        bounds, longest = class_bounds(packed.lengths)
+        extras = {"treetop_starts": packed.starts, "treetop_bounds": bounds, "treetop_longest": longest}
         position = {"position_ids": packed.positions[None] + self.offset}
         states = self._run(wanted, input_ids=packed.ids[None], **position, **extras)
         return {index: state[0] for index, state in states.items()}
@@ -141,28 +146,30 @@ class Encoder(nn.Module):
     def _run(self, wanted: Sequence[int], **inputs: Any) -> dict[int, Tensor]:
         """The body once, with the hidden states of `wanted` caught on the way."""
         caught: dict[int, Tensor] = {}
-        hooks = []
+        self._catch.wanted, self._catch.states = frozenset(wanted), caught
+        try:
+            caught[self.depth] = self.body(**inputs).last_hidden_state  # behind a final norm where there is one
+        finally:
+            self._catch.wanted = frozenset()
+        return caught
+
+    def _watch(self) -> None:
+        """Hooks that keep hidden states; several threads may run the body at once, each keeps its own."""
 
         def keep(index: int) -> Any:
             def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-                caught[index] = output[0] if isinstance(output, tuple) else output
+                if index in getattr(self._catch, "wanted", ()):
+                    self._catch.states[index] = output[0] if isinstance(output, tuple) else output
 
             return hook
 
         def keep_first(_module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-            caught[0] = args[0] if args else kwargs["hidden_states"]
+            if 0 in getattr(self._catch, "wanted", ()):
+                self._catch.states[0] = args[0] if args else kwargs["hidden_states"]
 
-        for index in wanted:
-            if index == 0:
-                hooks.append(self._layers[0].register_forward_pre_hook(keep_first, with_kwargs=True))
-            elif index < self.depth:
-                hooks.append(self._layers[index - 1].register_forward_hook(keep(index)))
-        try:
-            caught[self.depth] = self.body(**inputs).last_hidden_state  # behind a final norm where there is one
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return caught
+        self._layers[0].register_forward_pre_hook(keep_first, with_kwargs=True)
+        for index, layer in enumerate(self._layers[:-1], 1):
+            layer.register_forward_hook(keep(index))
 
     @torch.no_grad()
     def _probe(self) -> bool:

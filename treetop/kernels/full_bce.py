@@ -14,7 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from treetop.kernels import threads
+
 Loss = Literal["bce", "squared_hinge"]
+CPU_BLOCK = 2048  # labels a thread takes at a time
 Update = Callable[[int, int, Tensor, Tensor | None], None]  # start, stop, gradient of weights, of biases
 
 
@@ -42,24 +45,30 @@ def full_loss(
 ) -> tuple[Tensor, Tensor]:
     """(loss, gradient over h), both times `scale`; `update` gets the weight gradients block by block.
 
-    Columns outside the table are left out (rows of other processes). With `value=False` the loss is 0 and costs
-    nothing.
+    Columns outside the table are left out (rows of other processes). With `value=False` the loss costs nothing and is
+    0, or NaN where the gradient is no number.
     """
-    total, scaled = torch.zeros((), device=h.device), h * scale
-    grad_h = torch.zeros(h.shape, device=h.device, dtype=torch.float32)
-    for start in range(0, len(weight), block):
-        stop = min(start + block, len(weight))
+    scaled = h * scale
+
+    def one(start: int, stop: int) -> tuple[Tensor, Tensor]:
         w = weight[start:stop].to(h.dtype)
         z = F.linear(h, w, None if bias is None else bias[start:stop].to(h.dtype))
         inside = (positives.column >= start) & (positives.column < stop)
         place = positives.row * (stop - start) + (positives.column - start).clamp(0, stop - start - 1)
         at = z.view(-1)[place].float()
-        if value:
-            total += _negative(z, loss) + _correction(at, positives, inside, loss)
+        total = _negative(z, loss) + _correction(at, positives, inside, loss) if value else None
         slope = _slope(z, loss)  # in place: z is gone
         slope.view(-1).index_add_(0, place, _shift(at, positives, inside, loss).to(slope.dtype))
-        grad_h += slope @ w
+        part = (slope @ w).float()
         update(start, stop, slope.T @ scaled, None if bias is None else slope.sum(0, dtype=torch.float32) * scale)
+        return part.sum() * 0.0 if total is None else total, part
+
+    # On the CPU blocks run side by side and are added up in order, so bits do not depend on the threads.
+    ranges = threads.blocks(len(weight), block if h.is_cuda else min(block, CPU_BLOCK))
+    total, grad_h = torch.zeros((), device=h.device), torch.zeros(h.shape, device=h.device)
+    for value_, part in map(lambda span: one(*span), ranges) if h.is_cuda else threads.stream(one, ranges):
+        total += value_
+        grad_h += part
     return total * scale, grad_h * scale
 
 

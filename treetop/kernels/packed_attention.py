@@ -20,14 +20,14 @@ from torch.nn import functional as F
 CLASSES = (16, 32, 64, 128)  # longest sequence of each class of programs
 
 
-def class_bounds(lengths: NDArray[np.int64]) -> Tensor:
-    """First sequence behind each class, for ascending `lengths`; -1 at the end when some are longer than 128.
+def class_bounds(lengths: NDArray[np.int64]) -> tuple[Tensor, int]:
+    """First sequence behind each class, for ascending `lengths`, and the longest if no class holds it (else 0).
 
-    A host tensor, so that it passes through compiled code without a wait or a new compilation.
+    The bounds are a host tensor and the length is rounded up, so that compiled code need not be made anew.
     """
-    bounds = np.searchsorted(lengths, CLASSES, side="right").tolist()
     longest = int(lengths[-1]) if len(lengths) else 0
-    return torch.tensor([*bounds, len(lengths), longest])
+    rounded = -(-longest // CLASSES[-1]) * CLASSES[-1] if longest > CLASSES[-1] else 0
+    return torch.from_numpy(np.searchsorted(lengths, CLASSES, side="right").astype(np.int64)), rounded
 
 
 def attend(
@@ -36,6 +36,7 @@ def attend(
     value: Tensor,
     starts: Tensor,  # (sequences + 1,) int32
     bounds: Tensor,  # of `class_bounds`
+    longest: int = 0,  # of `class_bounds`
     *,
     scale: float,
     dropout: float = 0.0,
@@ -44,8 +45,8 @@ def attend(
     if not query.is_cuda:
         return attend_plain(query, key, value, starts, scale=scale, dropout=dropout)
     width = query.shape[2]
-    if int(bounds[-1]) > CLASSES[-1] or width not in (16, 32, 64, 128) or query.dtype == torch.float32:
-        longest = int(bounds[-1])
+    if longest or width not in (16, 32, 64, 128) or query.dtype == torch.float32:
+        longest = longest or CLASSES[-1]
         made: Tensor = torch.ops.aten._flash_attention_forward(
             query, key, value, starts, starts, longest, longest, dropout, False, False, scale=scale
         )[0]
@@ -133,7 +134,7 @@ def _launch(which: str, bounds: Tensor, tensors: Sequence[Tensor], seed: Tensor,
     kernel = getattr(fused, which)
     _, heads, width = tensors[0].shape
     first = 0
-    for tile, stop in zip(CLASSES, bounds.tolist(), strict=False):
+    for tile, stop in zip(CLASSES, bounds.tolist(), strict=True):
         if stop > first:
             kernel[(stop - first, heads)](
                 *tensors, seed, first, scale, dropout,

@@ -12,6 +12,7 @@ from treetop.train.devices import ALONE, World, compute_type
 from treetop.train.optim import AdamConfig
 
 BLOCK = 1 << 27  # logits held at a time
+EVERY = 8  # steps between two losses as numbers; gradients do not need them
 
 
 class FullTable:
@@ -37,7 +38,8 @@ class FullTable:
         self.kind = compute_type(device)
         self.factor, self.fuse, self.updated = 1.0, False, False
         self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
-        self.value = True  # whether the next losses are wanted as numbers
+        self._count, self._call = 0, 0  # steps, and losses asked for in this step
+        self._last: list[Tensor] = []  # the losses of the last step that computed them
 
     def fill(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         """Start from `weight` (n, width) and `bias` (n,); each process takes its rows."""
@@ -71,6 +73,20 @@ class FullTable:
 
     def prepare(self, factor: float, fuse: bool) -> None:
         self.factor, self.fuse = factor, fuse
+        self._call = 0
+
+    def remember(self, loss: Tensor) -> Tensor:
+        """The loss of this call, or what it was a few steps ago where only the gradient was computed."""
+        self._call += 1
+        if self.value:
+            self._last = [*self._last[: self._call - 1], loss]
+            return loss
+        return loss + self._last[min(self._call, len(self._last)) - 1]
+
+    @property
+    def value(self) -> bool:
+        """Whether this step's losses are computed as numbers."""
+        return self._count % EVERY == 0 or not self._last
 
     def forget(self) -> None:
         self.grads.clear()
@@ -90,6 +106,7 @@ class FullTable:
             self._adam(0, len(self.weight), *self.grads)
         if self.grads or self.updated:
             self.steps += 1
+            self._count += 1
         self.grads, self.updated = [], False
 
     def take(self, start: int, stop: int, weight: Tensor, bias: Tensor | None) -> None:
@@ -100,8 +117,6 @@ class FullTable:
         if self.fuse:
             self._adam(start, stop, weight.float(), slope)
             return
-        if not self.grads:
-            self.grads = [torch.zeros_like(self.weight), torch.zeros_like(self.bias)]
         self.grads[0][start:stop] += weight
         self.grads[1][start:stop] += slope
 
@@ -120,6 +135,8 @@ class _FullLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, table: FullTable, positives: Positives, scale: float) -> Tensor:
         world = table.world
+        if not (table.fuse or table.grads):
+            table.grads = [torch.zeros_like(table.weight), torch.zeros_like(table.bias)]
         everyone = world.gather(h.detach().to(table.kind))
         shifted = Positives(positives.row, positives.column - table.low, positives.target, positives.strength)
         loss, grad = full_loss(
@@ -129,7 +146,7 @@ class _FullLoss(torch.autograd.Function):
         )  # fmt: skip
         table.updated = table.updated or table.fuse
         ctx.save_for_backward(world.sum(grad)[world.rank * len(h) : (world.rank + 1) * len(h)].to(h.dtype))
-        return loss
+        return table.remember(loss)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:

@@ -7,7 +7,7 @@ the step number are the whole state. The device is asked for a number only every
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from treetop.core import log
 from treetop.core.config import setting
-from treetop.core.errors import ResourceError, TrainingError
+from treetop.core.errors import InputError, ResourceError, TrainingError
 from treetop.core.store import Part
 from treetop.train import devices
 from treetop.train.average import Average, Kind
@@ -50,9 +50,22 @@ class TrainConfig:
 class Task(Protocol):
     """What is trained."""
 
-    modules: Mapping[str, tuple[nn.Module, AdamConfig]]
-    tables: Mapping[str, Table]
     device: torch.device
+
+    @property
+    def modules(self) -> Mapping[str, tuple[nn.Module, AdamConfig]]:
+        """Dense weights by group."""
+        ...
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Weights that update themselves."""
+        ...
+
+    @property
+    def low(self) -> Collection[str]:
+        """Modules that compute in the device's own number type."""
+        ...
 
     def step(self, batch: Batch) -> Tensor:
         """The batch's share of the step's loss: the sum over its rows divided by `batch.total`."""
@@ -91,9 +104,12 @@ def train(
     name: str = "train",
 ) -> Result:
     """Train `task` over `plan`; with a `work` folder a killed run goes on where its last checkpoint stands."""
+    if plan.steps == 0:
+        raise InputError(f"training: {len(plan.rows)} rows to learn from. Give more texts, or hold out fewer.")
     run = _Run(task, plan, config, world, work, name)
     devices_ = [task.device] if task.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices_), devices.cpu_threads():
+    # One thread per operation on the CPU: more would change bits; blocks of labels run side by side instead.
+    with torch.random.fork_rng(devices=devices_), devices.cpu_threads(1):
         return run.go()
 
 
@@ -101,7 +117,8 @@ class _Run:
     def __init__(self, task: Task, plan: Plan, config: TrainConfig, world: World, work: Path | None, name: str) -> None:
         self.task, self.plan, self.config, self.world = task, plan, config, world
         self.total = max(1, round(config.epochs * plan.steps))
-        self.optimiser = AdamW(task.modules, config.clip)
+        kind = devices.compute_type(task.device)
+        self.optimiser = AdamW(task.modules, config.clip, low=task.low, kind=kind)
         tables = {f"{name}.{key}": t for name, table in task.tables.items() for key, t in table.weights().items()}
         self.weights: dict[str, Tensor] = {**self.optimiser.masters, **tables}
         self.average = Average(list(self.weights.values()), config.average, config.decay)
@@ -174,7 +191,8 @@ class _Run:
         loss = torch.zeros((), device=self.task.device)
         for part in batch.split(micro, self.world.size):
             share = self.task.step(part)
-            share.backward()  # type: ignore[no-untyped-call]
+            if share.requires_grad:  # not where a frozen encoder meets a table that updates itself
+                share.backward()  # type: ignore[no-untyped-call]
             self.optimiser.collect()
             loss += share.detach()
         return self.world.sum(loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,10 +73,21 @@ class Group:
 
 
 class AdamW:
-    """Decoupled weight decay Adam; one pass of few launches over all weights of a group."""
+    """Decoupled weight decay Adam; one pass of few launches over all weights of a group.
 
-    def __init__(self, modules: Mapping[str, tuple[nn.Module, AdamConfig]], clip: float = 0.0) -> None:
+    Modules named in `low` compute in the type `kind` from now on; their float32 weights become masters.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, tuple[nn.Module, AdamConfig]],
+        clip: float = 0.0,
+        *,
+        low: Collection[str] = (),
+        kind: torch.dtype = torch.float32,
+    ) -> None:
         self.clip = clip
+        self._collected = False
         self.groups: list[Group] = []
         for name, (module, config) in modules.items():
             found = [(f"{name}.{key}", weight) for key, weight in module.named_parameters() if weight.requires_grad]
@@ -84,7 +95,7 @@ class AdamW:
             vectors = [(key, weight) for key, weight in found if weight.ndim <= 1]  # biases, norms: no decay
             for part, decay in ((matrices, config.weight_decay), (vectors, 0.0)):
                 if part:
-                    self.groups.append(_group(name, config, decay, part))
+                    self.groups.append(_group(name, config, decay, part, kind if name in low else torch.float32))
         device = self.groups[0].weights[0].device if self.groups else torch.device("cpu")
         self.steps = torch.zeros((), dtype=torch.float32, device=device)
 
@@ -112,11 +123,21 @@ class AdamW:
     def collect(self) -> None:
         """Add the gradients of a micro-batch to the float32 ones; call it after every backward."""
         for group in self.groups:
-            if group.grads:
-                pairs = [(g, w.grad) for g, w in zip(group.grads, group.weights, strict=True) if w.grad is not None]
-                torch._foreach_add_([g for g, _ in pairs], [grad.float() for _, grad in pairs])
-                for weight in group.weights:
-                    weight.grad = None
+            if not group.grads:
+                continue
+            pairs = [(g, w.grad) for g, w in zip(group.grads, group.weights, strict=True) if w.grad is not None]
+            sums, fresh = [g for g, _ in pairs], [grad for _, grad in pairs]
+            if self._collected:
+                wide = [torch.empty_like(g) for g in sums]
+                torch._foreach_copy_(wide, fresh)
+                torch._foreach_add_(sums, wide)
+            else:  # one launch for all, of whatever type
+                if len(pairs) < len(group.grads):
+                    torch._foreach_zero_(group.grads)
+                torch._foreach_copy_(sums, fresh)
+            for weight in group.weights:
+                weight.grad = None
+        self._collected = True
 
     def gradients(self, group: Group) -> list[Tensor]:
         """Float32 gradients of a group; zeros for weights the loss did not touch."""
@@ -135,9 +156,8 @@ class AdamW:
 
     def forget(self) -> None:
         """Drop all gradients."""
+        self._collected = False
         for group in self.groups:
-            if group.grads:
-                torch._foreach_zero_(group.grads)
             for weight in group.weights:
                 weight.grad = None
 
@@ -160,10 +180,15 @@ class AdamW:
         self.forget()
 
 
-def _group(name: str, config: AdamConfig, decay: float, part: Sequence[tuple[str, nn.Parameter]]) -> Group:
+def _group(
+    name: str, config: AdamConfig, decay: float, part: Sequence[tuple[str, nn.Parameter]], kind: torch.dtype
+) -> Group:
     weights = [weight for _, weight in part]
-    low = weights[0].dtype != torch.float32
-    masters = [w.detach().float().clone() if low else w.detach() for w in weights]
+    masters = [weight.detach().float() for weight in weights]
+    low = kind != torch.float32
+    if low:
+        for weight, master in zip(weights, masters, strict=True):
+            weight.data = master.to(kind)
     return Group(
         name, config, decay, [key for key, _ in part], weights, masters,
         [torch.zeros_like(m) for m in masters], [torch.zeros_like(m) for m in masters],

@@ -73,6 +73,8 @@ class RowTable:
         """(rows, candidates) margins of the gathered vectors with the rows of `h`."""
         if self.has_bias:
             h = torch.cat([h, h.new_ones(len(h), 1)], 1)
+        if torch.is_grad_enabled() and not h.requires_grad:
+            h = h.detach().requires_grad_()  # the table learns even where its input does not
         made: Tensor = _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
         return made
 

@@ -1,0 +1,369 @@
+"""Speed and accuracy of the neural engine on one GPU, the bare encoder beside it.
+
+    python benchmarks/gpu/pack.py DATA build/device
+    python benchmarks/gpu/engine.py --data build/device --sections attention,bare,ours,train --out results.jsonl
+
+Each section prints JSON lines. Choices are made on rows held out from train; `--test` adds one look at the test rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from treetop.assemble.inputs import Encoded
+from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.texts import Texts
+from treetop.core.types import LabelTree
+from treetop.features.encoder import Encoder, Pooling
+from treetop.features.sources import find_encoder
+from treetop.kernels import packed_attention as attention
+from treetop.train.batches import Batch, Plan, TokenRows, split_off
+from treetop.train.loop import TrainConfig, train
+from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig
+from treetop.train.rows import RowTable
+
+GPU = torch.device("cuda")
+OUT: list[dict[str, Any]] = []
+
+
+def say(**line: Any) -> None:
+    OUT.append(line)
+    print(json.dumps(line), flush=True)
+
+
+def timed(work: Callable[[], Any], repeat: int, warm: int = 3) -> float:
+    """Seconds of one call: host clock around `repeat` of them, waiting at both ends."""
+    for _ in range(warm):
+        work()
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(repeat):
+        work()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - started) / repeat
+
+
+class Data:
+    def __init__(self, folder: Path, max_length: int = 128) -> None:
+        held = np.load(folder / "data.npz")
+        self.n_labels = int(held["n_labels"])
+        self.folder = folder / "encoder"
+        self.parts = {}
+        for name in ("train", "test"):
+            lengths, ids = held[f"{name}_lengths"].astype(np.int64), held[f"{name}_ids"]
+            offsets = np.concatenate([[0], np.cumsum(lengths)])
+            if max_length < lengths.max():
+                ids, offsets = cut(ids, offsets, max_length)
+            counts = held[f"{name}_counts"]
+            indptr = np.concatenate([[0], np.cumsum(counts)])
+            columns = held[f"{name}_columns"]
+            Y = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, indptr), (len(lengths), self.n_labels))
+            self.parts[name] = (ids, offsets, Y)
+
+    def store(self, name: str) -> TokenRows:
+        ids, offsets, _ = self.parts[name]
+        return TokenRows(ids, offsets, GPU)
+
+    def dataset(self, name: str) -> Dataset:
+        Y = self.parts[name][2]
+        n = Y.shape[0]
+        texts = Texts(np.zeros(0, np.uint8), np.zeros(n + 1, np.int64))
+        return Dataset(texts, Y, LabelSet.of([str(i) for i in range(self.n_labels)]), name=name)
+
+
+def cut(ids: np.ndarray, offsets: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences cut to `most` tokens; the last one kept stays the closing special token."""
+    lengths = np.diff(offsets)
+    short = np.minimum(lengths, most)
+    ends = np.concatenate([[0], np.cumsum(short)])
+    place = np.arange(ends[-1]) - np.repeat(ends[:-1], short) + np.repeat(offsets[:-1], short)
+    made = ids[place]
+    made[ends[1:] - 1] = ids[offsets[1:] - 1]
+    return made, ends
+
+
+# --- sections -------------------------------------------------------------------------------------------------------
+
+
+def section_attention(data: Data) -> None:
+    """The fused programs against the twin, and their time against flash attention, on real lengths."""
+    rng = np.random.default_rng(int(time.time()))
+    packed = data.store("train").gather(rng.choice(100_000, 2048, replace=False))
+    bounds, _ = attention.class_bounds(packed.lengths)
+    shape = (len(packed.ids), 12, 32)
+    q, k, v = (torch.randn(shape, device=GPU, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    slope = torch.randn(shape, device=GPU, dtype=torch.bfloat16)
+    wide = [x.detach().float().requires_grad_() for x in (q, k, v)]
+    twin = attention.attend_plain(*wide, packed.starts, scale=32**-0.5)
+    expected = torch.autograd.grad(twin, wide, slope.float())
+    for name, dropout in (("fused", 0.0), ("flash", 0.0), ("fused", 0.1), ("flash", 0.1)):
+        long = 0 if name == "fused" else 128
+
+        def run(long: int = long, dropout: float = dropout) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+            out = attention.attend(q, k, v, packed.starts, bounds, long, scale=32**-0.5, dropout=dropout)
+            return out, torch.autograd.grad(out, (q, k, v), slope)
+
+        out, grads = run()
+        errors = [float((out.float() - twin).norm() / twin.norm())]
+        errors += [float((a.float() - b).norm() / b.norm()) for a, b in zip(grads, expected, strict=True)]
+        both = timed(run, 20)
+        say(section="attention", name=name, dropout=dropout, errors=errors, ms=1e3 * both, bounds=bounds.tolist())
+
+
+def section_bare(data: Data) -> None:
+    """transformers' own model: texts of one length, no padding, bf16 weights, fused AdamW; eager and compiled."""
+    import transformers
+
+    length = round(float(np.diff(data.parts["train"][1]).mean()))
+    for texts in (2048, 4096):
+        for compiled in (False, True):
+            model = transformers.AutoModel.from_pretrained(
+                data.folder, dtype=torch.bfloat16, attn_implementation="sdpa"
+            ).to(GPU)
+            model.pooler = None
+            model.train()
+            optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+            ids = torch.randint(1000, 30000, (texts, length), device=GPU)
+            call = torch.compile(model) if compiled else model
+
+            def step(call: Any = call, ids: Any = ids, optimiser: Any = optimiser) -> None:
+                call(input_ids=ids).last_hidden_state.mean(1).float().square().mean().backward()
+                optimiser.step()
+                optimiser.zero_grad()
+
+            started = time.perf_counter()
+            step()
+            torch.cuda.synchronize()
+            first = time.perf_counter() - started
+            seconds = timed(step, 20, 5)
+            say(
+                section="bare", texts=texts, length=length, compiled=compiled, first_s=first, ms=1e3 * seconds,
+                tokens_per_s=texts * length / seconds, memory=torch.cuda.max_memory_allocated(),
+            )  # fmt: skip
+            del model, optimiser, call
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+
+
+def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralTree:
+    encoder = Encoder(find_encoder(str(data.folder)), dropout=args.get("encoder_dropout")).to(GPU)
+    if args.get("compile", False):
+        encoder.compile_layers()
+    pooling = Pooling(args.get("pooling", "mean"), tuple(args.get("layers", (-1,))))
+    inputs = Encoded(encoder, data.store("train"), [pooling])
+    width = encoder.width * len(pooling.layers)
+    plan = LevelPlan(pooling.name, width, dropout=args.get("dropout", 0.1))
+    config = TreeConfig(
+        AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01)),
+        AdamConfig(lr=args.get("head_lr", 4e-3), weight_decay=args.get("head_decay", 0.0)),
+    )
+    tree = LabelTree((np.zeros(data.n_labels, np.int32),))
+    return NeuralTree(inputs, data.dataset("train"), tree, [plan], config, held_out=held_out)
+
+
+def section_ours(data: Data) -> None:
+    """Steps of our engine: encoder alone, then with the full classifier; eager and compiled layers."""
+    rng = np.random.default_rng(0)
+    n = data.parts["train"][2].shape[0]
+    for texts in (2048, 4096):
+        for compiled in (False, True):
+            for dropout in (0.1, 0.0):
+                task = make_task(data, {"compile": compiled, "encoder_dropout": dropout}, np.zeros(0, np.int64))
+                kind = torch.bfloat16
+                optimiser = AdamW(task.modules, low=task.low, kind=kind)
+                for module, _ in task.modules.values():
+                    module.train()
+                state = {"step": 0, "tokens": 0}
+
+                def step(
+                    whole: bool, task: Any = task, optimiser: Any = optimiser, state: Any = state, texts: int = texts
+                ) -> None:
+                    rows = rng.integers(0, n, texts)
+                    state["tokens"] += task.tokens(rows)
+                    state["step"] += 1
+                    if whole:
+                        task.full.prepare(1.0, True)
+                        task.step(Batch(rows, rows, texts, state["step"])).backward()
+                        task.full.apply()
+                    else:
+                        next(iter(task.inputs.views(rows).values())).square().mean().backward()
+                    optimiser.collect()
+                    optimiser.step(0.01)
+
+                for whole in (False, True):
+                    started = time.perf_counter()
+                    step(whole)
+                    torch.cuda.synchronize()
+                    first = time.perf_counter() - started
+                    for _ in range(5):
+                        step(whole)
+                    torch.cuda.synchronize()
+                    state["tokens"] = 0
+                    started = time.perf_counter()
+                    for _ in range(20):
+                        step(whole)
+                    host = time.perf_counter() - started
+                    torch.cuda.synchronize()
+                    seconds = time.perf_counter() - started
+                    say(
+                        section="ours", texts=texts, compiled=compiled, encoder_dropout=dropout, whole=whole,
+                        first_s=first, ms=50 * seconds, host_ms=50 * host, tokens_per_s=state["tokens"] / seconds,
+                        memory=torch.cuda.max_memory_allocated(),
+                    )  # fmt: skip
+                del task, optimiser, step
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+
+
+def section_profile(data: Data) -> None:
+    """Which kernels take the time of a whole step."""
+    from torch.profiler import ProfilerActivity, profile
+
+    task = make_task(data, {"compile": True}, np.zeros(0, np.int64))
+    optimiser = AdamW(task.modules, low=task.low, kind=torch.bfloat16)
+    for module, _ in task.modules.values():
+        module.train()
+    rng = np.random.default_rng(0)
+
+    def step() -> None:
+        rows = rng.integers(0, 150_000, 2048)
+        task.full.prepare(1.0, True)
+        task.step(Batch(rows, rows, 2048, 0)).backward()
+        task.full.apply()
+        optimiser.collect()
+        optimiser.step(0.01)
+
+    for _ in range(5):
+        step()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(5):
+            step()
+        torch.cuda.synchronize()
+    rows = sorted(seen.key_averages(), key=lambda row: -row.self_device_time_total)[:28]
+    for row in rows:
+        say(section="profile", kernel=row.key[:90], us_per_step=row.self_device_time_total / 5, calls=row.count / 5)
+
+
+def section_heads(data: Data) -> None:
+    """The candidate head at 670,000 labels beside an encoder step of 256 texts of 128 tokens."""
+    encoder = Encoder(find_encoder(str(data.folder))).to(GPU)
+    encoder.compile_layers()
+    optimiser = AdamW({"encoder": (encoder, AdamConfig())}, low={"encoder"}, kind=torch.bfloat16)
+    encoder.train()
+    rng = np.random.default_rng(0)
+    store = TokenRows(rng.integers(1000, 30000, 256 * 128), np.arange(257) * 128, GPU)
+    pooling = Pooling("cls", (-1,))
+    leaves = torch.arange(8192, device=GPU).repeat_interleave(82)[:670_091]
+
+    def encode() -> None:
+        views = encoder(store.gather(np.arange(256)), [pooling])
+        next(iter(views.values())).square().mean().backward()
+        optimiser.collect()
+        optimiser.step(0.01)
+
+    alone = timed(encode, 20, 5)
+    say(section="heads", name="encoder", ms=1e3 * alone, tokens_per_s=256 * 128 / alone)
+    table = RowTable(670_091, 400, AdamConfig(lr=1e-3), GPU)
+    starts = torch.searchsorted(leaves, torch.arange(8192, device=GPU))
+    for keep in (32, 75):
+        torch.cuda.reset_peak_memory_stats()
+        chosen = torch.randint(0, 8000, (256, keep), device=GPU)
+        ids = (starts[chosen][..., None] + torch.arange(82, device=GPU)).flatten(1)
+        ids = ids.clamp_max(670_090)
+
+        def score(ids: torch.Tensor = ids) -> None:
+            h = torch.randn(256, 400, device=GPU, requires_grad=True)
+            table.prepare(1.0, True)
+            table.score(h, ids).square().mean().backward()
+
+        def both(score: Callable[[], None] = score) -> None:
+            score()
+            table.apply()
+
+        forward = timed(lambda score=score: (score(), table.forget()), 10, 2)
+        seconds = timed(both, 10, 2)
+        memory = torch.cuda.max_memory_allocated()
+        say(
+            section="heads", keep=keep, candidates=ids.shape[1], ms=1e3 * seconds, score_ms=1e3 * forward, memory=memory
+        )
+
+
+def precisions(task: NeuralTree, rows: np.ndarray, Y: Any) -> dict[str, float]:
+    top = np.concatenate([task.best(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
+    held = Y[rows]
+    true = np.repeat(np.arange(len(rows)), np.diff(held.indptr)) * held.shape[1] + held.indices
+    hit = np.isin(np.arange(len(rows))[:, None] * held.shape[1] + top, true)
+    return {f"P@{k}": round(100 * float(hit[:, :k].mean()), 2) for k in (1, 3, 5)}
+
+
+def section_train(data: Data, runs: list[dict[str, Any]], look: bool) -> None:
+    """Whole trainings; seconds run from before the first step (compile included) to after the last."""
+    n = data.parts["train"][2].shape[0]
+    for args in runs:
+        rows, held_out = split_off(np.arange(n), min(0.5, 4000 / n), 0) if not look else (np.arange(n), np.zeros(0, np.int64))
+        torch.cuda.reset_peak_memory_stats()
+        task = make_task(data, args, held_out)
+        if args.get("no_loss", True):
+            config = TrainConfig(
+            epochs=args.get("epochs", 8), batch=args.get("batch", 2048),
+            schedule=ScheduleConfig(kind=args.get("schedule", "linear"), warmup=args.get("warmup", 0.05)),
+            average=args.get("average", "none"), decay=args.get("ema", 0.99),
+        )  # fmt: skip
+        task.held_out = np.zeros(0, np.int64)
+        plan = Plan(rows, config.batch, args.get("seed", 0))
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        result = train(task, plan, config)
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - started
+        task.inputs.encoder.to(torch.bfloat16)
+        made = precisions(task, held_out, data.parts["train"][2]) if not look else {}
+        if look:
+            task.inputs.store = data.store("test")
+            made = precisions(task, np.arange(data.parts["test"][2].shape[0]), data.parts["test"][2])
+        say(
+            section="train", on="test" if look else "held-out", **args, seconds=seconds, steps=result.steps, **made,
+            tokens_per_s=result.tokens / seconds, memory=result.memory, loss=result.loss,
+        )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sections", default="attention,bare,ours,profile,train")
+    parser.add_argument("--runs", default="[{}]", help="JSON list of settings for whole trainings")
+    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--test", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    data = Data(options.data, options.max_length)
+    say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
+    for name in options.sections.split(","):
+        started = time.perf_counter()
+        try:
+            if name == "train":
+                section_train(data, json.loads(options.runs), options.test)
+            else:
+                globals()[f"section_{name}"](data)
+        except Exception:
+            say(section=name, error=traceback.format_exc()[-1500:])
+        say(section=name, took_s=time.perf_counter() - started)
+        if options.out:
+            options.out.write_text("".join(json.dumps(line) + "\n" for line in OUT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""From texts and a tree to trained levels: tokens, views, training and the parts of a model, each a resumable stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from treetop.assemble.inputs import Cached, Encoded, Inputs
+from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+from treetop.core.dataset import Dataset
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import LabelTree
+from treetop.core.work import Job
+from treetop.features.encoder import Pooling
+from treetop.features.tokens import Tokens, tokenise
+from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.rank.head import Head
+from treetop.train import devices
+from treetop.train.batches import Order, Plan, Rows, TokenRows, split_off
+from treetop.train.devices import World
+from treetop.train.loop import Result, TrainConfig, train
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An encoder with the data set's tokens."""
+
+    transformer: Transformer
+    tokens: Tokens
+    device: torch.device
+
+    def inputs(self, *, frozen: bool, job: Job, fuse: bool = True, name: str = "views") -> Inputs:
+        """Views by the encoder as it learns, or once and for all."""
+        poolings = self.transformer.poolings
+        if frozen:
+            part = job.stage(name, lambda: self._views())
+            return Cached(part.arrays, self.tokens.lengths, self.device)
+        encoder = self.transformer.encoder.to(self.device)
+        if fuse and self.device.type == "cuda":
+            encoder.compile_layers()
+        store = TokenRows(self.tokens.ids, self.tokens.offsets, self.device, self.tokens.rows)
+        return Encoded(encoder, store, poolings)
+
+    def _views(self) -> Part:
+        made = self.transformer.to(self.device).vectors(self.tokens, say="encoding texts")
+        short = {name.removeprefix(f"{self.transformer.name}/"): value for name, value in made.items()}
+        return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
+
+
+def prepare(
+    dataset: Dataset,
+    config: TransformerConfig,
+    job: Job,
+    *,
+    poolings: Sequence[Pooling] = (),
+    dropout: float | None = None,
+    checkpointing: bool = False,
+) -> Prepared:
+    """Load the encoder and tokenise the texts once."""
+    device = devices.pick(job.device)
+    transformer = Transformer.load(config, poolings, dropout=dropout, checkpointing=checkpointing)
+    tokens = tokenise(dataset.texts, transformer.tokenizer, job)
+    logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
+    return Prepared(transformer, tokens, device)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The levels' heads, the features they read, and what training said about itself."""
+
+    transformer: Transformer
+    heads: list[Head]
+    result: dict[str, float]
+
+
+def train_levels(
+    dataset: Dataset,
+    prepared: Prepared,
+    inputs: Inputs,
+    tree: LabelTree,
+    plans: Sequence[LevelPlan],
+    config: TreeConfig,
+    *,
+    training: TrainConfig,
+    job: Job,
+    validation: float = 0.0,
+) -> Trained:
+    """Train the levels over the rows of `dataset`; one stage, with checkpoints inside."""
+
+    def make() -> Part:
+        world = World.join(prepared.device)
+        rows, held_out = cut(dataset, validation, job.seed)
+        task = NeuralTree(inputs, dataset, tree, plans, config, seed=job.seed, world=world, held_out=held_out)
+        order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
+        plan = Plan(
+            rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
+        )
+        result = train(task, plan, training, world=world, work=job.work)
+        _say(result)
+        prepared.transformer.encoder.to("cpu").float()
+        prepared.transformer.device = torch.device("cpu")
+        parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}
+        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
+        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
+        return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
+
+    part = job.stage("trained", make)
+    heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
+    return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
+
+
+def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
+    """(rows to train on, documents held out): label texts and synthetic rows always train."""
+    documents = np.flatnonzero(dataset.documents)
+    others = np.flatnonzero(~dataset.documents)
+    kept, held_out = split_off(documents, share, seed)
+    return np.sort(np.concatenate([kept, others])), held_out
+
+
+def _say(result: Result) -> None:
+    speed = result.tokens / max(result.seconds, 1e-9)
+    logger.info(
+        "trained %d steps in %.1f s, %s tokens/s, peak %.1f GiB, last loss %.4f",
+        result.steps, result.seconds, f"{speed:,.0f}", result.memory / 2**30, result.loss,
+    )  # fmt: skip

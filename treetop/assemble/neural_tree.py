@@ -1,0 +1,290 @@
+"""Levels of a label tree trained together on one encoder: each reads its own view, the level above picks negatives.
+
+Used by every recipe with an encoder and heads (LightXML, CascadeXML, ...). The first level scores all its nodes;
+each further one the children of the best nodes above, the true ones always among them (teacher forcing). Without a
+tree the only level is a classifier over all labels that never keeps its logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from treetop.assemble.inputs import Encoded, Inputs
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.types import LabelTree
+from treetop.kernels.full_bce import Positives
+from treetop.rank.full import FullTable
+from treetop.rank.head import Head
+from treetop.train.batches import Batch, Rows, TargetRows, Targets
+from treetop.train.devices import ALONE, World
+from treetop.train.losses import LOSSES, Reduce, relevance_weights
+from treetop.train.optim import AdamConfig
+from treetop.train.rows import RowTable, Table
+from treetop.train.shortlists import Children, choose, expand, targets_of
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """How one level looks: its view, how many nodes above it keep, its bottleneck and dropout."""
+
+    view: str
+    view_width: int
+    keep: int = 0  # nodes of the level above whose children are candidates
+    bottleneck: int = 0  # 0: none
+    dropout: float = 0.0
+    weight: float = 1.0  # of its loss
+
+
+@dataclass(frozen=True)
+class TreeConfig:
+    """What all levels share."""
+
+    encoder: AdamConfig
+    head: AdamConfig
+    loss: Literal["bce", "squared_hinge"] = "bce"
+    reduce: Reduce = "sum"
+    bias: bool = True  # of the last level
+    forced: bool = True  # true nodes are always among the kept
+
+
+class Branch(nn.Module):
+    """What lies between a view and a level's vectors; the first of several levels scores its nodes right here."""
+
+    def __init__(self, plan: LevelPlan, nodes: int = 0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(plan.dropout)
+        self.squeeze = nn.Linear(plan.view_width, plan.bottleneck) if plan.bottleneck else None
+        self.width = plan.bottleneck or plan.view_width
+        self.nodes = nn.Linear(self.width, nodes) if nodes else None
+
+    def forward(self, view: Tensor) -> Tensor:
+        h = self.dropout(view.float())
+        made: Tensor = h if self.squeeze is None else self.squeeze(h)
+        return made
+
+
+class NeuralTree:
+    """The task the loop trains."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        dataset: Dataset,
+        tree: LabelTree,
+        plans: Sequence[LevelPlan],
+        config: TreeConfig,
+        *,
+        seed: int = 0,
+        world: World = ALONE,
+        held_out: Rows | None = None,
+    ) -> None:
+        device = inputs.device
+        self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
+        self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
+        self.Y: Csr = dataset.Y
+        self.targets = target_rows(dataset.Y, device)
+        self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
+        self.barred = _barred_rows(dataset, device)
+        self.sizes = tree.sizes
+        self.children = [
+            Children.of(parent, above, device) for parent, above in zip(tree.parents[1:], tree.sizes[:-1], strict=True)
+        ]
+        self.ancestor = _ancestors(tree, device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._build(config, world)
+
+    def _build(self, config: TreeConfig, world: World) -> None:
+        flat = len(self.plans) == 1
+        self.branches = [Branch(plan, self.sizes[0] if t == 0 and not flat else 0) for t, plan in enumerate(self.plans)]
+        heads = nn.ModuleList(self.branches).to(self.device)
+        self.modules: dict[str, tuple[nn.Module, AdamConfig]] = {"heads": (heads, config.head)}
+        self.low: tuple[str, ...] = ()
+        if isinstance(self.inputs, Encoded):
+            self.modules = {"encoder": (self.inputs.encoder, config.encoder), **self.modules}
+            self.low = ("encoder",)
+        self.tables: dict[str, Table] = {}
+        self.full: FullTable | None = None
+        self.rows: dict[int, RowTable] = {}
+        widths = [branch.width for branch in self.branches]
+        if flat:
+            self.full = FullTable(self.sizes[0], widths[0], config.head, self.device, loss=config.loss, world=world)
+            share = np.asarray(self.Y.sum(0)).ravel() + 0.5
+            prior = np.log(share / (self.Y.shape[0] + 1.0))  # log odds of a label, so that no epoch is lost on them
+            self.full.fill(bias=torch.from_numpy(prior.astype(np.float32)))
+            self.tables["labels"] = self.full
+        for t in range(1, len(self.plans)):
+            last = t == len(self.plans) - 1
+            table = RowTable(
+                self.sizes[t], widths[t], config.head, self.device, bias=config.bias or not last, world=world
+            )
+            start = torch.empty(self.sizes[t], widths[t])
+            table.fill(nn.init.xavier_uniform_(start).to(self.device))
+            self.rows[t] = table
+            self.tables[f"level-{t}"] = table
+
+    # --- training ---
+
+    def step(self, batch: Batch) -> Tensor:
+        views = self.inputs.views(batch.rows)
+        if self.full is not None:
+            return self._flat_loss(views, batch)
+        targets = self.targets.gather(batch.rows)
+        relevance = None if self.relevance is None else self.relevance.gather(batch.rows)
+        barred = None if self.barred is None else self.barred.gather(batch.rows)
+        total = torch.zeros((), device=self.device)
+        ids, scores, y = self._first(views, self._at(0, targets))
+        total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
+        for t in range(1, len(self.plans)):
+            here, last = self._at(t, targets), t == len(self.plans) - 1
+            chosen = self._chosen(t, ids, scores, y if self.config.forced else None)
+            ids = expand(chosen, self.children[t - 1])
+            y = targets_of(chosen, self.children[t - 1], here)
+            mask = ids >= 0
+            if barred is not None and last:
+                mask &= targets_of(chosen, self.children[t - 1], barred) == 0
+            weight = None
+            if relevance is not None and last:
+                weight = relevance_weights(targets_of(chosen, self.children[t - 1], relevance), y)
+            scores = self.rows[t].score(self.branches[t](views[self.plans[t].view]), ids)
+            total = total + self.plans[t].weight * self._loss(scores, y, mask, weight).sum() / batch.total
+        return total
+
+    def _loss(self, scores: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
+        return LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
+
+    def _flat_loss(self, views: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        if self.full is None:
+            raise AttributeError("no flat level")
+        targets = self.targets.gather(batch.everyone)
+        strength = None if self.relevance is None else self.relevance.gather(batch.everyone).value
+        positives = Positives(targets.row, targets.column, targets.value, strength)
+        if self.barred is not None:
+            positives = _with_barred(positives, self.barred.gather(batch.everyone))
+        scale = 1.0 / batch.total / (self.sizes[0] if self.config.reduce == "mean" else 1)
+        return self.full.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
+
+    def _first(self, views: Mapping[str, Tensor], targets: Targets | None) -> tuple[Tensor | None, Tensor, Tensor]:
+        """All nodes of the first level: (None, scores, targets)."""
+        branch = self.branches[0]
+        if branch.nodes is None:
+            raise AttributeError("the first level has no nodes of its own")
+        scores: Tensor = branch.nodes(branch(views[self.plans[0].view]))
+        y = torch.zeros_like(scores) if targets is None else targets.dense(self.sizes[0])
+        return None, scores, y
+
+    def _chosen(self, t: int, ids: Tensor | None, scores: Tensor, y: Tensor | None) -> Tensor:
+        """(rows, keep) nodes of level t - 1 whose children come next; -1 where a row has fewer."""
+        if ids is None:
+            return choose(scores.detach(), y, self.plans[t].keep)
+        masked = scores.detach().masked_fill(ids < 0, float("-inf"))
+        return ids.gather(1, choose(masked, y, self.plans[t].keep))
+
+    def _at(self, t: int, targets: Targets) -> Targets:
+        return targets if t == len(self.sizes) - 1 else targets.mapped(self.ancestor[t])
+
+    def tokens(self, rows: Rows) -> int:
+        return self.inputs.tokens(rows)
+
+    # --- looking at it ---
+
+    def validate(self) -> float | None:
+        """Mean of P@1, P@3 and P@5 on the held-out rows, in percent."""
+        if len(self.held_out) == 0:
+            return None
+        k = min(5, self.sizes[-1])
+        top = np.concatenate([self.best(self.held_out[i : i + 1024], k) for i in range(0, len(self.held_out), 1024)])
+        Y = self.Y[self.held_out]
+        true = set((np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices).tolist())
+        hit = np.isin(np.arange(len(top))[:, None] * Y.shape[1] + top, list(true))
+        return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)
+
+    @torch.no_grad()
+    def best(self, rows: Rows, k: int) -> NDArray[np.int64]:
+        """(rows, k) labels as the trained levels rank them: product of the probabilities along the path."""
+        views = self.inputs.views(rows)
+        if self.full is not None:
+            return self.full.best(self.branches[0](views[self.plans[0].view]), k)[1].cpu().numpy()
+        ids, scores, _ = self._first(views, None)
+        path = scores.sigmoid()
+        for t in range(1, len(self.plans)):
+            keep = min(self.plans[t].keep, path.shape[1])
+            top = torch.topk(path, keep, dim=1)
+            chosen = top.indices if ids is None else ids.gather(1, top.indices)
+            ids = expand(chosen, self.children[t - 1])
+            above = top.values.repeat_interleave(self.children[t - 1].table.shape[1], dim=1)
+            scores = self.rows[t].score(self.branches[t](views[self.plans[t].view]), ids)
+            path = (scores.sigmoid() * above).masked_fill(ids < 0, -1.0)
+        chosen = torch.topk(path, min(k, path.shape[1]), dim=1).indices
+        if ids is None:
+            return chosen.cpu().numpy()
+        return ids.gather(1, chosen).cpu().numpy()
+
+    def heads(self) -> list[Head]:
+        """The trained levels as they go into a model; labels without training texts are barred from answers."""
+        made = []
+        seen = np.bincount(self.Y.indices, minlength=self.Y.shape[1]) > 0
+        for t, branch in enumerate(self.branches):
+            if self.full is not None:
+                weight, bias = self.full.weight, self.full.bias
+            elif branch.nodes is not None:
+                weight, bias = branch.nodes.weight, branch.nodes.bias
+            else:
+                table = self.rows[t]
+                weight = table.weight[:, : table.width]
+                bias = table.weight[:, -1] if table.has_bias else weight.new_zeros(len(weight))
+            offset = array(bias).copy()
+            if t == len(self.plans) - 1:
+                offset[~seen] = -np.inf
+            squeeze = branch.squeeze
+            more = {} if squeeze is None else {"squeeze": array(squeeze.weight), "squeeze_bias": array(squeeze.bias)}
+            made.append(Head(array(weight), offset, **more))
+        return made
+
+
+def array(tensor: Tensor) -> NDArray[np.float32]:
+    """A trained tensor as a float32 array."""
+    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
+
+
+def target_rows(Y: Csr, device: torch.device) -> TargetRows:
+    """A csr matrix on the device."""
+    return TargetRows(Y.indptr.astype(np.int64), Y.indices, Y.data, device)
+
+
+def _barred_rows(dataset: Dataset, device: torch.device) -> TargetRows | None:
+    """Pairs that are neither positives nor negatives."""
+    pairs = dataset.filter_pairs
+    if pairs is None or len(pairs) == 0:
+        return None
+    order = np.argsort(pairs[:, 0], kind="stable")
+    counts = np.bincount(pairs[:, 0], minlength=len(dataset))
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return TargetRows(indptr, pairs[order, 1], np.ones(len(pairs), np.float32), device)
+
+
+def _with_barred(positives: Positives, barred: Targets) -> Positives:
+    strength = positives.strength if positives.strength is not None else torch.ones_like(positives.target)
+    return Positives(
+        torch.cat([positives.row, barred.row]),
+        torch.cat([positives.column, barred.column]),
+        torch.cat([positives.target, torch.zeros_like(barred.value)]),
+        torch.cat([strength, torch.zeros_like(barred.value)]),
+    )
+
+
+def _ancestors(tree: LabelTree, device: torch.device) -> list[Tensor]:
+    """Per level the node each label lies under."""
+    made: list[Tensor] = []
+    node: NDArray[np.integer] = np.arange(tree.sizes[-1])
+    for parent in reversed(tree.parents):
+        made.append(torch.from_numpy(node.astype(np.int64)).to(device))
+        node = parent[node]
+    return made[::-1]

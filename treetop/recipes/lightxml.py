@@ -1,0 +1,133 @@
+"""LightXML (AAAI 2021): one transformer, a generator of label clusters and a ranker of labels, trained together.
+
+Features: transformer, the first token of the last five layers side by side. Labels: PIFA. Tree: one level of
+balanced clusters, or none for small label sets. Shortlist: descend (negatives are the labels of the clusters the
+generator likes now). Rank: head through a bottleneck. The own idea is the dynamic negatives: easy at first, harder as
+the generator learns. Score: product of both probabilities.
+
+Deviations: padding is masked instead of repeating the last label; labels whose cluster is not among the kept ones are
+left out instead of overwriting negatives (keep is larger than any document's clusters); losses are sums over
+candidates, which the 1 : 1 weighting of the two means turns into `ranker_weight`; the accidental end of dropout after
+the first evaluation is not copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from treetop.assemble.neural_fit import Trained, prepare, train_levels
+from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.view import sparse_view
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.store import Part
+from treetop.core.types import Join, LabelTree, Level
+from treetop.core.work import Job
+from treetop.features.encoder import Pooling
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.transformer import TransformerConfig
+from treetop.labels.pifa import pifa
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.partition.flat import flat
+from treetop.shortlist.everything import Everything
+from treetop.train.loop import TrainConfig
+from treetop.train.optim import AdamConfig, ScheduleConfig
+
+GROUP = "transformer, trees"
+FEW = 50_000  # labels below which clusters cost more than they save
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `lightxml`."""
+
+    encoder: TransformerConfig = setting(
+        TransformerConfig(pooling="cls", layers=(-1, -2, -3, -4, -5)), "the encoder and its view"
+    )
+    frozen: bool = setting(False, "leave the encoder as it is and train the heads only (for CPUs)")
+    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
+    tree: BalancedConfig = setting(
+        BalancedConfig(max_leaf=100, shallow=True, per_node=True, rule="gain"), "how labels are clustered"
+    )
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    keep: int = setting(75, "clusters whose labels are ranked", low=1)
+    bottleneck: int = setting(400, "width of label vectors where there are clusters; 0: the view's own", low=0)
+    dropout: float = setting(0.5, "share of the view dropped while training", low=0.0, high=0.99)
+    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
+    loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of both levels")
+    ranker_weight: float = setting(1.0, "weight of the ranker's loss beside the generator's", low=0.0)
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=1e-4), "how the encoder learns")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=1e-3), "how the heads learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=10, batch=256, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    )
+    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    compile: bool = setting(True, "fuse small operations on a GPU (a few seconds once)")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
+    width = 384.0 * len(config.encoder.layers)
+    tokens = min(len(dataset.texts.blob) / 4.0, float(config.encoder.max_length) * len(dataset)) + 2.0 * len(dataset)
+    vectors = dataset.n_labels * (width if _is_flat(dataset, config) else config.bottleneck or width)
+    weights = 9e7
+    states = 16.0 * vectors + (0 if config.frozen else 4.0 * weights)
+    views = 2.0 * width * len(dataset) if config.frozen else 0.0
+    model = weights + 4.0 * vectors + len(dataset.labels.names.blob) * 2.0
+    memory = 8e8 + 2 * weights + states + views + 6.0 * tokens + 4.0 * config.train.batch * dataset.n_labels
+    encode = tokens * 2.1e7 * (1.0 if config.frozen else 3.0 * config.train.epochs)
+    heads = 6.0 * config.train.epochs * len(dataset) * vectors
+    return Forecast(memory=memory, model=model, time=20.0 + (encode + heads) / 1e11)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Cluster the labels, then train generator and ranker on one encoder."""
+    pooling = Pooling(config.encoder.pooling, config.encoder.layers)
+    prepared = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
+    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, job)
+    width = prepared.transformer.encoder.width * len(pooling.layers)
+    plans = [LevelPlan(pooling.name, width, dropout=config.dropout)]
+    if len(tree.sizes) > 1:
+        keep = min(config.keep, tree.sizes[0])
+        plans.append(LevelPlan(pooling.name, width, keep, config.bottleneck, config.dropout, config.ranker_weight))
+    inputs = prepared.inputs(frozen=config.frozen, job=job, fuse=config.compile)
+    learning = TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss)
+    trained = train_levels(
+        dataset, prepared, inputs, tree, plans, learning,
+        training=config.train, job=job, validation=config.validation,
+    )  # fmt: skip
+    view = trained.transformer.view_name(pooling)
+    return Model.over(dataset, {"encoder": trained.transformer}, [_levels(view, tree, trained, plans)])
+
+
+def _is_flat(dataset: Dataset, config: Config) -> bool:
+    if config.clusters == "auto":
+        return dataset.n_labels < FEW
+    return config.clusters == "none" or dataset.n_labels <= config.tree.max_leaf
+
+
+def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
+    def make() -> Part:
+        X, documents = sparse_view(dataset, config.tfidf, job).X, dataset.documents
+        Z = pifa(X[documents], dataset.Y[documents])
+        tree = balanced(Z, config.tree, seed=job.seed)
+        return Part("stage.tree.1", {}, {f"level-{t:02d}": parent for t, parent in enumerate(tree.parents)})
+
+    part = job.stage("tree", make)
+    return LabelTree(tuple(np.asarray(part.arrays[name]) for name in sorted(part.arrays)))
+
+
+def _levels(view: str, tree: LabelTree, trained: Trained, plans: list[LevelPlan]) -> list[Level]:
+    """Every cluster, then the labels of the best; or every label at once."""
+    first = Level(view, Everything(tree.sizes[0]), trained.heads[0], Join("sigmoid"))
+    if len(plans) == 1:
+        return [first]
+    from treetop.shortlist.descend import Descend
+
+    first = Level(view, first.shortlist, first.rank, first.join, beam=plans[1].keep)
+    return [first, Level(view, Descend.of(tree, 1), trained.heads[1], Join("sigmoid", "path"))]
