@@ -267,6 +267,13 @@ OLD = [
     ),
     ("1 4 2\n0 1:1e99\n", 2, "a feature value is NaN or infinite. Allowed are finite numbers; mend or drop the row."),
     ("1 4 2\n0 1:x\n", 2, "'1:x' is no pair of a whole number and a value, such as 12:0.5."),
+    ("1 4 2\n0 1:2:3 3\n", 2, "'1:2:3' is no pair of a whole number and a value, such as 12:0.5."),
+    ("1 4 2\n0 1: 2\n", 2, "'1:' is no pair of a whole number and a value, such as 12:0.5."),
+    (
+        "1 4 2\n0 99999999999999999999:1\n",
+        2,
+        "'99999999999999999999:1' is no pair of a whole number and a value, such as 12:0.5.",
+    ),
     ("1 4 2\n0, 1:1\n", 2, "labels '0,' are no whole numbers with commas between, such as 3,17."),
 ]
 

@@ -15,6 +15,7 @@ from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.data.detect import FORMATS
+from treetop.data.format import CONTENT
 from treetop.data.read import read, read_all
 from treetop.data.write import contents, losses, write
 
@@ -141,7 +142,7 @@ FULL = Dataset(
     LabelSet(*map(Texts.of, (["c", "d", "e"], ["Cat", "d", "e"], ["a cat", "", ""])), np.array([0, 0, 1], np.uint8)),
     ids=Texts.of(["1", "2"]),
     roles=np.array([0, 2], np.uint8),
-    features={"given": sparse.csr_matrix(np.eye(2, dtype=np.float32))},
+    features=dict.fromkeys(("given", "mine"), sparse.csr_matrix(np.eye(2, dtype=np.float32))),
     relevance=sparse.csr_matrix(np.array([[3, 4, 0], [0, 5, 0]], np.float32)),
     propensity=(0.6, 2.6),
     filter_pairs=np.array([[0, 1]]),
@@ -149,7 +150,7 @@ FULL = Dataset(
 
 
 def test_everything_is_told_apart():
-    assert len(contents({"train": FULL})) == 13
+    assert contents({"train": FULL}) == CONTENT.keys()
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "jsonl"])
@@ -168,7 +169,9 @@ def test_a_writer_names_what_would_be_lost(name, tmp_path):
 
 
 def test_csv_names_exactly_the_features(tmp_path):
-    with pytest.raises(InputError, match="cannot hold ready-made features. Leave"):
+    with pytest.raises(
+        InputError, match="cannot hold ready-made features, features under other names than 'given'. Leave"
+    ):
         write(FULL, tmp_path / "set", "csv")
 
 

@@ -16,6 +16,7 @@ from treetop.data.rows import Reading, Row
 CONTENT = {
     "texts": "texts",
     "features": "ready-made features",
+    "views": "features under other names than 'given'",
     "ids": "document ids",
     "soft": "soft targets",
     "relevance": "relevance weights",
@@ -25,7 +26,7 @@ CONTENT = {
     "label names": "label names",
     "label texts": "label texts",
     "status": "retired labels",
-    "unused": "labels without a text",
+    "unused": "unused labels",
     "propensity": "propensity constants",
 }
 

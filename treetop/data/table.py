@@ -197,7 +197,7 @@ def sniff_parquet(head: Head) -> bool:
     return head.start.startswith(b"PAR1")
 
 
-HOLDS = frozenset(CONTENT) - {"features"}
+HOLDS = frozenset(CONTENT) - {"features", "views"}
 CSV = Format("csv", "table with a header", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
 TSV = Format("tsv", "table with a header, tabs between", HOLDS, _writer(".tsv", "\t"))
 PARQUET = Format("parquet", "column store", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)

@@ -79,7 +79,8 @@ def contents(splits: Mapping[str, Dataset], name: str = "") -> set[str]:
         used[data.Y.indices] = True
     facts = {
         "texts": any(data.texts.lengths().any() for data in parts),
-        "features": any(data.features for data in parts),
+        "features": any("given" in data.features for data in parts),
+        "views": any(data.features.keys() - {"given"} for data in parts),
         "ids": any(data.ids is not None for data in parts),
         "soft": any((data.Y.data != 1).any() for data in parts),
         "relevance": any(data.relevance is not None for data in parts),
