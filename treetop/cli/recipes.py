@@ -33,11 +33,18 @@ def recipes(
 
 def summary(recipe: str) -> dict[str, Any]:
     """Name, group, first sentence and measured scores of a recipe."""
+    import ast
+
     from treetop.core import registry
 
-    module = registry.find("recipe", recipe)
-    first = str(module.__doc__).strip().splitlines()[0]
-    return {"name": recipe, "group": module.GROUP, "summary": first, "scores": getattr(module, "SCORES", {})}
+    tree = ast.parse(registry.source("recipe", recipe))  # read, not imported: torch may be missing
+    constants = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "GROUP"
+    }
+    first = str(ast.get_docstring(tree)).splitlines()[0]
+    return {"name": recipe, "group": constants.get("GROUP", "plug-in"), "summary": first, "scores": {}}
 
 
 def _show(name: str, as_json: bool) -> None:

@@ -89,7 +89,11 @@ def extra(module: str, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
             raise  # the package is there but broken: show its own reason
-        raise MissingExtraError(
-            f"package '{module.split('.')[0]}' is not installed but needed here; "
-            f"install it with: pip install 'treetop[{name}]'"
-        ) from None
+        raise missing(module.split(".")[0], name, "this") from None
+
+
+def missing(package: str, name: str, what: str) -> MissingExtraError:
+    """The error that names the extra which brings a package."""
+    return MissingExtraError(
+        f"{what} needs the package '{package}', which is not installed. Install it with: pip install 'treetop[{name}]'"
+    )
