@@ -72,14 +72,14 @@ def _warm(hashes: Any, m: int, table: Any, offsets: Any, blob: Any, scratch: Any
     Tight loops of independent loads wait for memory together, look-ups one after the other wait each: three times
     as long in all. Loads are stored in `scratch`, else the compiler would drop them.
     """
-    mask = np.uint64(len(table) - 1)
+    mask, size = np.uint64(len(table) - 1), np.uint64(len(blob))
     for i in range(m):
         scratch[i] = table[hashes[i] & mask]
     for i in range(m):
         known = scratch[i] != _ZERO and (scratch[i] ^ hashes[i]) & _TAG == _ZERO
         scratch[i] = np.uint64(offsets[np.int64(scratch[i] & _ID) - 1 if known else 0])
     for i in range(m):
-        if scratch[i] < len(blob):
+        if scratch[i] < size:
             scratch[i] = blob[scratch[i]]
 
 
@@ -273,19 +273,32 @@ def take_terms(blob: Any, offsets: Any, terms: Any) -> tuple[NDArray[np.uint8], 
 
 
 @numba.njit(cache=True, nogil=True)
-def _sort(keys: Any, m: int) -> None:
-    """Shell sort of the first `m` keys: as good as any on short rows, and compiles in no time."""
-    gap = 1
-    while gap < m // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, m):
-            key, j = keys[i], i
-            while j >= gap and keys[j - gap] > key:
-                keys[j] = keys[j - gap]
-                j -= gap
-            keys[j] = key
-        gap //= 3
+def _sort(keys: Any, m: int, spare: Any, most: int) -> None:
+    """Sort the first `m` keys by their upper half, which is at most `most`: few by shifting, many by radix."""
+    if m <= 48:
+        for gap in (4, 1):
+            for i in range(gap, m):
+                key, j = keys[i], i
+                while j >= gap and keys[j - gap] > key:
+                    keys[j] = keys[j - gap]
+                    j -= gap
+                keys[j] = key
+        return
+    ends = np.empty(257, np.int64)
+    shift = 32
+    while most >> (shift - 32) > 0:
+        ends[:] = 0
+        for i in range(m):
+            ends[((keys[i] >> shift) & 255) + 1] += 1
+        for digit in range(256):
+            ends[digit + 1] += ends[digit]
+        for i in range(m):
+            digit = (keys[i] >> shift) & 255
+            spare[ends[digit]] = keys[i]
+            ends[digit] += 1
+        for i in range(m):
+            keys[i] = spare[i]
+        shift += 8
 
 
 @numba.njit((I64, I32, I32, I32, F64, types.UniTuple(types.boolean, 3)), cache=True, nogil=True)
@@ -298,7 +311,7 @@ def weigh(pointers: Any, ids: Any, counts: Any, columns: Any, idf: Any, rules: t
     n = len(pointers) - 1
     indptr = np.zeros(n + 1, np.int64)
     indices, data = np.empty(len(ids), np.int32), np.empty(len(ids), np.float32)
-    keys = np.empty(len(ids), np.int64)  # column and count in one number, so that one sort moves both
+    keys, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)  # a key is column and count in one number
     values = np.empty(len(ids), np.float64)
     k = 0
     for d in range(n):
@@ -310,7 +323,7 @@ def weigh(pointers: Any, ids: Any, counts: Any, columns: Any, idf: Any, rules: t
             if column >= 0:
                 keys[m] = (column << 32) | (np.int64(counts[e]) if len(counts) else 1)
                 m += 1
-        _sort(keys, m)
+        _sort(keys, m, spare, len(idf))
         e, square, row = 0, 0.0, k
         while e < m:
             column, count = keys[e] >> 32, keys[e] & 0xFFFFFFFF

@@ -198,15 +198,6 @@ def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, 
     return buffer[:at], starts[: k + 1], hashes[:k], groups, np.arange(n + 1)
 
 
-@numba.njit(cache=True, nogil=True)
-def _add_unit(buffer: Any, starts: Any, hashes: Any, place: tuple[int, int], point: Any) -> tuple[int, int]:
-    """Write one character as a unit; `place` = (where in the buffer, how many units)."""
-    at, k = place
-    stop = _encode(buffer, at, point)
-    starts[k], hashes[k] = at, _hash_on(_SEED, buffer, at, stop)
-    return stop, k + 1
-
-
 @numba.njit((U8, I64, U32, types.boolean, types.boolean), cache=True, nogil=True)
 def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, lower: bool) -> Any:
     """(buffer, starts, hashes, groups, docs) of the characters of each text.
@@ -220,23 +211,31 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
     hashes = np.empty(len(starts), np.uint64)
     groups = np.zeros((size + n) // 2 + n + 2, np.int64)
     docs = np.zeros(n + 1, np.int64)
-    place, g = (0, 0), 0
+    at, k, g = 0, 0, 0
+    blank = _hash_on(_SEED, np.full(1, 32, np.uint8), 0, 1)
     for d in range(n):
         i, end = offsets[d], offsets[d + 1]
         is_open = False
-        while i < end:
-            point, step = _decode(blob, i, end)
+        while i <= end:
+            point: Any = -1  # behind the last byte: as if a blank stood there
+            step = 1
+            if i < end:
+                point, step = _decode(blob, i, end)
             i += step
             entry = np.int64(table[point]) if point >= 0 else SPACE
             if entry & SPACE == 0:
                 if within_words and not is_open:
-                    place, is_open = _add_unit(buffer, starts, hashes, place, 32), True
-                place = _add_unit(buffer, starts, hashes, place, entry & LOWER if lower else point)
+                    buffer[at], starts[k], hashes[k], is_open = 32, at, blank, True
+                    at, k = at + 1, k + 1
+                starts[k] = at
+                at = _encode(buffer, at, entry & LOWER if lower else point)
+                hashes[k] = _hash_on(_SEED, buffer, starts[k], at)
+                k += 1
             elif is_open:
-                place, is_open = _add_unit(buffer, starts, hashes, place, 32), False
-                g += 1
-                groups[g] = place[1]
-            elif not within_words:
+                buffer[at], starts[k], hashes[k], is_open = 32, at, blank, False
+                at, k, g = at + 1, k + 1, g + 1
+                groups[g] = k
+            elif not within_words and i <= end:
                 run = 1
                 while i < end:
                     after, step = _decode(blob, i, end)
@@ -244,14 +243,14 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
                         break
                     i += step
                     run += 1
-                place = _add_unit(buffer, starts, hashes, place, 32 if run > 1 or point < 0 else point)
-        if is_open:
-            place = _add_unit(buffer, starts, hashes, place, 32)
-        if is_open or not within_words:
+                starts[k] = at
+                at = _encode(buffer, at, 32 if run > 1 or point < 0 else point)
+                hashes[k] = _hash_on(_SEED, buffer, starts[k], at)
+                k += 1
+        if not within_words:
             g += 1
-            groups[g] = place[1]
+            groups[g] = k
         docs[d + 1] = g
-    at, k = place
     starts[k] = at
     return buffer[:at], starts[: k + 1], hashes[:k], groups[: g + 1], docs
 
