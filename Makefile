@@ -22,7 +22,8 @@ check: .venv/.test
 setup: .venv/.all
 
 docs: .venv/.test
-	.venv/bin/python -m treetop.bench docs
+	.venv/bin/treetop bench pages
+	.venv/bin/treetop bench tables
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow

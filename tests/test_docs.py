@@ -50,5 +50,16 @@ def test_commands_in_the_readme_exist():
         assert line in commands, line
 
 
+def test_generated_pages_and_tables_are_up_to_date():
+    from treetop.bench.pages import stale
+    from treetop.bench.tables import update
+
+    pytest.importorskip("torch")  # settings of neural recipes are read from their modules
+    assert stale(ROOT / "docs") == [], "run `make docs`"
+    assert [page.name for page in PAGES if update(page, ROOT / "benchmarks/results", check=True)] == [], (
+        "run `make docs`"
+    )
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -5,6 +5,7 @@ Figures are medians over repetitions. Ratios are taken inside a repetition first
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -191,10 +192,39 @@ def datasets(results: Path, words: Sequence[str]) -> str:
     return markdown([*head, "labels per text"], rows)
 
 
+def recipes(results: Path, words: Sequence[str]) -> str:
+    """`recipes DATASET`: every recipe with its group, idea and measured scores on one data set."""
+    from treetop.cli.recipes import summary
+    from treetop.core import registry
+
+    rows = []
+    for name in registry.names("recipe"):
+        facts = summary(name)
+        file = results / "recipes" / words[0] / f"{name}.json"
+        reps = [record.read(file)] if file.exists() else []
+        scores = [text(middle(reps, f"scores.{metric}"), 2) for metric in ("P@1", "P@5", "PSP@5")]
+        costs = [text(middle(reps, path)) for path in ("train.cpu_s", "model_mb")]
+        rows.append([f"[`{name}`](docs/recipes/{name}.md)", facts["group"], facts["summary"], *scores, *costs])
+    return markdown(["recipe", "group", "idea", "P@1", "P@5", "PSP@5", "train CPU s", "model MB"], rows)
+
+
+def speed(results: Path, words: Sequence[str]) -> str:
+    """`speed`: figures of the single-part benchmarks."""
+    tfidf = json.loads((results / "tfidf-speed.json").read_text())["cases"]["words 1-2"]
+    seconds = text(json.loads((results / "evaluate-speed.json").read_text())["runs"][0]["cpu_s"])
+    rows = [
+        ["tf-idf, 155,846 titles, word 1- and 2-grams", f"{tfidf['ratio']:.1f} × scikit-learn"],
+        ["metrics of 750,000 rankings of 100 labels", f"{seconds} CPU s"],
+    ]
+    return markdown(["what", "measured"], rows)
+
+
 TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "peers": peers,
     "ratios": ratios,
     "agreement": agreement,
     "scale": scale,
     "datasets": datasets,
+    "recipes": recipes,
+    "speed": speed,
 }

@@ -45,6 +45,36 @@ def peers(
 
 
 @app.command()
+def recipe(
+    name: Annotated[str, typer.Argument(help="Name of a recipe.")],
+    data: Annotated[str, typer.Argument(help="Folder or bundled name.")],
+    preset: Annotated[str, typer.Option(help="Named settings of the recipe.")] = "default",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="One setting; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the training.")] = 0,
+    tag: Annotated[str, typer.Option(help="Added to the record's name.")] = "",
+    root: Root = Path(),
+) -> None:
+    """Fit and test one recipe and record it under benchmarks/results/recipes."""
+    from treetop.bench import record
+    from treetop.bench.recipe import measure
+
+    values = measure(name, data, preset=preset, settings=set_ or [], seed=seed, root=root)
+    folder = root / "benchmarks" / "results" / "recipes" / values["data"]["name"]
+    file = folder / f"{name}{'-' + tag if tag else ''}.json"
+    record.write(file, values)
+    typer.echo(f"{file}: P@1 {values['scores']['P@1']:.2f}, P@5 {values['scores']['P@5']:.2f}")
+
+
+@app.command()
+def pages(root: Root = Path()) -> None:
+    """Write the pages of docs/ that are made from the code."""
+    from treetop.bench.pages import write
+
+    for file in write(root / "docs"):
+        typer.echo(f"{file}: updated")
+
+
+@app.command()
 def tables(
     files: Annotated[list[Path] | None, typer.Argument(help="Default: README.md, docs/ and benchmarks/.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 when a table is out of date.")] = False,

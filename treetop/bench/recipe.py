@@ -1,0 +1,63 @@
+"""Fit and test one recipe on one data set and record what it cost and what it reached."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from treetop.bench import record
+from treetop.core.dataset import Dataset
+from treetop.core.types import Scores
+from treetop.model import Model
+from treetop.training import fit, plan
+
+METRICS = ("P@1", "P@3", "P@5", "nDCG@10", "R@10", "PSP@1", "PSP@3", "PSP@5", "C@5")
+
+
+def measure(
+    name: str, data: str, *, preset: str = "default", settings: Iterable[str] = (), seed: int = 0, root: Path = Path()
+) -> dict[str, Any]:
+    """A record: settings, forecast, seconds, memory, model size, scores on test with intervals."""
+    train, test = Dataset.read(data), Dataset.read(data, "test")
+    chosen = list(settings)
+    needs = plan(name, preset=preset, settings=chosen).forecast(train)
+    folder = Path(tempfile.mkdtemp(prefix="treetop-bench-"))
+    try:
+        wall, cpu = time.monotonic(), time.process_time()
+        model = fit(name, train, preset=preset, settings=chosen, seed=seed, out=folder / "model")
+        cost = {"wall_s": time.monotonic() - wall, "cpu_s": time.process_time() - cpu, "peak_mb": _peak_mb()}
+        size = sum(file.stat().st_size for file in (folder / "model").rglob("*") if file.is_file()) / 1e6
+    finally:
+        shutil.rmtree(folder)
+    scores, batch = _tested(model, test)
+    values = {
+        **record.provenance(seed=seed, root=root),
+        "recipe": name,
+        "preset": preset,
+        "settings": dict(model.card.config),
+        "data": {"name": train.name, "train": len(train), "test": len(test), "labels": train.n_labels},
+        "forecast": {"memory_mb": needs.memory / 1e6, "model_mb": needs.model / 1e6, "time_s": needs.time},
+        "train": cost,
+        "model_mb": size,
+        "batch": batch,
+        "scores": {metric: scores[metric] for metric in METRICS},
+        "intervals": {metric: scores.intervals[metric] for metric in METRICS if metric in scores.intervals},
+        "bins": scores.bins,
+    }
+    return values
+
+
+def _tested(model: Model, test: Dataset) -> tuple[Scores, dict[str, float]]:
+    wall, cpu = time.monotonic(), time.process_time()
+    model.rank_dataset(test, 10)
+    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+    return model.evaluate(test), {"wall_s": wall, "cpu_s": cpu, "docs_per_cpu_s": len(test) / max(cpu, 1e-9)}
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
