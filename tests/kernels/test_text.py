@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from treetop.core.texts import Texts
 from treetop.features.grams import Cutter
-from treetop.kernels import reference, terms, text
+from treetop.kernels import reference, terms, text, weigh
 
 TEXTS = [
     "", " ", "a", "ab", "A cat, a CAT; the cat.", "naïve Ünïcode ÉCOLE", "ΟΔΟΣ ὈΔΥΣΣΕΎΣ Σ", "İstanbul ISPARTA ıİ",
@@ -203,8 +203,8 @@ def test_weights_are_those_of_the_slow_twin(rules, seed):
     ids = np.array([int(term[1:]) for row in rows for term in row], np.int32)
     none = np.zeros(0, np.int32)
     for made in (
-        terms.weigh(pointers, ids, none, mapped, idf, rules),
-        terms.weigh(pointers, mapped[ids], np.ones(len(ids), np.int32), none, idf, rules),
+        weigh.weigh(pointers, ids, none, mapped, idf, rules),
+        weigh.weigh(pointers, mapped[ids], np.ones(len(ids), np.int32), none, idf, rules),
     ):
         indptr, indices, data = made
         for d, row in enumerate(rows):
@@ -217,7 +217,7 @@ def test_weights_are_those_of_the_slow_twin(rules, seed):
 KERNELS = [
     *(text.odd_texts, text.scan_words, text.scan_characters, text.list_grams, text.hash_terms),
     *(terms.count_terms, terms.merge_terms, terms.find_terms, terms.fill_table, terms.prefixes),
-    *(terms.settle_ties, terms.take_terms, terms.weigh),
+    *(terms.settle_ties, terms.take_terms, weigh.weigh),
 ]
 
 
@@ -232,9 +232,9 @@ def test_read_only_arrays_need_no_kernel_of_their_own():
 def test_second_process_compiles_nothing():
     code = (
         "from treetop.features.tfidf import Tfidf, TfidfConfig;"
-        "from treetop.kernels import terms, text;"
+        "from treetop.kernels import terms, text, weigh;"
         "Tfidf.fit_transform(['a cat', 'the cat'], TfidfConfig(chars=(1, 3)))[0].transform(['cat']);"
-        "found = [v for m in (text, terms) for v in vars(m).values() if hasattr(v, 'stats')];"
+        "found = [v for m in (text, terms, weigh) for v in vars(m).values() if hasattr(v, 'stats')];"
         "print(len(found), sum(v.stats.cache_misses.total() for v in found))"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(numba.config.CACHE_DIR)}

@@ -20,9 +20,10 @@ from treetop.core.texts import Texts
 from treetop.kernels import terms as kernel
 from treetop.kernels import text as scanner
 from treetop.kernels.threads import stream
+from treetop.kernels.weigh import weigh
 
 Array = NDArray[Any]
-LONGEST = 1 << 28  # bytes of one text: positions inside a block are 32-bit numbers
+LONGEST = 1 << 26  # bytes of one text: places and entries inside a block are 32-bit numbers
 NONE = np.zeros(0, np.int32)
 
 
@@ -134,7 +135,7 @@ class Vocabulary:
         def work(start: int, stop: int) -> tuple[Array, Array, Array]:
             grams = self.cutter(texts.span(start, stop))
             ids = kernel.find_terms(grams, known)
-            made: tuple[Array, Array, Array] = kernel.weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights)
+            made: tuple[Array, Array, Array] = weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights)
             return made
 
         parts = list(stream(work, self.cutter.ranges(texts)))
@@ -277,7 +278,7 @@ def _fill(vocabulary: Vocabulary, counts: list[Count], columns: Array, size: int
         count = counts[block]
         counts[block] = None  # type: ignore[call-overload]
         mapped = columns[count.known]
-        made: tuple[Array, Array, Array] = kernel.weigh(
+        made: tuple[Array, Array, Array] = weigh(
             count.pointers, count.ids, count.counts, mapped, vocabulary.idf, vocabulary.rules.weights
         )
         return made

@@ -83,7 +83,7 @@ def chosen_sums(table: A, chosen: A) -> A:
     return made
 
 
-# --- text and terms (kernels/text.py, kernels/terms.py) -------------------------------------------------------------
+# --- text.py, terms.py, weigh.py ------------------------------------------------------------------------------------
 
 
 def word_spans(text: str, *, lower: bool, marks: bool, shortest: int) -> tuple[list[str], list[tuple[int, int]]]:
