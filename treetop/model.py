@@ -25,6 +25,8 @@ from treetop.core.store import Check, Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Join, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
+from treetop.explain.path import Step, walk
+from treetop.explain.words import Word, words
 from treetop.kernels import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend
@@ -40,6 +42,21 @@ class Label(NamedTuple):
     name: str
     score: float
     probability: float | None = None
+
+
+class SeenStep(NamedTuple):
+    """One level of the way to a label, and its words by size of contribution."""
+
+    step: Step
+    words: list[Word]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A predicted label with its way through each member."""
+
+    label: Label
+    members: list[list[SeenStep]]
 
 
 @dataclass(frozen=True)
@@ -141,6 +158,23 @@ class Model:
 
         scores: Scores = evaluate_model(self, dataset, **options)
         return scores
+
+    def explain(self, text: str, k: int = 3) -> list[Explanation]:
+        """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
+        views = self.views(Texts.of([text]), {})
+        found = []
+        for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
+            members = [
+                [self._seen(level, step) for level, step in zip(member, walk(member, views, column), strict=True)]
+                for member in self.members
+            ]
+            found.append(Explanation(label, members))
+        return found
+
+    def _seen(self, level: Level, step: Step) -> SeenStep:
+        features: Any = self.features.get(level.view)
+        terms = features.terms if features is not None else lambda columns: [f"feature {c}" for c in columns]
+        return SeenStep(step, words(step, terms))
 
     # --- model folder -------------------------------------------------------------------------------------------
 

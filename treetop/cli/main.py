@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from treetop.cli import bench, compare, data, demo, evaluate, fit, predict, recipes, verify
+from treetop.cli import bench, compare, data, demo, evaluate, explain, fit, predict, recipes, verify
 from treetop.core.errors import TreetopError
 from treetop.core.version import VERSION
 
@@ -25,6 +25,7 @@ for command in (
     predict.predict,
     evaluate.evaluate,
     compare.compare,
+    explain.explain,
     verify.verify,
     recipes.recipes,
 ):
