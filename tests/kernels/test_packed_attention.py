@@ -2,25 +2,22 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels.packed_attention import attend, class_bounds
+from treetop.kernels.packed_attention import attend, beyond_tiles
 
 
 def test_every_sequence_attends_to_itself_alone():
     torch.manual_seed(0)
-    lengths = np.array([1, 2, 2, 5])
-    starts = torch.tensor([0, 1, 3, 5, 10], dtype=torch.int32)
+    starts = torch.tensor([0, 1, 3, 5, 5, 10], dtype=torch.int32)  # one is empty
     q, k, v = (torch.randn(10, 3, 4) for _ in range(3))
-    made = attend(q, k, v, starts, *class_bounds(lengths), scale=0.5)
+    made = attend(q, k, v, starts, scale=0.5)
     for a, b in ((0, 1), (1, 3), (3, 5), (5, 10)):
         for head in range(3):
             weights = torch.softmax(q[a:b, head] @ k[a:b, head].T * 0.5, dim=1)
             torch.testing.assert_close(made[a:b, head], weights @ v[a:b, head])
 
 
-def test_class_bounds():
-    bounds, longest = class_bounds(np.array([1, 16, 17, 64, 128]))
-    assert bounds.tolist() == [2, 3, 4, 5] and longest == 0
-    assert class_bounds(np.array([3, 200]))[1] == 256
+def test_beyond_tiles():
+    assert [beyond_tiles(n) for n in (0, 17, 128, 129, 300)] == [0, 0, 0, 256, 384]
 
 
 def test_fused_programs_equal_the_twin():
@@ -35,11 +32,11 @@ def test_fused_programs_equal_the_twin():
     from treetop.kernels.packed_attention import attend_plain
 
     torch.manual_seed(0)
-    lengths = np.sort(np.random.default_rng(0).integers(1, 129, 12))
+    lengths = np.array([0, 1, 5, 31, 32, 33, 64, 65, 97, 127, 128, 0])
     starts = torch.tensor(np.concatenate([[0], np.cumsum(lengths)]), dtype=torch.int32, device=device)
     shape = (int(starts[-1]), 2, 32)
     q, k, v = (torch.randn(shape, device=device, dtype=kind, requires_grad=True) for _ in range(3))
-    fused = torch.ops.treetop.packed_attention(q, k, v, starts, class_bounds(lengths)[0], starts[:1], 0.2, 0.0)[0]
+    fused = torch.ops.treetop.packed_attention(q, k, v, starts, starts[:1], 0.2, 0.0)[0]
     wide = [x.detach().float().requires_grad_() for x in (q, k, v)]
     twin = attend_plain(*wide, starts, scale=0.2)
     near = 2e-2 if gpu else 1e-5

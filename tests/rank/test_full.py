@@ -38,7 +38,7 @@ def test_fused_and_gathered_updates_equal_autograd(fuse, monkeypatch):
     expected = twin(table, h.clone().requires_grad_(), positives, 3)
     for _ in range(3):
         leaf = h.clone().requires_grad_()
-        table.prepare(1.0, fuse=fuse)
+        table.prepare(1.0, fuse=fuse, value=True)
         table.score_loss(leaf, positives, 1 / 3).backward()
         table.apply()
     torch.testing.assert_close(table.weight, expected[0], rtol=1e-4, atol=1e-5)
@@ -49,10 +49,10 @@ def test_fused_and_gathered_updates_equal_autograd(fuse, monkeypatch):
 def test_memory_that_runs_out_behind_the_update_does_not_update_twice():
     table, h, positives = setup()
     expected = twin(table, h.clone().requires_grad_(), positives, 1)[0]
-    table.prepare(1.0, fuse=True)
+    table.prepare(1.0, fuse=True, value=True)
     table.score_loss(h.clone().requires_grad_(), positives, 1 / 3)
     table.forget()
-    table.prepare(1.0, fuse=False)
+    table.prepare(1.0, fuse=False, value=True)
     table.score_loss(h.clone().requires_grad_(), positives, 1 / 3)
     table.apply()
     torch.testing.assert_close(table.weight, expected, rtol=1e-4, atol=1e-5)

@@ -61,7 +61,7 @@ def test_packed_sequences_are_the_sequences():
     store = TokenRows(np.concatenate(texts).astype(np.uint16), offsets, CPU)
     rows = np.array([4, 0, 1, 3])
     packed = store.gather(rows)
-    assert packed.lengths.tolist() == [1, 2, 3, 4]
+    assert packed.shape == (4, 4, 10, 4, False)
     for i, row in enumerate(rows):
         s = int(packed.back[i])
         a, b = int(packed.starts[s]), int(packed.starts[s + 1])
@@ -81,3 +81,42 @@ def test_targets_are_the_rows_of_the_matrix():
     above = made.mapped(torch.tensor([0, 0, 1, 1]))
     assert above.dense(2).tolist() == [[1, 0.25], [0, 0], [0.5, 1]]
     assert Targets(made.row[:0], made.column[:0], made.value[:0], 2).dense(3).sum() == 0
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_static_shapes_hold_the_same_sequences(windows):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 40, 300)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.arange(0, 301, 2) if windows else None
+    store = TokenRows(rng.integers(0, 999, offsets[-1]).astype(np.uint16), offsets, CPU, rows)
+    shapes = set()
+    for _ in range(3):
+        chosen = rng.integers(0, 150 if windows else 300, 50)
+        plain = store.gather(chosen)
+        message, shape = store.describe(chosen, static=True)
+        shapes.add(shape)
+        packed = store.packed(torch.from_numpy(message), shape)
+        n, tokens = plain.shape.sequences, plain.shape.tokens
+        assert shape.tokens % 2048 == 0 and shape.sequences > n
+        for name, count in (("ids", tokens), ("positions", tokens), ("sequence", tokens), ("starts", n + 1)):
+            assert torch.equal(getattr(packed, name)[:count], getattr(plain, name)), name
+        assert torch.equal(packed.back[: len(plain.back)], plain.back)
+        assert (packed.starts[1:] - packed.starts[:-1])[n:].max() <= 16
+        assert int(packed.starts[-1]) == shape.tokens == len(packed.ids)
+    assert len(shapes) <= 2
+
+
+def test_void_targets_change_nothing():
+    from scipy import sparse
+
+    Y = sparse.random(20, 6, 0.3, format="csr", random_state=0, dtype=np.float32)
+    store = TargetRows(Y.indptr, Y.indices, Y.data, CPU)
+    rows = np.array([3, 19, 0])
+    message, total = store.describe(rows, static=True)
+    made = store.targets(torch.from_numpy(message), 3, total)
+    plain = store.gather(rows)
+    assert total == 4096 == len(made.row) and int((made.column >= 0).sum()) == len(plain.row)
+    assert torch.equal(made.dense(6), plain.dense(6))
+    parent = torch.tensor([0, 0, 1, 1, 2, 2])
+    assert torch.equal(made.mapped(parent).dense(3), plain.mapped(parent).dense(3))

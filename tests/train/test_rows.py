@@ -38,7 +38,7 @@ def test_scores_gradients_and_update_equal_the_dense_way(bias, monkeypatch):
     (expected * slope).sum().backward()
     torch.testing.assert_close(h.grad, twin_h.grad)
     before = table.weight.clone()
-    table.prepare(0.5, fuse=True)
+    table.prepare(0.5, fuse=True, value=True)
     table.apply()
     touched = sorted({i for i in ids.flatten().tolist() if i >= 0})
     untouched = [i for i in range(9) if i not in touched]

@@ -5,7 +5,7 @@ import torch
 
 from treetop.kernels.full_bce import Positives
 from treetop.rank.full import FullTable
-from treetop.train.batches import TargetRows
+from treetop.train.batches import Loaded, TargetRows
 from treetop.train.devices import ALONE
 from treetop.train.losses import bce
 from treetop.train.optim import AdamConfig
@@ -38,6 +38,12 @@ class ToyTask:
         self.targets = TargetRows(indptr, columns.numpy(), np.ones(len(rows), np.float32), self.device)
         self.dense = dense.float()
         self.limit, self.poison, self.scores = limit, poison, scores
+
+    def load(self, batch, static):
+        return Loaded(batch)
+
+    def loss(self, loaded):
+        return self.step(loaded.batch)
 
     def step(self, batch):
         if self.limit is not None and len(batch.rows) > self.limit:

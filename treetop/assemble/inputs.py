@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.features.encoder import Encoder, Pooling
-from treetop.train.batches import Rows, TokenRows
+from treetop.train.batches import Rows, TokenRows, send
 
 
 class Inputs(Protocol):
@@ -19,7 +19,14 @@ class Inputs(Protocol):
 
     device: torch.device
 
-    def views(self, rows: Rows) -> Mapping[str, Tensor]: ...
+    def load(self, rows: Rows, static: bool = False) -> tuple[Tensor, Hashable]:
+        """A message to the device, and what the host knows of it."""
+        ...
+
+    def views(self, message: Tensor, shape: Any) -> Mapping[str, Tensor]:
+        """Named views of the rows a message stands for."""
+        ...
+
     def tokens(self, rows: Rows) -> int: ...
 
 
@@ -30,8 +37,12 @@ class Encoded:
         self.encoder, self.store, self.poolings = encoder, store, list(poolings)
         self.device = store.device
 
-    def views(self, rows: Rows) -> Mapping[str, Tensor]:
-        made: dict[str, Tensor] = self.encoder(self.store.gather(rows), self.poolings)
+    def load(self, rows: Rows, static: bool = False) -> tuple[Tensor, Hashable]:
+        message, shape = self.store.describe(rows, static)
+        return send(message, self.device), shape
+
+    def views(self, message: Tensor, shape: Any) -> Mapping[str, Tensor]:
+        made: dict[str, Tensor] = self.encoder(self.store.packed(message, shape), self.poolings)
         return made
 
     def tokens(self, rows: Rows) -> int:
@@ -39,16 +50,19 @@ class Encoded:
 
 
 class Cached:
-    """Views of a frozen encoder, computed once."""
+    """Views of a frozen encoder, computed once; several lie side by side in one matrix."""
 
     def __init__(self, arrays: Mapping[str, NDArray[np.generic]], lengths: Rows, device: torch.device) -> None:
-        self.arrays, self.lengths, self.device = arrays, lengths, device
+        self.lengths, self.device = lengths, device
+        self.names, self.arrays = list(arrays), list(arrays.values())
 
-    def views(self, rows: Rows) -> Mapping[str, Tensor]:
-        return {
-            name: torch.from_numpy(array[rows].astype(np.float32)).to(self.device)
-            for name, array in self.arrays.items()
-        }
+    def load(self, rows: Rows, static: bool = False) -> tuple[Tensor, Hashable]:
+        part = np.concatenate([array[rows].astype(np.float32) for array in self.arrays], axis=1)
+        return send(part, self.device), len(rows)
+
+    def views(self, message: Tensor, shape: Any) -> Mapping[str, Tensor]:
+        parts = torch.split(message, [array.shape[1] for array in self.arrays], dim=1)
+        return dict(zip(self.names, parts, strict=True))
 
     def tokens(self, rows: Rows) -> int:
         return int(self.lengths[rows].sum())

@@ -22,7 +22,7 @@ from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
 from treetop.rank.full import FullTable
 from treetop.rank.head import Head
-from treetop.train.batches import Batch, Rows, TargetRows, Targets
+from treetop.train.batches import Batch, Loaded, Rows, TargetRows, Targets, send
 from treetop.train.devices import ALONE, World
 from treetop.train.losses import LOSSES, Reduce, relevance_weights
 from treetop.train.optim import AdamConfig
@@ -132,10 +132,20 @@ class NeuralTree:
 
     # --- training ---
 
-    def step(self, batch: Batch) -> Tensor:
-        views = self.inputs.views(batch.rows)
+    def load(self, batch: Batch, static: bool) -> Loaded:
+        message, shape = self.inputs.load(batch.rows, static)
+        if self.full is None:
+            return Loaded(batch, (message,), None, (shape,))
+        static = static and self.relevance is None and self.barred is None
+        triples, total = self.targets.describe(batch.everyone, static)
+        key = (shape, total, batch.total) if static else None
+        return Loaded(batch, (message, send(triples, self.device)), key, (shape, total))
+
+    def loss(self, loaded: Loaded) -> Tensor:
+        batch = loaded.batch
+        views = self.inputs.views(loaded.tensors[0], loaded.facts[0])
         if self.full is not None:
-            return self._flat_loss(views, batch)
+            return self._flat_loss(views, loaded)
         targets = self.targets.gather(batch.rows)
         relevance = None if self.relevance is None else self.relevance.gather(batch.rows)
         barred = None if self.barred is None else self.barred.gather(batch.rows)
@@ -160,10 +170,11 @@ class NeuralTree:
     def _loss(self, scores: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
         return LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
 
-    def _flat_loss(self, views: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def _flat_loss(self, views: Mapping[str, Tensor], loaded: Loaded) -> Tensor:
         if self.full is None:
             raise AttributeError("no flat level")
-        targets = self.targets.gather(batch.everyone)
+        batch = loaded.batch
+        targets = self.targets.targets(loaded.tensors[1], len(batch.everyone), loaded.facts[1])
         strength = None if self.relevance is None else self.relevance.gather(batch.everyone).value
         positives = Positives(targets.row, targets.column, targets.value, strength)
         if self.barred is not None:
@@ -209,7 +220,7 @@ class NeuralTree:
     @torch.no_grad()
     def best(self, rows: Rows, k: int) -> NDArray[np.int64]:
         """(rows, k) labels as the trained levels rank them: product of the probabilities along the path."""
-        views = self.inputs.views(rows)
+        views = self.inputs.views(*self.inputs.load(rows))
         if self.full is not None:
             return self.full.best(self.branches[0](views[self.plans[0].view]), k)[1].cpu().numpy()
         ids, scores, _ = self._first(views, None)

@@ -21,7 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from treetop.core.errors import ConfigError, ModelError
 from treetop.features.sources import Source, quiet
-from treetop.kernels.packed_attention import attend, class_bounds
+from treetop.kernels.packed_attention import attend, beyond_tiles
 from treetop.train.batches import Packed, TokenRows
 
 ATTENTION = "treetop_packed"
@@ -37,8 +37,8 @@ def _attention(
         return made
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    bounds, longest = kwargs["treetop_bounds"], kwargs["treetop_longest"]
-    out = attend(q, k, v, starts, bounds, longest, scale=scale, dropout=float(kwargs.get("dropout") or 0.0))
+    dropout = float(kwargs.get("dropout") or 0.0)
+    out = attend(q, k, v, starts, kwargs["treetop_beyond"], scale=scale, dropout=dropout)
     return out[None], None
 
 
@@ -65,10 +65,17 @@ class Pooling:
 class Encoder(nn.Module):
     """A transformer that reads packed sequences; `forward` gives one tensor (rows, width) per pooling."""
 
-    def __init__(self, source: Source, *, dropout: float | None = None, checkpointing: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        dropout: float | None = None,
+        attention_dropout: float | None = None,
+        checkpointing: bool = False,
+    ) -> None:
         super().__init__()
         self.settings = source.config
-        self.body = _build(source, dropout)
+        self.body = _build(source, dropout, attention_dropout)
         stacks = [m for m in self.body.modules() if isinstance(m, nn.ModuleList) and len(m) == self.depth]
         if not stacks:
             raise ConfigError(f"encoder: '{source.name}' has no list of {self.depth} layers; choose another encoder.")
@@ -126,15 +133,14 @@ class Encoder(nn.Module):
 
     def _states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """Layer -> (tokens, width)."""
-        bounds, longest = class_bounds(packed.lengths)
-        extras = {"treetop_starts": packed.starts, "treetop_bounds": bounds, "treetop_longest": longest}
+        extras = {"treetop_starts": packed.starts, "treetop_beyond": beyond_tiles(packed.shape.longest)}
         position = {"position_ids": packed.positions[None] + self.offset}
         states = self._run(wanted, input_ids=packed.ids[None], **position, **extras)
         return {index: state[0] for index, state in states.items()}
 
     def _padded_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """The same by padding every sequence to the longest; what models that cannot be packed get."""
-        shape = (len(packed), int(packed.lengths[-1]))
+        shape = (packed.shape.sequences, packed.shape.longest)
         place = packed.sequence * shape[1] + packed.positions
         ids = torch.zeros(shape, dtype=torch.int64, device=packed.ids.device)
         ids.view(-1)[place] = packed.ids
@@ -196,13 +202,14 @@ class Encoder(nn.Module):
         return found
 
 
-def _build(source: Source, dropout: float | None) -> Any:
+def _build(source: Source, dropout: float | None, attention_dropout: float | None) -> Any:
     settings = dict(source.config)
     kind = settings.pop("model_type", None)
     for key in ("auto_map", "architectures", "dtype", "torch_dtype", "_name_or_path", "transformers_version"):
         settings.pop(key, None)  # nothing that names code, nor types we choose ourselves
-    if dropout is not None:
-        settings |= {key: dropout for key in settings if key.endswith(("dropout", "dropout_prob"))}
+    for key in [key for key in settings if key.endswith(("dropout", "dropout_prob"))]:
+        chosen = attention_dropout if "attention" in key else dropout
+        settings[key] = settings[key] if chosen is None else chosen
     depth = settings.get("num_hidden_layers", settings.get("n_layers", 0))
     if not isinstance(depth, int) or depth > len(source.weights):  # before anything is built from it
         raise ModelError(
@@ -244,17 +251,20 @@ def _with_buffers(body: Any, config: Any) -> Any:
 
 def _pool(states: Tensor, packed: Packed, kind: str) -> Tensor:
     """(rows, width) float32 from (tokens, width); windows of one text are averaged."""
-    starts = packed.starts
+    starts, shape = packed.starts, packed.shape
     if kind == "cls":
-        vectors = states.index_select(0, starts[:-1].long()).float()
+        vectors = states.index_select(0, starts[:-1].long().clamp_max(shape.tokens - 1)).float()
     else:
-        total = torch.zeros(len(packed), states.shape[1], device=states.device)
+        total = torch.zeros(shape.sequences, states.shape[1], device=states.device)
         total = total.index_add(0, packed.sequence, states.float())
-        vectors = total / (starts[1:] - starts[:-1])[:, None]
-    if packed.owner is None:
+        vectors = total / (starts[1:] - starts[:-1]).clamp_min(1)[:, None]
+    if not shape.windows:
         return vectors.index_select(0, packed.back)
-    summed = torch.zeros(packed.n_rows, vectors.shape[1], device=vectors.device).index_add(0, packed.owner, vectors)
-    return summed / torch.bincount(packed.owner, minlength=packed.n_rows)[:, None]
+    summed = torch.zeros(shape.rows + 1, vectors.shape[1], device=vectors.device).index_add(0, packed.back, vectors)
+    counts = torch.zeros(shape.rows + 1, device=vectors.device).index_add(
+        0, packed.back, vectors.new_ones(shape.sequences)
+    )
+    return (summed / counts.clamp_min(1.0)[:, None])[: shape.rows]
 
 
 def plain_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from treetop.kernels.full_bce import Loss, Positives, full_loss
 from treetop.train.devices import ALONE, World, compute_type
-from treetop.train.optim import AdamConfig
+from treetop.train.optim import AdamConfig, Rates
 
 BLOCK = 1 << 27  # logits held at a time
-EVERY = 8  # steps between two losses as numbers; gradients do not need them
+ALIGN = 64  # rows are rounded up to this: matrix units are slow on odd sizes
+VOID = -3e4  # bias of such a row: no probability, no gradient
 
 
 class FullTable:
@@ -30,16 +31,17 @@ class FullTable:
     ) -> None:
         self.n, self.width, self.config, self.loss, self.world = n, width, config, loss, world
         self.low, self.high = world.share(n)
-        rows = self.high - self.low
-        self.weight, self.bias = torch.zeros(rows, width, device=device), torch.zeros(rows, device=device)
-        self.first = [torch.zeros_like(self.weight), torch.zeros_like(self.bias)]
-        self.second = [torch.zeros_like(self.weight), torch.zeros_like(self.bias)]
+        self.rows = self.high - self.low
+        rows = -(-self.rows // ALIGN) * ALIGN
+        self._weight, self._bias = torch.zeros(rows, width, device=device), torch.zeros(rows, device=device)
+        self._bias[self.rows :] = VOID
+        self.first = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
+        self.second = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
         self.steps = torch.zeros((), device=device)
         self.kind = compute_type(device)
-        self.factor, self.fuse, self.updated = 1.0, False, False
+        self.rates = Rates([config.lr], device)
+        self.fuse, self.value, self.updated = False, True, False
         self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
-        self._count, self._call = 0, 0  # steps, and losses asked for in this step
-        self._last: list[Tensor] = []  # the losses of the last step that computed them
 
     def fill(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         """Start from `weight` (n, width) and `bias` (n,); each process takes its rows."""
@@ -71,31 +73,27 @@ class FullTable:
 
     # --- the loop's side ---
 
-    def prepare(self, factor: float, fuse: bool) -> None:
-        self.factor, self.fuse = factor, fuse
-        self._call = 0
-
-    def remember(self, loss: Tensor) -> Tensor:
-        """The loss of this call, or what it was a few steps ago where only the gradient was computed."""
-        self._call += 1
-        if self.value:
-            self._last = [*self._last[: self._call - 1], loss]
-            return loss
-        return loss + self._last[min(self._call, len(self._last)) - 1]
-
-    @property
-    def value(self) -> bool:
-        """Whether this step's losses are computed as numbers."""
-        return self._count % EVERY == 0 or not self._last
+    def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
+        self.rates.set(factor)
+        self.fuse, self.value = fuse, value
 
     def forget(self) -> None:
         self.grads.clear()
 
     def state(self) -> dict[str, Tensor]:
-        return {
-            "weight": self.weight, "bias": self.bias, "first": self.first[0], "first_bias": self.first[1],
-            "second": self.second[0], "second_bias": self.second[1], "steps": self.steps,
-        }  # fmt: skip
+        names = ("weight", "bias", "first", "first_bias", "second", "second_bias")
+        held = (self._weight, self._bias, *self.first, *self.second)
+        return {name: tensor[: self.rows] for name, tensor in zip(names, held, strict=True)} | {"steps": self.steps}
+
+    @property
+    def weight(self) -> Tensor:
+        """(rows of this process, width)"""
+        return self._weight[: self.rows]
+
+    @property
+    def bias(self) -> Tensor:
+        """(rows of this process,)"""
+        return self._bias[: self.rows]
 
     def weights(self) -> dict[str, Tensor]:
         return {"weight": self.weight, "bias": self.bias}
@@ -103,15 +101,14 @@ class FullTable:
     @torch.no_grad()
     def apply(self) -> None:
         if self.grads and not self.updated:
-            self._adam(0, len(self.weight), *self.grads)
+            self._adam(0, len(self._weight), *self.grads)
         if self.grads or self.updated:
             self.steps += 1
-            self._count += 1
         self.grads, self.updated = [], False
 
     def take(self, start: int, stop: int, weight: Tensor, bias: Tensor | None) -> None:
         """The gradient of a block of rows: used at once, or kept until `apply`."""
-        slope = torch.zeros_like(self.bias[start:stop]) if bias is None else bias
+        slope = torch.zeros_like(self._bias[start:stop]) if bias is None else bias
         if self.updated:  # memory ran out behind an update that was made: not twice
             return
         if self.fuse:
@@ -123,10 +120,10 @@ class FullTable:
     def _adam(self, start: int, stop: int, weight: Tensor, bias: Tensor) -> None:
         c = self.config
         now = self.steps + 1
-        for i, (held, grad, decay) in enumerate(((self.weight, weight, c.weight_decay), (self.bias, bias, 0.0))):
+        for i, (held, grad, decay) in enumerate(((self._weight, weight, c.weight_decay), (self._bias, bias, 0.0))):
             torch._fused_adamw_(
                 [held[start:stop]], [grad], [self.first[i][start:stop]], [self.second[i][start:stop]], [], [now],
-                lr=c.lr * self.factor, beta1=c.beta1, beta2=c.beta2, weight_decay=decay, eps=c.eps,
+                lr=self.rates.now[0], beta1=c.beta1, beta2=c.beta2, weight_decay=decay, eps=c.eps,
                 amsgrad=False, maximize=False,
             )  # fmt: skip
 
@@ -136,17 +133,20 @@ class _FullLoss(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, table: FullTable, positives: Positives, scale: float) -> Tensor:
         world = table.world
         if not (table.fuse or table.grads):
-            table.grads = [torch.zeros_like(table.weight), torch.zeros_like(table.bias)]
+            table.grads = [torch.zeros_like(table._weight), torch.zeros_like(table._bias)]
         everyone = world.gather(h.detach().to(table.kind))
-        shifted = Positives(positives.row, positives.column - table.low, positives.target, positives.strength)
+        # Labels of other processes are moved out of reach; -1 is void.
+        column = positives.column - table.low
+        column = torch.where((positives.column >= 0) & (column < table.rows), column, -1)
+        shifted = Positives(positives.row, column, positives.target, positives.strength)
         loss, grad = full_loss(
-            everyone, table.weight, table.bias, shifted,
-            scale=scale, block=max(1, BLOCK // max(1, len(everyone))), update=table.take,
+            everyone, table._weight, table._bias, shifted,
+            scale=scale, block=max(ALIGN, BLOCK // max(1, len(everyone)) // ALIGN * ALIGN), update=table.take,
             loss=table.loss, value=table.value,
         )  # fmt: skip
         table.updated = table.updated or table.fuse
         ctx.save_for_backward(world.sum(grad)[world.rank * len(h) : (world.rank + 1) * len(h)].to(h.dtype))
-        return table.remember(loss)
+        return loss
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:

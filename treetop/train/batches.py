@@ -1,14 +1,16 @@
 """Which rows come when, and how they reach the device.
 
 The order is a function of (seed, epoch), so a position in it is one number. Tokens and targets lie on the device as
-flat arrays; a batch is gathered there from row numbers. The host knows every length beforehand, so nothing waits.
+flat arrays; a batch is gathered there from a short message. The host knows every length beforehand, so nothing waits.
+Asked for static shapes, a batch is rounded up with empty sequences and void targets, so that few shapes occur and a
+recorded step can be replayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +19,8 @@ from torch import Tensor
 
 Rows = NDArray[np.int64]
 Order = Literal["random", "length"]
+TOKENS, SPARE = 2048, 128  # static shapes: tokens are rounded up to a multiple, spread over spare sequences
+POSITIVES = 4096  # and positives to a multiple of this
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,16 @@ class Batch:
         ):
             if len(rows):
                 yield Batch(rows, everyone.reshape(-1), self.total, self.step)
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A batch on the device; batches with the same `key` differ in the tensors' values only (None: never alike)."""
+
+    batch: Batch
+    tensors: tuple[Tensor, ...] = ()
+    key: Hashable = None
+    facts: tuple[Any, ...] = ()  # what the host knows of the tensors
 
 
 @dataclass(frozen=True)
@@ -106,9 +120,19 @@ def send(array: NDArray[np.generic], device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
+class Shape(NamedTuple):
+    """What the host knows of packed sequences."""
+
+    rows: int
+    sequences: int
+    tokens: int
+    longest: int  # at least the longest sequence
+    windows: bool  # a row may have several sequences
+
+
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Token sequences end to end without padding, shortest first.
+    """Token sequences end to end without padding, shortest first; spare ones may be empty.
 
     Row i of the batch is sequence `back[i]`, or the mean of the sequences whose `owner` it is.
     """
@@ -117,13 +141,8 @@ class Packed:
     positions: Tensor  # (tokens,) int64, from 0 in each sequence
     starts: Tensor  # (sequences + 1,) int32
     sequence: Tensor  # (tokens,) int64, which sequence a token belongs to
-    back: Tensor  # (sequences,) int64
-    lengths: Rows  # (sequences,) on the host, ascending
-    n_rows: int
-    owner: Tensor | None = None  # (sequences,) int64, when a row may have several
-
-    def __len__(self) -> int:
-        return len(self.lengths)
+    back: Tensor  # (rows,) int64, or (sequences,) owners where there are windows
+    shape: Shape
 
 
 class TokenRows:
@@ -153,25 +172,40 @@ class TokenRows:
         return first[owner] + within, owner
 
     def gather(self, rows: Rows) -> Packed:
-        n_rows = len(rows)
-        rows, owner = self._sequences(rows)
-        lengths = self.lengths[rows]
-        order = np.argsort(lengths, kind="stable")
-        lengths = lengths[order]
-        ends = np.zeros(len(rows) + 1, np.int64)
+        message, shape = self.describe(rows)
+        return self.packed(send(message, self.device), shape)
+
+    def describe(self, rows: Rows, static: bool = False) -> tuple[Rows, Shape]:
+        """The message from which `packed` gathers these rows on the device."""
+        chosen, owner = self._sequences(rows)
+        order = np.argsort(self.lengths[chosen], kind="stable")
+        chosen = chosen[order]
+        lengths, starts = self.lengths[chosen], self.starts[chosen]
+        longest = int(lengths[-1]) if len(lengths) else 0
+        if owner is None:
+            back = np.empty(len(rows), np.int64)
+            back[order] = np.arange(len(rows))
+        else:
+            back = owner[order]
+        if static:
+            spare = -len(chosen) % SPARE + SPARE if owner is not None else SPARE
+            missing = -int(lengths.sum()) % TOKENS
+            extra = missing // spare + (np.arange(spare) < missing % spare)
+            lengths, starts = np.concatenate([lengths, extra]), np.concatenate([starts, np.zeros(spare, np.int64)])
+            back = back if owner is None else np.concatenate([back, np.full(spare, len(rows))])
+            longest = max(64, 1 << (longest - 1).bit_length())
+        ends = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=ends[1:])
-        back = np.empty(len(rows), np.int64)
-        back[order] = np.arange(len(rows))
-        # One message to the device: where sequences start in the store and in the batch, how long they are.
-        sent = send(np.concatenate([self.starts[rows][order] - ends[:-1], lengths, back, ends]), self.device)
-        shift, counts, back_, ends_ = torch.split(sent, [len(rows)] * 3 + [len(rows) + 1])
-        total = int(ends[-1])
-        sequence = torch.repeat_interleave(counts, output_size=total)
-        place = torch.arange(total, device=self.device)
-        return Packed(
-            self.ids[place + shift[sequence]].long(), place - ends_[sequence], ends_.int(), sequence, back_, lengths,
-            n_rows, None if owner is None else send(owner[order], self.device),
-        )  # fmt: skip
+        shape = Shape(len(rows), len(lengths), int(ends[-1]), longest, owner is not None)
+        return np.concatenate([starts - ends[:-1], lengths, ends, back]), shape
+
+    def packed(self, message: Tensor, shape: Shape) -> Packed:
+        n = shape.sequences
+        shift, counts, ends, back = torch.split(message, [n, n, n + 1, len(message) - 3 * n - 1])
+        sequence = torch.repeat_interleave(counts, output_size=shape.tokens)
+        place = torch.arange(shape.tokens, device=self.device)
+        ids = self.ids[(place + shift[sequence]).clamp_max(len(self.ids) - 1)].long()
+        return Packed(ids, place - ends[sequence], ends.int(), sequence, back, shape)
 
 
 class TargetRows:
@@ -182,24 +216,35 @@ class TargetRows:
     ) -> None:
         self.starts = np.asarray(indptr[:-1], np.int64)
         self.counts = np.diff(np.asarray(indptr, np.int64))
-        self.columns = torch.from_numpy(np.array(indices, np.int64)).to(device)
-        self.values = torch.from_numpy(np.array(values, np.float32)).to(device)
+        # One void entry behind the last: what rounding up points to.
+        self.columns = torch.from_numpy(np.append(np.asarray(indices, np.int64), -1)).to(device)
+        self.values = torch.from_numpy(np.append(np.asarray(values, np.float32), np.float32(0))).to(device)
         self.device = device
 
     def gather(self, rows: Rows) -> Targets:
+        message, total = self.describe(rows)
+        return self.targets(send(message, self.device), len(rows), total)
+
+    def describe(self, rows: Rows, static: bool = False) -> tuple[Rows, int]:
+        """The message from which `targets` gathers these rows, and how many triples that gives."""
         counts = self.counts[rows]
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
-        sent = send(np.concatenate([self.starts[rows] - (ends - counts), counts]), self.device)
-        shift, counts_ = torch.split(sent, [len(rows)] * 2)
-        row = torch.repeat_interleave(counts_, output_size=total)
+        rounded = max(1, -(-total // POSITIVES)) * POSITIVES if static else total
+        shift = np.append(self.starts[rows] - (ends - counts), 0)
+        return np.concatenate([shift, np.append(counts, rounded - total)]), rounded
+
+    def targets(self, message: Tensor, n_rows: int, total: int) -> Targets:
+        shift, counts = torch.split(message, [n_rows + 1] * 2)
+        row = torch.repeat_interleave(counts, output_size=total)
         place = torch.arange(total, device=self.device) + shift[row]
-        return Targets(row, self.columns[place], self.values[place], len(rows))
+        place = torch.where(row < n_rows, place, len(self.columns) - 1)
+        return Targets(row.clamp_max(n_rows - 1), self.columns[place], self.values[place], n_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Positive (row, column, value) triples of a batch, rows ascending."""
+    """Positive (row, column, value) triples of a batch; a void one has column -1 and value 0."""
 
     row: Tensor  # (positives,) int64
     column: Tensor  # (positives,) int64
@@ -209,7 +254,8 @@ class Targets:
     def dense(self, width: int) -> Tensor:
         """(n_rows, width) float32; of several values for a place the largest counts."""
         made = torch.zeros(self.n_rows * width, device=self.row.device)
-        return made.scatter_reduce_(0, self.row * width + self.column, self.value, "amax").view(self.n_rows, width)
+        place = self.row * width + self.column.clamp_min(0)
+        return made.scatter_reduce_(0, place, self.value, "amax").view(self.n_rows, width)
 
     def mapped(self, parent: Tensor) -> Targets:
         """Targets of the level above: a node is as positive as its best child."""

@@ -22,11 +22,12 @@ from treetop.core.errors import InputError, ResourceError, TrainingError
 from treetop.core.store import Part
 from treetop.train import devices
 from treetop.train.average import Average, Kind
-from treetop.train.batches import Batch, Plan, Rows
+from treetop.train.batches import Batch, Loaded, Plan, Rows
 from treetop.train.checkpoint import Checkpoints, fill
 from treetop.train.devices import ALONE, World
 from treetop.train.journal import Journal
 from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig, rate
+from treetop.train.replay import Replay
 from treetop.train.rows import Table
 
 
@@ -44,6 +45,7 @@ class TrainConfig:
     average_from: float = setting(0.5, "share of the steps after which swa starts", low=0.0, high=1.0)
     average_every: int = setting(1, "steps between two weights taken into the average", low=1)
     patience: int = setting(0, "validations without gain before stopping; 0 = never stop early", low=0)
+    record: bool = setting(True, "record steps on a GPU and replay them, which spares the host most of its work")
     checkpoint_seconds: float = setting(300.0, "least time between two checkpoints", low=0.0)
 
 
@@ -67,7 +69,11 @@ class Task(Protocol):
         """Modules that compute in the device's own number type."""
         ...
 
-    def step(self, batch: Batch) -> Tensor:
+    def load(self, batch: Batch, static: bool) -> Loaded:
+        """The batch on the device; `static` asks for rounded shapes and a key, so that the step can be recorded."""
+        ...
+
+    def loss(self, loaded: Loaded) -> Tensor:
         """The batch's share of the step's loss: the sum over its rows divided by `batch.total`."""
         ...
 
@@ -110,7 +116,15 @@ def train(
     devices_ = [task.device] if task.device.type == "cuda" else []
     # One thread per operation on the CPU: more would change bits; blocks of labels run side by side instead.
     with torch.random.fork_rng(devices=devices_), devices.cpu_threads(1):
-        return run.go()
+        if task.device.type != "cuda":
+            return run.go()
+        stream = torch.cuda.Stream(task.device)  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(stream):
+            if config.record and world.size == 1:
+                run.replay = Replay(run.body, stream)
+            result = run.go()
+        stream.synchronize()
+        return result
 
 
 class _Run:
@@ -129,6 +143,7 @@ class _Run:
         self.saver = Checkpoints(work, name, world, config.checkpoint_seconds) if work is not None else None
         self.journal = Journal(None if work is None else work / f"{name}.jsonl", task.device, world.rank)
         self.loss = torch.zeros((), device=task.device)
+        self.replay: Replay | None = None
         self.broken = torch.full((), -1, dtype=torch.int64, device=task.device)
 
     def go(self) -> Result:
@@ -163,42 +178,69 @@ class _Run:
     # --- one step ---
 
     def _step(self, batch: Batch) -> None:
-        factor = rate(self.config.schedule, batch.step, self.total)
+        wanted = self._wants_value(batch.step)
         while True:
             try:
-                loss = self._gradients(batch, factor)
+                loss = self._update(batch, wanted)
                 break
             except (RuntimeError, MemoryError) as error:
                 if not devices.is_out_of_memory(error):
                     raise
                 self._shrink(len(batch.rows))
-        self.world.sum_all(self.optimiser.all_gradients() if self.world.size > 1 else [])
-        self.optimiser.step(factor)
-        for table in self.task.tables.values():
-            table.apply()
-        self.loss = loss
+        if wanted:
+            self.loss = loss
         self.broken = torch.where((self.broken < 0) & ~torch.isfinite(loss), batch.step, self.broken)
         self._take_average(batch.step)
         self.numbers["step"] = batch.step + 1
         self.numbers["tokens"] += self.task.tokens(batch.everyone)
 
-    def _gradients(self, batch: Batch, factor: float) -> Tensor:
+    def _wants_value(self, step: int) -> bool:
+        """Whether this step's loss is computed as a number: gradients do not need it, people do now and then."""
+        if self.task.device.type == "cuda":
+            return self.journal.due() or step == 0 or step + 1 == self.total
+        return step % 8 == 0 or step + 1 == self.total
+
+    def _update(self, batch: Batch, wanted: bool) -> Tensor:
+        """One step, replayed where it was recorded."""
         # Per-step seeds make dropout repeatable after a resume, and differ between processes.
         torch.manual_seed((self.plan.seed << 32) + batch.step * 1024 + self.world.rank)
+        factor = rate(self.config.schedule, batch.step, self.total)
         micro = int(self.numbers["micro"])
+        self.optimiser.rates.set(factor)
         for table in self.task.tables.values():
-            table.prepare(factor, fuse=micro == 1)
+            table.prepare(factor, fuse=micro == 1, value=wanted)
+        if self.replay is not None and micro == 1 and not wanted:
+            loaded = self.task.load(batch, static=True)
+            loss = self.replay.run(loaded)
+            return self.body(loaded) if loss is None else loss
         loss = torch.zeros((), device=self.task.device)
         for part in batch.split(micro, self.world.size):
-            share = self.task.step(part)
-            if share.requires_grad:  # not where a frozen encoder meets a table that updates itself
-                share.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.collect()
-            loss += share.detach()
+            loss += self._gradients(self.task.load(part, static=False))
+        self.world.sum_all(self.optimiser.all_gradients() if self.world.size > 1 else [])
+        self._apply()
         return self.world.sum(loss)
+
+    def body(self, loaded: Loaded) -> Tensor:
+        """A whole step of one batch."""
+        loss = self._gradients(loaded)
+        self._apply()
+        return loss
+
+    def _gradients(self, loaded: Loaded) -> Tensor:
+        share = self.task.loss(loaded)
+        if share.requires_grad:  # not where a frozen encoder meets a table that updates itself
+            share.backward()  # type: ignore[no-untyped-call]
+        self.optimiser.collect()
+        return share.detach()
+
+    def _apply(self) -> None:
+        self.optimiser.step()
+        for table in self.task.tables.values():
+            table.apply()
 
     def _shrink(self, rows: int) -> None:
         """Memory ran out: drop everything half-made and go on with micro-batches of half the size."""
+        self.replay = None
         self.optimiser.forget()
         for table in self.task.tables.values():
             table.forget()

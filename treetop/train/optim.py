@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +57,25 @@ def _between(start: float, end: float, t: float) -> float:
     return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * min(1.0, t)))
 
 
+class Rates:
+    """Learning rates as the update wants them: numbers on the CPU, tensors on a GPU that a recorded step can read."""
+
+    def __init__(self, tops: Sequence[float], device: torch.device) -> None:
+        self.tops = list(tops)
+        self.now: list[Any] = list(tops)
+        if device.type == "cuda":
+            self._held = torch.tensor(self.tops, device=device)
+            self.now = list(self._held)
+
+    def set(self, factor: float) -> None:
+        """Every rate its top times `factor`."""
+        if self.now and isinstance(self.now[0], Tensor):
+            fresh = torch.tensor([top * factor for top in self.tops])
+            self._held.copy_(fresh.pin_memory(), non_blocking=True)
+        else:
+            self.now = [top * factor for top in self.tops]
+
+
 @dataclass
 class Group:
     """Weights that share a learning rate; `masters` are the float32 truth behind them."""
@@ -98,6 +117,7 @@ class AdamW:
                     self.groups.append(_group(name, config, decay, part, kind if name in low else torch.float32))
         device = self.groups[0].weights[0].device if self.groups else torch.device("cpu")
         self.steps = torch.zeros((), dtype=torch.float32, device=device)
+        self.rates = Rates([group.config.lr for group in self.groups], device)
 
     @property
     def masters(self) -> dict[str, Tensor]:
@@ -162,18 +182,18 @@ class AdamW:
                 weight.grad = None
 
     @torch.no_grad()
-    def step(self, factor: float) -> None:
-        """One update with every learning rate times `factor`."""
+    def step(self) -> None:
+        """One update with the learning rates set last."""
         if not self.groups:
             return
         self.steps += 1
-        for group in self.groups:
+        for group, rate_ in zip(self.groups, self.rates.now, strict=True):
             grads = self.gradients(group)
             if self.clip > 0:
                 _clip(grads, self.clip)
             torch._fused_adamw_(
                 group.masters, grads, group.first, group.second, [], [self.steps] * len(grads),
-                lr=group.config.lr * factor, beta1=group.config.beta1, beta2=group.config.beta2,
+                lr=rate_, beta1=group.config.beta1, beta2=group.config.beta2,
                 weight_decay=group.weight_decay, eps=group.config.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
         self.show()

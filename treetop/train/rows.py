@@ -21,8 +21,8 @@ BLOCK = 1 << 25  # gathered numbers held at a time
 class Table(Protocol):
     """Weights that keep their own gradients and states; the loop tells them when to use and when to drop these."""
 
-    def prepare(self, factor: float, fuse: bool) -> None:
-        """The learning-rate factor of the coming step; `fuse` allows updates during the forward pass."""
+    def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
+        """Say what comes: the rate's factor, whether to update while going forward, whether the loss is wanted."""
         ...
 
     def apply(self) -> None:
@@ -80,7 +80,7 @@ class RowTable:
 
     # --- the loop's side ---
 
-    def prepare(self, factor: float, fuse: bool) -> None:
+    def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
         self.factor = factor
 
     def forget(self) -> None:

@@ -1,0 +1,71 @@
+"""Recorded steps: on a GPU a whole step (gather, forward, backward, update) is launched as one graph.
+
+A small encoder's step is a thousand short launches; their cost on the host is longer than the work itself. Steps of
+the same key run twice as they are, then are recorded and replayed; only the batch's message, the learning rates and
+the random state change between replays, and all of these live outside the recording.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from treetop.core.log import logger
+from treetop.train.batches import Loaded
+
+MOST = 24  # recordings held
+
+
+@dataclass(frozen=True, eq=False)
+class _Recording:
+    graph: Any
+    tensors: tuple[Tensor, ...]
+    loss: Tensor
+
+
+class Replay:
+    """Runs `body(loaded)`, which must do a whole step and return its loss."""
+
+    def __init__(self, body: Callable[[Loaded], Tensor], stream: torch.cuda.Stream) -> None:
+        self.body, self.stream = body, stream
+        self.pool = torch.cuda.graph_pool_handle()
+        self.recordings: dict[Hashable, _Recording] = {}
+        self.seen: Counter[Hashable] = Counter()
+        self.works = True
+
+    def run(self, loaded: Loaded) -> Tensor | None:
+        """The loss of a replayed step, or None when this one must be run as it is."""
+        if loaded.key is None or not self.works:
+            return None
+        held = self.recordings.get(loaded.key)
+        if held is None:
+            self.seen[loaded.key] += 1
+            if self.seen[loaded.key] < 2 or len(self.recordings) >= MOST:
+                return None
+            held = self._record(loaded)
+            if held is None:
+                return None
+        for static, fresh in zip(held.tensors, loaded.tensors, strict=True):
+            static.copy_(fresh, non_blocking=True)
+        held.graph.replay()
+        return held.loss.clone()
+
+    def _record(self, loaded: Loaded) -> _Recording | None:
+        tensors = tuple(tensor.clone() for tensor in loaded.tensors)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+                loss = self.body(Loaded(loaded.batch, tensors, loaded.key, loaded.facts)).detach()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:  # an operation that cannot be recorded: slower, not wrong
+            logger.warning("training: steps are not recorded (%s)", str(error).splitlines()[0])
+            self.works = False
+            return None
+        made = self.recordings[loaded.key] = _Recording(graph, tensors, loss)
+        return made
