@@ -31,7 +31,7 @@ from treetop.kernels import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend
 
-BATCH = 4096  # documents looked at together; linear results do not depend on it
+BATCH = 16384  # documents looked at together; linear results do not depend on it
 GOLDEN = 8
 
 

@@ -29,11 +29,16 @@ TABLE: dict[str, dict[str, str]] = {
     "rank": {
         "popular": "treetop.rank.popular:Popular",
         "neighbours": "treetop.rank.neighbours:Neighbours",
+        "linear": "treetop.rank.linear:Linear",
         "head": "treetop.rank.head:Head",
     },
     "recipe": {
         "popular": "treetop.recipes.popular",
         "neighbours": "treetop.recipes.neighbours",
+        "xr_linear": "treetop.recipes.xr_linear",
+        "parabel": "treetop.recipes.parabel",
+        "bonsai": "treetop.recipes.bonsai",
+        "extremetext": "treetop.recipes.extremetext",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

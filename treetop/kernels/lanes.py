@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 WIDTH = 16
@@ -152,3 +153,24 @@ def box_step(typing: Any, duals: Any, sides: Any, row: Any, state: Any, numbers:
         return context.get_dummy_value()
 
     return types.void(duals, sides, row, state, numbers, squared), generate
+
+
+@_typed
+def add_line(typing: Any, matrix: Any, row: Any, number: Any, groups: Any, sums: Any) -> Any:
+    """sums[:] += number * matrix[row, :] where both are `groups` times sixteen long."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        row, groups = (context.cast(builder, args[k], kinds[k], types.int64) for k in (1, 3))
+        factor = _spread(builder, context.cast(builder, args[2], kinds[2], types.float32))
+        width = builder.mul(groups, ir.Constant(_LONG, WIDTH))
+        source = builder.gep(_data(context, builder, kinds[0], args[0]), [builder.mul(row, width)])
+        source = builder.bitcast(source, _LANES.as_pointer())
+        target = builder.bitcast(_data(context, builder, kinds[4], args[4]), _LANES.as_pointer())
+        with cgutils.for_range(builder, groups) as loop:
+            place = builder.gep(target, [loop.index])
+            line = builder.load(builder.gep(source, [loop.index]), align=4)
+            builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(line, factor)), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(matrix, row, number, groups, sums), generate

@@ -1,0 +1,50 @@
+"""From data to a label tree: describe the labels, then group them; one resumable stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from treetop.assemble.view import SparseView
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.store import Part
+from treetop.core.types import LabelTree
+from treetop.core.work import Job
+from treetop.labels.combine import beside, mixed
+from treetop.labels.pifa import pifa
+from treetop.labels.text import label_text
+
+Description = Literal["pifa", "text", "pifa+text", "mixed"]
+
+
+def describe_labels(dataset: Dataset, view: SparseView, how: Description, *, normalise_targets: bool = True) -> Any:
+    """Z (labels x features): by their texts' features, by their own text, or by both."""
+    documents = dataset.documents
+    if how == "pifa":
+        return pifa(view.X[documents], dataset.Y[documents], normalise_targets=normalise_targets)
+    if view.name not in view.features:
+        raise ConfigError(f"labels: '{how}' needs texts, but {dataset.name} brings ready-made features. Use pifa.")
+    text = label_text(dataset.labels, view.features[view.name], view.name)
+    if how == "text":
+        return text
+    own = pifa(view.X[documents], dataset.Y[documents], normalise_targets=normalise_targets)
+    return beside(own, text) if how == "pifa+text" else mixed(own, text)
+
+
+def tree_stage(job: Job, name: str, make: Callable[[], LabelTree]) -> LabelTree:
+    """`make()`, or the tree an earlier run of the same job left."""
+
+    def stored() -> Part:
+        tree = make()
+        arrays: dict[str, Any] = {f"parents-{t:02d}": parent for t, parent in enumerate(tree.parents)}
+        copies = enumerate(tree.copies)
+        arrays |= {f"copies-{t:02d}": mask for t, mask in copies if mask is not None and mask.any()}
+        return Part("stage.tree.1", {"levels": len(tree.parents)}, arrays)
+
+    part = job.stage(name, stored)
+    parents = tuple(np.asarray(part.arrays[f"parents-{t:02d}"]) for t in range(part.config["levels"]))
+    copies = tuple(part.arrays.get(f"copies-{t:02d}") for t in range(len(parents)))
+    return LabelTree(parents, copies if any(mask is not None for mask in copies) else ())

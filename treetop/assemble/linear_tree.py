@@ -1,0 +1,223 @@
+"""A tree of linear rankers trained level by level: XR-Linear, Parabel, Bonsai, PLT and the last stage of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.config import setting
+from treetop.core.dataset import Csr, Ints
+from treetop.core.log import progress
+from treetop.core.types import Join, LabelTree, Level
+from treetop.core.work import Job, fingerprint
+from treetop.kernels import chunks, threads
+from treetop.kernels.descent import LOSSES, Group, Problems, Settings, solve_group
+from treetop.kernels.sparse import NO_VALUES, Rows, rows_of
+from treetop.predict.beam import descend
+from treetop.rank.linear import Linear
+from treetop.shortlist.descend import Descend
+
+NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearConfig:
+    """How each linear function is trained, pruned and read."""
+
+    loss: Literal["squared_hinge", "hinge", "logistic"] = setting("squared_hinge", "loss of the binary problems")
+    cost_positive: float = setting(1.0, "weight of an error on a positive text (C)", low=1e-6)
+    cost_negative: float = setting(1.0, "weight of an error on a negative text", low=1e-6)
+    bias: float = setting(1.0, "value of the constant feature; 0: no bias", low=0.0)
+    eps: float = setting(0.1, "stop when projected gradients lie within", low=1e-6)
+    max_passes: int = setting(100, "passes over the texts at most", low=1)
+    threshold: float = setting(0.1, "drop smaller weights", low=0.0)
+    max_nonzeros: int = setting(0, "keep the largest weights of each label; 0: all", low=0)
+    negatives: Literal["tfn", "man", "tfn+man"] = setting("tfn", "texts of the parent, texts whose beam has it, both")
+    train_beam: int = setting(20, "nodes kept while looking for negatives (man)", low=1)
+    relevance: Literal["off", "induce", "labels"] = setting("off", "cost-sensitive: on all levels, or the last")
+    relevance_norm: Literal["none", "l1", "l2", "max"] = setting("l1", "how a text's relevance is scaled per level")
+    transform: str = setting("hinge3", "from a margin to a score; see core/types.py")
+    beam: int = setting(10, "nodes kept on each level while predicting", low=1)
+    storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
+
+    def __post_init__(self) -> None:
+        Join(self.transform, "own")
+
+    @property
+    def join(self) -> Join:
+        return Join(self.transform, "own" if self.transform == "noop" else "path")
+
+    @property
+    def solver(self) -> Settings:
+        return Settings(
+            LOSSES[self.loss], self.cost_positive, self.cost_negative, self.bias,
+            self.eps, self.max_passes, self.threshold, self.max_nonzeros,
+        )  # fmt: skip
+
+
+class Task(NamedTuple):
+    """What a member is trained on: features, targets, optional relevance and pairs that are no negatives."""
+
+    X: Csr
+    Y: Csr
+    relevance: Csr | None = None
+    filter_pairs: Ints | None = None
+
+
+def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *, job: Job, name: str) -> list[Level]:
+    """Levels from coarse to fine; each is one resumable stage."""
+    targets = _targets(task.Y, tree)
+    weights = _relevance(task, tree, config)
+    X = rows_of(task.X)
+    levels: list[Level] = []
+    for t in range(len(tree.parents)):
+        inside = _inside(task, tree, targets, levels, t, config)
+        left_out = _left_out(task, t == len(tree.parents) - 1)
+        problems = Problems(_columns(targets[t], weights[t]), left_out)
+        seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
+        part = job.stage(
+            f"{name}-level-{t:02d}",
+            lambda t=t, inside=inside, problems=problems, seed=seed: _train_level(  # type: ignore[misc]
+                X, problems, inside, tree, t, config, seed, task.X.shape
+            ).to_part(),
+        )
+        rank = Linear.from_part(part)
+        levels.append(Level(view, Descend.of(tree, t), rank, config.join, config.beam))
+    return levels
+
+
+def _targets(Y: Csr, tree: LabelTree) -> list[Csr]:
+    """Targets of every level: a text belongs to a node when it has a label below; counts are kept."""
+    made = [_ones(Y)]
+    for t in range(len(tree.parents) - 1, 0, -1):
+        made.append((made[-1] @ _indicator(tree, t)).tocsr())
+    return made[::-1]
+
+
+def _ones(Y: Csr) -> Csr:
+    """1 wherever a target is above zero."""
+    made = sparse.csr_matrix(((Y.data > 0).astype(np.float32), Y.indices, Y.indptr), Y.shape)
+    if not made.data.all():
+        made.eliminate_zeros()
+    return made
+
+
+def _indicator(tree: LabelTree, t: int) -> Csr:
+    parent = tree.parents[t]
+    n = len(parent)
+    return sparse.csr_matrix((np.ones(n, np.float32), (np.arange(n), parent)), (n, len(tree.parents[t - 1])))
+
+
+def _relevance(task: Task, tree: LabelTree, config: LinearConfig) -> list[Csr | None]:
+    """Cost factors of positives per level: relevance summed up the tree, each text's row scaled."""
+    made: list[Csr | None] = [None] * len(tree.parents)
+    if config.relevance == "off":
+        return made
+    R = _ones(task.Y) if task.relevance is None else task.relevance
+    for t in range(len(tree.parents) - 1, -1, -1):
+        made[t] = _scaled(R, config.relevance_norm)
+        if config.relevance == "labels" or t == 0:
+            break
+        R = (R @ _indicator(tree, t)).tocsr()
+    return made
+
+
+def _scaled(R: Csr, norm: str) -> Csr:
+    if norm == "none":
+        return R
+    size = np.abs(R.data).astype(np.float64)
+    rows = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
+    if norm == "max":
+        total = np.zeros(R.shape[0])
+        np.maximum.at(total, rows, size)
+    else:
+        total = np.bincount(rows, size if norm == "l1" else size**2, minlength=R.shape[0])
+        total = total if norm == "l1" else np.sqrt(total)
+    return sparse.csr_matrix(((R.data / total[rows]).astype(np.float32), R.indices, R.indptr), R.shape)
+
+
+def _columns(targets: Csr, weights: Csr | None) -> Rows:
+    """Positives problem by problem, with cost factors where there are any."""
+    by_node = (targets if weights is None else weights).tocsc()
+    by_node.sort_indices()
+    rows = rows_of(by_node)
+    return rows._replace(values=NO_VALUES) if weights is None else rows
+
+
+def _left_out(task: Task, last: bool) -> Rows:
+    """Filter pairs are no negatives of their labels."""
+    if task.filter_pairs is None or not last or not len(task.filter_pairs):
+        return NOTHING
+    pairs = task.filter_pairs
+    return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), task.Y.shape))
+
+
+def _inside(
+    task: Task, tree: LabelTree, targets: list[Csr], levels: Sequence[Level], t: int, config: LinearConfig
+) -> tuple[Csr, Csr] | None:
+    """(texts x parents) that are rows of a parent's problems, and those among them that may be negatives."""
+    if t == 0:
+        return None
+    positive = targets[t - 1].tocsc()
+    if config.negatives == "tfn":
+        return positive, positive
+    ranking = descend(levels, {levels[0].view: task.X}, config.train_beam)
+    matched = ranking.to_csr(len(tree.parents[t - 1]))
+    matched.data = np.ones_like(matched.data)
+    both = (matched + positive).tocsc()
+    return both, matched.tocsc() if config.negatives == "man" else both
+
+
+def _train_level(
+    X: Rows, problems: Problems, inside: Any, tree: LabelTree, t: int, config: LinearConfig, seed: int, shape: Any
+) -> Linear:
+    """Solve every parent's problems on the thread pool, largest first, and pack them in order."""
+    n_rows, n_features = shape
+    slot_ptr, ids = tree.children(t)
+    n_chunks = len(slot_ptr) - 1
+    rows_per_chunk = np.full(1, n_rows) if inside is None else np.diff(inside[0].indptr)
+    order = np.argsort(-(rows_per_chunk * np.diff(slot_ptr)), kind="stable")
+    solver, bias = config.solver, np.zeros(len(ids), np.float32)
+    pieces: list[Any] = [None] * n_chunks
+    with progress(f"level {t + 1} of {len(tree.parents)}", n_chunks) as bar:
+
+        def solve(start: int, stop: int) -> None:
+            scratch = np.zeros(n_features, np.uint32), np.zeros(n_rows, np.uint32)
+            marks = np.zeros(n_features // 64 + 1, np.uint64)
+            for chunk in order[start:stop].tolist():
+                children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
+                group = Group(children.astype(np.uint32), *_members(inside, chunk, n_rows), seed + chunk)
+                found = solve_group(X, problems, group, solver, scratch)
+                bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = found.bias
+                pieces[chunk] = chunks.transpose(found.counts, found.features, found.values, (scratch[0], marks))
+                bar.step()
+
+        threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))
+    flags = _flags(problems, tree, t, ids)
+    return Linear(chunks.stored_as(chunks.pack((slot_ptr, ids), bias, flags, pieces), config.storage), n_features)
+
+
+def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    if inside is None:
+        return np.arange(n_rows, dtype=np.uint32), np.ones(n_rows, np.uint8)
+    rows, negatives = inside
+    members = np.sort(rows.indices[rows.indptr[chunk] : rows.indptr[chunk + 1]]).astype(np.uint32)
+    if negatives is rows:
+        return members, np.ones(len(members), np.uint8)
+    allowed = negatives.indices[negatives.indptr[chunk] : negatives.indptr[chunk + 1]]
+    return members, np.isin(members, allowed).astype(np.uint8)
+
+
+def _flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """Copies pass their parent on; a node without positives is never returned."""
+    empty = np.diff(problems.positives.indptr.view(np.int64)) == 0
+    flags = np.where(empty, chunks.ABSENT, chunks.NORMAL).astype(np.uint8)
+    copies = tree.copies[t] if tree.copies else None
+    if copies is not None:
+        flags[copies & ~empty] = chunks.COPY
+    return flags[ids]

@@ -1,0 +1,173 @@
+"""Linear functions in chunks: one weight vector per node or label, siblings scored together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import Csr
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.types import Candidates, Join, Level, Ranking, View
+from treetop.kernels import beam, chunks, threads
+from treetop.kernels.chunks import Chunks
+from treetop.kernels.sparse import Rows, rows_of
+
+BLOCK = 8192  # documents that walk down together
+FEW = 50  # below, rows are found by search instead of a table
+NO_TABLE = (np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+STORAGE = {"float32": "<f4", "float16": "<u2", "int8": "|i1"}
+SLOTS = {1: "|u1", 2: "<u2", 4: "<u4"}
+
+
+class Linear:
+    """Margins w.x + b of nodes grouped by parent; `Chunks` says how weights lie in memory."""
+
+    kind: ClassVar[str] = "rank.linear.1"
+
+    def __init__(self, weights: Chunks, n_features: int) -> None:
+        self.weights, self.n_features = weights, n_features
+        self.n = len(weights.ids)
+
+    @property
+    def n_chunks(self) -> int:
+        return len(self.weights.slot_ptr) - 1
+
+    @cached_property
+    def _homes(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """(chunk, slot) of every node."""
+        slot_ptr, ids = self.weights.slot_ptr, self.weights.ids
+        owner, place = np.empty(self.n, np.uint32), np.empty(self.n, np.uint32)
+        owner[ids] = np.repeat(np.arange(self.n_chunks, dtype=np.uint32), np.diff(slot_ptr))
+        place[ids] = np.arange(self.n, dtype=np.uint32)
+        return owner, place
+
+    def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
+        X = self._rows(view)
+        best = beam.heaps(view.shape[0], min(keep, self.n))
+        if candidates.ids is None:
+            batch = beam.prepare(X, self.n_features) if view.shape[0] > FEW else NO_TABLE
+            rule = rule_of(join, first=True)
+            beam.rank_pairs(self.weights, X, beam.roots(view.shape[0], self.n_chunks), rule, best, batch)
+        else:
+            named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
+            beam.rank_ids(self.weights, X, named, rule_of(join, first=False), best)
+        return Ranking(*beam.in_order(best, False))
+
+    def fused(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
+        """All levels of a member in one walk when they are linear and read the same view; else None.
+
+        The result is that of the level-by-level loop, bit for bit.
+        """
+        ranks: list[Any] = [level.rank for level in levels]
+        first = levels[0].view
+        if not all(isinstance(r, Linear) and lv.view == first for r, lv in zip(ranks, levels, strict=True)):
+            return None
+        if any(level.keep_by != "score" for level in levels) or ranks[0].n_chunks != 1:
+            return None
+        X = self._rows(view)
+        keeps = [level.beam for level in levels[:-1]] + [k]
+        plan = [
+            (r, rule_of(lv.join, first=t == 0), keeps[t]) for t, (r, lv) in enumerate(zip(ranks, levels, strict=True))
+        ]
+        n_documents = view.shape[0]
+        parts = threads.run(lambda a, b: _walk(plan, _block(X, a, b), b - a), threads.blocks(n_documents, BLOCK))
+        return Ranking.concat(parts)
+
+    def contributions(self, view: Csr, node: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float, bool]:
+        """(columns, parts of the margin, bias, copies its parent?) of one text's row for a node."""
+        w = self.weights
+        owner, place = self._homes
+        chunk, slot = int(owner[node]), int(place[node])
+        scale = float(w.scale[slot]) if len(w.scale) else 1.0
+        first, last = int(w.row_ptr[chunk]), int(w.row_ptr[chunk + 1])
+        base, within = int(w.entry_ptr[chunk]), slot - int(w.slot_ptr[chunk])
+        ends = np.concatenate([np.zeros(1, np.int64), w.ends[first:last].astype(np.int64)])
+        columns, parts = [], []
+        for column, x in zip(view.indices.tolist(), view.data.tolist(), strict=True):
+            row = int(np.searchsorted(w.features[first:last], column))
+            if row < last - first and w.features[first + row] == column:
+                a, b = base + int(ends[row]), base + int(ends[row + 1])
+                for p in a + np.flatnonzero(w.slots[a:b] == within):
+                    columns.append(column)
+                    parts.append(x * float(chunks.plain_weights(w.weights[p : p + 1])[0]) * scale)
+        order = np.argsort(columns, kind="stable")
+        made = np.array(columns, np.int64)[order], np.array(parts, np.float32)[order]
+        return *made, float(w.bias[slot]), bool(w.flags[slot] == chunks.COPY)
+
+    def _rows(self, view: View) -> Rows:
+        if view.shape[1] != self.n_features:
+            raise ModelError(f"{self.kind}: got {view.shape[1]} features, was trained on {self.n_features}.")
+        return rows_of(view)
+
+    def to_part(self) -> Part:
+        w = self.weights
+        storage = next(name for name, code in STORAGE.items() if np.dtype(code) == w.weights.dtype)
+        config = {"n_features": self.n_features, "storage": storage, "slot_bytes": w.slots.dtype.itemsize}
+        arrays = {name: array for name, array in w._asdict().items() if name not in {"widest", "special"}}
+        return Part(self.kind, config, arrays)
+
+    @classmethod
+    def from_part(cls, part: Part) -> Any:
+        n_features, storage, width = (
+            part.setting(name, kind) for name, kind in (("n_features", int), ("storage", str), ("slot_bytes", int))
+        )
+        if storage not in STORAGE or width not in SLOTS or n_features < 0:
+            raise ModelError(f"{part.kind}: storage '{storage}' with slots of {width} bytes is unknown.")
+        n = len(part.array("ids", "<i4", None))
+        n_rows, n_entries = len(part.array("features", "<u4", None)), len(part.array("slots", SLOTS[width], None))
+        n_chunks = len(part.array("slot_ptr", "<i8", None)) - 1
+        slot_ptr = part.pointers("slot_ptr", n_chunks + 1, n)
+        flags = part.indices("flags", "|u1", n, 3)
+        made = Chunks(
+            np.array([np.diff(slot_ptr).max(initial=0)], np.int64),
+            np.flatnonzero(flags),
+            slot_ptr,
+            part.indices("ids", "<i4", n, n),
+            part.array("bias", "<f4", n),
+            flags,
+            part.array("scale", "<f4", n if storage == "int8" else 0),
+            part.pointers("row_ptr", n_chunks + 1, n_rows),
+            part.indices("features", "<u4", n_rows, max(n_features, 1)),
+            part.pointers("entry_ptr", n_chunks + 1, n_entries),
+            part.array("ends", "<u4", n_rows),
+            part.array("slots", SLOTS[width], n_entries),
+            part.array("weights", STORAGE[storage], n_entries),
+        )
+        if not chunks.sound(made):
+            raise ModelError(f"{part.kind}: weights point outside their chunk. The model is damaged; copy it again.")
+        return cls(made, n_features)
+
+
+def rule_of(join: Join, *, first: bool) -> beam.Rule:
+    """A join in the kernels' numbers; on the first level there is no parent to combine with."""
+    name = join.transform.removeprefix("log_")
+    kind = {"noop": beam.NOOP, "sigmoid": beam.SIGMOID}.get(name, beam.HINGE)
+    power = int(name[-1]) if kind == beam.HINGE else 1
+    combine = beam.OWN if first else {"own": beam.OWN, "parent": beam.PARENT, "path": beam.PATH}[join.combine]
+    return beam.Rule(kind, power, join.adds, combine, False)
+
+
+def _block(X: Rows, start: int, stop: int) -> Rows:
+    return Rows(X.indptr[start : stop + 1], X.indices, X.values)
+
+
+def _walk(plan: Sequence[tuple[Linear, beam.Rule, int]], X: Rows, n: int) -> Ranking:
+    """One block of documents down all levels; a document's best parent goes first, which sets a high bar."""
+    batch = beam.prepare(X, plan[0][0].n_features) if n > FEW else NO_TABLE
+    ranked: Any = None
+    for rank, rule, keep in plan:
+        best = beam.heaps(n, min(keep, rank.n))
+        if ranked is None:
+            beam.rank_pairs(rank.weights, X, beam.roots(n), rule, best, batch)
+        else:
+            spans = ((0, 1), (1, 1 << 30)) if n > 1 else ((0, 1 << 30),)
+            for low, high in spans:
+                pairs = beam.by_chunk(ranked, rank.n_chunks, low, high)
+                beam.rank_pairs(rank.weights, X, pairs, rule, best, batch)
+        ranked = beam.in_order(best, False)
+    return Ranking(*ranked)

@@ -1,0 +1,55 @@
+"""Bonsai (Machine Learning 2020): wide, shallow k-means trees of linear rankers, averaged.
+
+Features: tf-idf. Labels: PIFA. Tree: k-means with 100 groups of any size, two or three levels. Shortlist: descend,
+teacher-forced negatives. Rank: linear per level. The own idea is to drop balance: groups of unequal size keep tail
+labels apart from head labels, and a shallow path makes fewer mistakes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.label_tree import describe_labels
+from treetop.assemble.linear_tree import LinearConfig
+from treetop.assemble.tree_ensemble import fit_trees, forecast_trees
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.features.tfidf import TfidfConfig
+from treetop.model import Model
+from treetop.partition.kmeans import KmeansConfig, kmeans
+from treetop.predict.blend import Blend
+
+GROUP = "linear, trees"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `bonsai`."""
+
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
+    tree: KmeansConfig = setting(KmeansConfig(), "how labels are grouped")
+    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "how each node's function is trained")
+    trees: int = setting(3, "trees with different seeds, blended", low=1)
+    blend: Blend = setting("average", "how trees are blended")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """From the shape of the data."""
+    return forecast_trees(dataset, config.tfidf, config.linear, config.trees)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Wide trees, level by level."""
+    return fit_trees(
+        dataset,
+        config.tfidf,
+        config.linear,
+        lambda view, seed: kmeans(
+            describe_labels(dataset, view, "pifa", normalise_targets=False), config.tree, seed=seed
+        ),
+        trees=config.trees,
+        blend=config.blend,
+        job=job,
+    )

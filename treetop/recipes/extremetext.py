@@ -1,0 +1,61 @@
+"""Probabilistic label tree (PLT, as in extremeText and napkinXC): logistic nodes whose product is a probability.
+
+Features: tf-idf. Labels: PIFA. Tree: balanced binary, leaves of 100 labels. Shortlist: descend, teacher-forced
+negatives. Rank: logistic linear per level. The own idea: every node estimates P(some label below | parent, text), so
+the product along the path estimates P(label | text).
+
+Deviations: the original learns dense word vectors together with the tree; this is the tf-idf form napkinXC made the
+stronger one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.label_tree import describe_labels
+from treetop.assemble.linear_tree import LinearConfig
+from treetop.assemble.tree_ensemble import fit_trees, forecast_trees
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.features.tfidf import TfidfConfig
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.predict.blend import Blend
+
+GROUP = "linear, trees"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `extremetext`."""
+
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
+    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "how labels are grouped")
+    linear: LinearConfig = setting(
+        LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid"),
+        "how each node's function is trained",
+    )
+    trees: int = setting(1, "trees with different seeds, blended", low=1)
+    blend: Blend = setting("average", "how trees are blended")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """From the shape of the data."""
+    return forecast_trees(dataset, config.tfidf, config.linear, config.trees)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """One tree of logistic nodes."""
+    return fit_trees(
+        dataset,
+        config.tfidf,
+        config.linear,
+        lambda view, seed: balanced(
+            describe_labels(dataset, view, "pifa", normalise_targets=False), config.tree, seed=seed
+        ),
+        trees=config.trees,
+        blend=config.blend,
+        job=job,
+    )

@@ -1,0 +1,57 @@
+"""Parabel (WWW 2018): three balanced binary trees of linear rankers, averaged.
+
+Features: tf-idf. Labels: PIFA from raw targets. Tree: balanced binary, leaves of 100 labels. Shortlist: descend,
+teacher-forced negatives. Rank: linear per level. The own idea is the balanced label tree itself: training and
+prediction cost log L instead of L.
+
+Deviations: scores along the path are products of exp(-max(0, 1 - margin)^2), as the peer omikuji reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.label_tree import describe_labels
+from treetop.assemble.linear_tree import LinearConfig
+from treetop.assemble.tree_ensemble import fit_trees, forecast_trees
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.features.tfidf import TfidfConfig
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.predict.blend import Blend
+
+GROUP = "linear, trees"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `parabel`."""
+
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
+    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "how labels are grouped")
+    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "how each node's function is trained")
+    trees: int = setting(3, "trees with different seeds, blended", low=1)
+    blend: Blend = setting("average", "how trees are blended")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """From the shape of the data."""
+    return forecast_trees(dataset, config.tfidf, config.linear, config.trees)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Three trees, level by level."""
+    return fit_trees(
+        dataset,
+        config.tfidf,
+        config.linear,
+        lambda view, seed: balanced(
+            describe_labels(dataset, view, "pifa", normalise_targets=False), config.tree, seed=seed
+        ),
+        trees=config.trees,
+        blend=config.blend,
+        job=job,
+    )

@@ -1,0 +1,62 @@
+"""XR-Linear (PECOS, JMLR 2022): a balanced tree of linear rankers, walked by beam search.
+
+Features: tf-idf. Labels: PIFA (or text, or both). Tree: balanced B-ary. Shortlist: descend, trained on teacher-forced
+negatives (texts of the parent) or matcher-aware ones (texts whose beam has the parent). Rank: linear per level. The
+own idea is the score along the path: the product of a transform of every level's margin.
+
+Deviations: none in method; the solver handles sixteen labels at a time and stops by LIBLINEAR's rule on the same
+objective, so weights differ from PECOS' within its loose tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.label_tree import Description, describe_labels
+from treetop.assemble.linear_tree import LinearConfig
+from treetop.assemble.tree_ensemble import fit_trees, forecast_trees
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.features.tfidf import TfidfConfig
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.predict.blend import Blend
+
+GROUP = "linear, trees"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `xr_linear`."""
+
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
+    labels: Description = setting("pifa", "what the tree is built from")
+    normalise_targets: bool = setting(True, "a text spreads one unit over its labels (PIFA)")
+    tree: BalancedConfig = setting(BalancedConfig(), "how labels are grouped")
+    linear: LinearConfig = setting(LinearConfig(), "how each node's function is trained")
+    trees: int = setting(1, "trees with different seeds, blended", low=1)
+    blend: Blend = setting("average", "how trees are blended")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """From the shape of the data."""
+    return forecast_trees(dataset, config.tfidf, config.linear, config.trees)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Describe labels, group them, train level by level."""
+    return fit_trees(
+        dataset,
+        config.tfidf,
+        config.linear,
+        lambda view, seed: balanced(
+            describe_labels(dataset, view, config.labels, normalise_targets=config.normalise_targets),
+            config.tree,
+            seed=seed,
+        ),
+        trees=config.trees,
+        blend=config.blend,
+        job=job,
+    )
