@@ -15,7 +15,14 @@ from treetop.kernels import threads
 from treetop.training import plan, presets
 
 # Small settings so that a recipe trains on the toy corpus in about a second.
-TINY: dict[str, dict] = {"neighbours": {"k": 20}}
+SMALL_TREE = {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5}}
+TINY: dict[str, dict] = {
+    "neighbours": {"k": 20},
+    "xr_linear": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "width": 2}},
+    "parabel": SMALL_TREE,
+    "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "k": 4}},
+    "extremetext": SMALL_TREE,
+}
 RECIPES = registry.names("recipe")
 
 

@@ -1,0 +1,222 @@
+"""The linear tree end to end on toy data: fused walk, level loop and exhaustive path scores agree."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import toy
+import treetop
+from treetop.assemble.linear_tree import LinearConfig, Task, _inside, _relevance, _targets, train_member
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.types import LabelTree, Level, Ranking
+from treetop.core.work import Job
+from treetop.features.tfidf import Tfidf, TfidfConfig
+from treetop.kernels import threads
+from treetop.labels.pifa import pifa
+from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.partition.kmeans import KmeansConfig, kmeans
+from treetop.predict.beam import descend, step
+from treetop.rank.linear import Linear
+
+
+def same(a: Ranking, b: Ranking) -> bool:
+    return all(np.array_equal(getattr(a, f), getattr(b, f)) for f in ("indptr", "ids", "score", "own"))
+
+
+@pytest.fixture(scope="module")
+def parts():
+    data = toy.dataset(n=300)
+    tfidf, X = Tfidf.fit_transform(data.texts, TfidfConfig())
+    tree = balanced(pifa(X, data.Y), BalancedConfig(max_leaf=5, width=2), seed=0)
+    return data, X, tree, tfidf.views(toy.dataset(1).texts)["tfidf"]
+
+
+def levels_of(parts, **changes) -> list[Level]:
+    data, X, tree, _ = parts
+    return train_member(Task(X, data.Y), tree, "v", LinearConfig(**changes), job=Job(), name="t")
+
+
+def slow_scores(levels, tree, X, k):
+    """Every label's path score, each margin summed from its contributions."""
+    made = []
+    for row in range(X.shape[0]):
+        above = np.ones(1)
+        for t, level in enumerate(levels):
+            margins = np.empty(len(tree.parents[t]))
+            for node in range(len(margins)):
+                _, values, bias, _ = level.rank.contributions(X[row], node)
+                margins[node] = bias + values.astype(np.float64).sum()
+            own = level.join.own(margins.astype(np.float32)).astype(np.float64)
+            above = own * above[tree.parents[t]] if t else own
+        made.append(above)
+    return np.array(made)
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("transform", ["hinge3", "sigmoid", "log_sigmoid", "hinge1", "log_hinge2", "noop"])
+def test_fused_walk_equals_the_level_loop(parts, storage, transform):
+    levels = levels_of(parts, storage=storage, transform=transform, beam=3)
+    X = parts[3]
+    fused = descend(levels, {"v": X}, 7)
+    above = None
+    for t, level in enumerate(levels):
+        above = step(level, {"v": X}, above, level.beam if t < len(levels) - 1 else 7)
+    assert same(fused, above)
+    one_by_one = Ranking.concat([descend(levels, {"v": X[i]}, 7) for i in range(X.shape[0])])
+    assert same(fused, one_by_one)
+
+
+def test_a_full_beam_equals_exhaustive_scores(parts):
+    levels = levels_of(parts, beam=1000)
+    X, tree = parts[3][:12], parts[2]
+    slow = slow_scores(levels, tree, X, 40)
+    found = descend(levels, {"v": X}, 40)
+    never = np.bincount(parts[0].Y.indices, minlength=40) == 0
+    for row in range(12):
+        a, b = found.indptr[row], found.indptr[row + 1]
+        assert np.allclose(found.score[a:b], slow[row][found.ids[a:b]], atol=1e-6)
+        assert not never[found.ids[a:b]].any() and b - a == (~never).sum()
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+@pytest.mark.parametrize("negatives", ["tfn", "man", "tfn+man"])
+def test_threads_do_not_matter(parts, loss, negatives):
+    made = []
+    for n in (1, 3):
+        with threads.limited(n):
+            made.append(levels_of(parts, loss=loss, negatives=negatives, train_beam=3))
+    for a, b in zip(*made, strict=True):
+        for name, array in a.rank.weights._asdict().items():
+            assert np.array_equal(array, getattr(b.rank.weights, name)), name
+
+
+def test_targets_and_negatives(parts):
+    data, X, tree, _ = parts
+    targets = _targets(data.Y, tree)
+    assert [y.shape[1] for y in targets] == tree.sizes
+    for t in range(1, len(targets)):
+        dense = np.zeros(targets[t - 1].shape)
+        for node, parent in enumerate(tree.parents[t]):
+            dense[:, parent] += targets[t].toarray()[:, node]
+        assert np.array_equal(targets[t - 1].toarray(), dense)
+    levels = levels_of(parts)
+    task = Task(X, data.Y)
+    t = len(tree.parents) - 1
+    tfn = _inside(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn"))
+    man = _inside(task, tree, targets, levels[:t], t, LinearConfig(negatives="man", train_beam=2))
+    both = _inside(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn+man", train_beam=2))
+    positive = tfn[0].toarray() > 0
+    assert ((man[0].toarray() > 0) >= positive).all()  # positives are always rows
+    assert (man[1].toarray() > 0).sum(1).max() <= 2  # but only the beam gives negatives
+    assert np.array_equal(both[0].toarray() > 0, (man[1].toarray() > 0) | positive)
+
+
+def test_relevance_is_induced_and_scaled(parts):
+    data, X, tree, _ = parts
+    made = _relevance(Task(X, data.Y, data.Y * 4), tree, LinearConfig(relevance="induce", relevance_norm="l1"))
+    for R in made:
+        sums = np.asarray(R.sum(1)).ravel()
+        assert np.allclose(sums[sums > 0], 1)
+    only = _relevance(Task(X, data.Y), tree, LinearConfig(relevance="labels", relevance_norm="max"))
+    assert only[0] is None and only[-1].data.max() == 1
+    weighted = levels_of(parts, relevance="induce")
+    assert not np.array_equal(weighted[-1].rank.weights.weights, levels_of(parts)[-1].rank.weights.weights)
+
+
+def test_filter_pairs_are_no_negatives(parts):
+    """A text that must not count against a label pulls its score up when it is left out."""
+    data, X, tree, _ = parts
+    label = int(np.argmax(np.bincount(data.Y.indices)))
+    siblings = np.flatnonzero(tree.parents[-1] == tree.parents[-1][label])
+    rows = np.flatnonzero(np.asarray(data.Y[:, siblings].sum(1)).ravel() * (data.Y[:, [label]].toarray().ravel() == 0))
+    pairs = np.column_stack([rows, np.full(len(rows), label)])
+    task = Task(X, data.Y, None, pairs)
+    left_out = train_member(task, tree, "v", LinearConfig(), job=Job(), name="t")
+    X = parts[1][rows]
+
+    def margin(levels):
+        return np.mean([sum(levels[-1].rank.contributions(X[i], label)[1:3][0]) for i in range(X.shape[0])])
+
+    assert margin(left_out) > margin(levels_of(parts))
+
+
+def test_copies_pass_their_parent_on():
+    data = toy.dataset(n=300)
+    tfidf, X = Tfidf.fit_transform(data.texts, TfidfConfig())
+    tree = kmeans(pifa(X, data.Y), KmeansConfig(k=3, max_leaf=12, depth=3), seed=0)
+    assert any(mask is not None and mask.any() for mask in tree.copies)
+    levels = train_member(Task(X, data.Y), tree, "v", LinearConfig(beam=100), job=Job(), name="t")
+    views = {"v": tfidf.views(toy.dataset(1).texts)["tfidf"]}
+    above = step(levels[0], views, None, 100)
+    below = step(levels[1], views, above, 100)
+    for row in range(5):
+        parents = dict(zip(above.ids[above.indptr[row] : above.indptr[row + 1]].tolist(),
+                           above.score[above.indptr[row] : above.indptr[row + 1]].tolist(), strict=True))  # fmt: skip
+        for p in range(below.indptr[row], below.indptr[row + 1]):
+            node = int(below.ids[p])
+            if tree.copies[1][node]:
+                assert below.score[p] == np.float32(parents[int(tree.parents[1][node])])
+    assert (
+        same(descend(levels, views, 9), step(levels[-1], views, step(levels[-2], views, above, 100), 9))
+        or len(levels) > 3
+    )
+
+
+def test_edge_shapes():
+    one = sparse.csr_matrix(np.ones((1, 1), np.float32))
+    tree = LabelTree((np.zeros(1, np.int32),))
+    levels = train_member(Task(one, one), tree, "v", LinearConfig(), job=Job(), name="t")
+    assert descend(levels, {"v": one}, 5).ids.tolist() == [0]
+    nothing = sparse.csr_matrix((3, 4), dtype=np.float32)  # documents without features
+    Y = sparse.csr_matrix(np.eye(3, 5, dtype=np.float32))
+    tree = LabelTree((np.zeros(2, np.int32), np.array([0, 0, 1, 1, 1], np.int32)))
+    found = descend(train_member(Task(nothing, Y), tree, "v", LinearConfig(), job=Job(), name="t"), {"v": nothing}, 5)
+    assert set(found.ids.tolist()) <= {0, 1, 2} and np.isfinite(found.score).all()
+
+
+def test_damaged_weights_are_refused(parts):
+    part = levels_of(parts)[-1].rank.to_part()
+    for name, value in (("slots", 255), ("ends", 2**31), ("features", 2**31), ("ids", -1), ("flags", 9)):
+        arrays = {key: np.array(array) for key, array in part.arrays.items()}
+        arrays[name][len(arrays[name]) // 2] = np.array(value).astype(arrays[name].dtype)
+        with pytest.raises(treetop.core.errors.ModelError):
+            Linear.from_part(dataclasses.replace(part, arrays=arrays))
+
+
+def test_resume_gives_the_same_bytes(tmp_path, monkeypatch):
+    """Stop after every stage in turn; the resumed run ends in the model of an undisturbed one."""
+    data, settings = toy.dataset(), {"tree": {"max_leaf": 5, "width": 2}, "tfidf": {"min_df": 1}}
+    treetop.fit("xr_linear", data, settings=settings, out=tmp_path / "whole")
+    wanted = (tmp_path / "whole/manifest.json").read_bytes()
+    stage = Job.stage
+    for stop in range(1, 6):
+        seen = []
+
+        def counted(self, name, make, seen=seen, stop=stop):
+            if len(seen) == stop:
+                raise KeyboardInterrupt
+            seen.append(name)
+            return stage(self, name, make)
+
+        out = tmp_path / f"cut{stop}"
+        monkeypatch.setattr(Job, "stage", counted)
+        with pytest.raises(KeyboardInterrupt):
+            treetop.fit("xr_linear", data, settings=settings, out=out)
+        monkeypatch.setattr(Job, "stage", stage)
+        treetop.fit("xr_linear", data, settings=settings, out=out, resume=True, threads=1)
+        assert (out / "manifest.json").read_bytes() == wanted
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(ConfigError, match=r"linear.transform: unknown value 'hing3'"):
+        treetop.fit("xr_linear", toy.dataset(), settings={"linear": {"transform": "hing3"}})
+    with pytest.raises(ConfigError, match="needs texts, but toy brings ready-made features"):
+        data = toy.dataset()
+        X = sparse.random(60, 20, 0.3, format="csr", dtype=np.float32, random_state=0)
+        treetop.fit(
+            "xr_linear", Dataset(data.texts, data.Y, data.labels, features={"given": X}, name="toy"),
+            settings={"labels": "text", "tree": {"max_leaf": 5}},
+        )  # fmt: skip
