@@ -162,6 +162,8 @@ def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralT
     ).to(GPU)  # fmt: skip
     if args.get("compile", False):
         encoder.compile_layers()
+    elif args.get("fuse", True):
+        encoder.fuse_layers()
     pooling = Pooling(args.get("pooling", "mean"), tuple(args.get("layers", (-1,))))
     inputs = Encoded(encoder, data.store("train"), [pooling])
     width = encoder.width * len(pooling.layers)
@@ -197,9 +199,9 @@ def section_ours(data: Data) -> None:
     """Whole steps of our engine with the full classifier, as the loop runs them."""
     n = data.parts["train"][2].shape[0]
     cases = [
-        {"batch": 2048}, {"batch": 2048, "attention_dropout": 0.0}, {"batch": 2048, "record": False},
-        {"batch": 2048, "compile": True}, {"batch": 2048, "compile": True, "attention_dropout": 0.0},
-        {"batch": 1024}, {"batch": 1024, "attention_dropout": 0.0}, {"batch": 4096}, {"batch": 512},
+        {"batch": 2048}, {"batch": 2048, "attention_dropout": 0.0}, {"batch": 2048, "fuse": False},
+        {"batch": 1024}, {"batch": 1024, "attention_dropout": 0.0}, {"batch": 4096, "attention_dropout": 0.0},
+        {"batch": 512, "attention_dropout": 0.0},
     ]  # fmt: skip
     for case in cases:
         torch.cuda.empty_cache()
@@ -251,7 +253,7 @@ def section_profile(data: Data) -> None:
 def section_heads(data: Data) -> None:
     """The candidate head at 670,000 labels beside an encoder step of 256 texts of 128 tokens."""
     encoder = Encoder(find_encoder(str(data.folder))).to(GPU)
-    encoder.compile_layers()
+    encoder.fuse_layers()
     optimiser = AdamW({"encoder": (encoder, AdamConfig())}, low={"encoder"}, kind=torch.bfloat16)
     encoder.train()
     rng = np.random.default_rng(0)
@@ -292,6 +294,40 @@ def section_heads(data: Data) -> None:
         )
 
 
+def section_check(data: Data) -> None:
+    """Recorded steps against plain ones, fused layers against torch's, and fresh dropout in every replay."""
+    n = 20_000
+    ends = {}
+    for name, args in (
+        ("plain", {"record": False, "fuse": False}), ("fused", {"record": False}), ("recorded", {}),
+        ("again", {"record": False, "fuse": False}),
+    ):  # fmt: skip
+        task = make_task(data, {**args, "encoder_dropout": 0.0, "dropout": 0.0}, np.zeros(0, np.int64))
+        config = TrainConfig(epochs=2, batch=512, record=args.get("record", True))
+        train(task, Plan(np.arange(n), 512, 0), config)
+        ends[name] = (task.full.weight.clone(), task.inputs.encoder.body.encoder.layer[0].output.dense.weight.clone())
+    for name in ("fused", "recorded", "again"):
+        far = [float((a - b).norm() / b.norm()) for a, b in zip(ends[name], ends["plain"], strict=True)]
+        say(section="check", name=name, relative_difference=far)
+    task = make_task(data, {}, np.zeros(0, np.int64))
+    task.inputs.encoder.to(torch.bfloat16).train()
+    rows = np.arange(512)
+    static = task.load(Batch(rows, rows, 512, 0), True)
+    out: list[torch.Tensor] = []
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream), torch.no_grad():
+        views = task.inputs.views(static.tensors[0], static.facts[0])
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            views = next(iter(task.inputs.views(static.tensors[0], static.facts[0]).values()))
+        for seed in (1, 2, 1):
+            torch.manual_seed(seed)
+            graph.replay()
+            out.append(views.clone())
+    torch.cuda.synchronize()
+    say(section="check", seeds_differ=bool((out[0] - out[1]).abs().max() > 0.01), repeats=torch.equal(out[0], out[2]))
+
+
 def precisions(task: NeuralTree, rows: np.ndarray, Y: Any) -> dict[str, float]:
     top = np.concatenate([task.best(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
     held = Y[rows]
@@ -305,7 +341,9 @@ def section_train(data: Data, runs: list[dict[str, Any]], look: bool) -> None:
     n = data.parts["train"][2].shape[0]
     for args in runs:
         rows, held_out = (
-            split_off(np.arange(n), min(0.5, 4000 / n), 0) if not look else (np.arange(n), np.zeros(0, np.int64))
+            split_off(np.arange(n), min(0.5, 12_000 / n), 0, at_most=12_000)
+            if not look
+            else (np.arange(n), np.zeros(0, np.int64))
         )
         torch.cuda.reset_peak_memory_stats()
         task = make_task(data, args, held_out)

@@ -1,7 +1,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train import rows as rows_
+from treetop.kernels import gathered_rows
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable
 
@@ -25,7 +25,7 @@ def dense(weight, h, ids, bias):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_scores_gradients_and_update_equal_the_dense_way(bias, monkeypatch):
-    monkeypatch.setattr(rows_, "BLOCK", 24)  # several blocks
+    monkeypatch.setattr(gathered_rows, "BLOCK", 24)  # several blocks
     table, h, ids = setup(bias)
     twin_h = h.clone().requires_grad_()
     weight = table.weight.clone().requires_grad_()

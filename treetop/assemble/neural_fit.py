@@ -40,8 +40,8 @@ class Prepared:
             part = job.stage(name, lambda: self._views())
             return Cached(part.arrays, self.tokens.lengths, self.device)
         encoder = self.transformer.encoder.to(self.device)
-        if fuse and self.device.type == "cuda":
-            encoder.compile_layers()
+        if self.device.type == "cuda":
+            encoder.compile_layers() if fuse else encoder.fuse_layers()
         store = TokenRows(self.tokens.ids, self.tokens.offsets, self.device, self.tokens.rows)
         return Encoded(encoder, store, poolings)
 

@@ -134,10 +134,8 @@ class NeuralTree:
 
     def load(self, batch: Batch, static: bool) -> Loaded:
         message, shape = self.inputs.load(batch.rows, static)
-        if self.full is None:
-            return Loaded(batch, (message,), None, (shape,))
         static = static and self.relevance is None and self.barred is None
-        triples, total = self.targets.describe(batch.everyone, static)
+        triples, total = self.targets.describe(batch.everyone if self.full is not None else batch.rows, static)
         key = (shape, total, batch.total) if static else None
         return Loaded(batch, (message, send(triples, self.device)), key, (shape, total))
 
@@ -146,7 +144,7 @@ class NeuralTree:
         views = self.inputs.views(loaded.tensors[0], loaded.facts[0])
         if self.full is not None:
             return self._flat_loss(views, loaded)
-        targets = self.targets.gather(batch.rows)
+        targets = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
         relevance = None if self.relevance is None else self.relevance.gather(batch.rows)
         barred = None if self.barred is None else self.barred.gather(batch.rows)
         total = torch.zeros((), device=self.device)

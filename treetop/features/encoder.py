@@ -21,6 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from treetop.core.errors import ConfigError, ModelError
 from treetop.features.sources import Source, quiet
+from treetop.kernels import fused_layers
 from treetop.kernels.packed_attention import attend, beyond_tiles
 from treetop.train.batches import Packed, TokenRows
 
@@ -36,7 +37,7 @@ def _attention(
         made: tuple[Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
         return made
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    q, k, v = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
     dropout = float(kwargs.get("dropout") or 0.0)
     out = attend(q, k, v, starts, kwargs["treetop_beyond"], scale=scale, dropout=dropout)
     return out[None], None
@@ -113,6 +114,10 @@ class Encoder(nn.Module):
                 f"or -1 (last) to {-self.depth - 1}."
             )
         return index % (self.depth + 1)
+
+    def fuse_layers(self) -> None:
+        """Norms and linear layers with a faster way back, for training on a GPU without compiling."""
+        fused_layers.exchange(self.body)
 
     def compile_layers(self) -> None:
         """Fuse the small operations of each layer; all layers share one compiled program."""

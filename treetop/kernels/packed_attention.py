@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from treetop.kernels import fused
+
 TILES = ((0, 32), (32, 128))  # (longer than, up to) of the sequences a tile takes
 LONGEST = TILES[-1][1]
 
@@ -37,9 +39,10 @@ def attend(
     dropout: float = 0.0,
 ) -> Tensor:
     """(tokens, heads, width) attention of every token to its own sequence."""
-    if not query.is_cuda:
+    fits = not beyond and query.shape[2] in (16, 32, 64, 128)
+    if not query.is_cuda and not (fits and fused.here(query)):
         return attend_plain(query, key, value, starts, scale=scale, dropout=dropout)
-    if beyond or query.shape[2] not in (16, 32, 64, 128) or query.dtype == torch.float32:
+    if not fits or (query.is_cuda and query.dtype == torch.float32):
         longest = beyond or LONGEST
         made: Tensor = torch.ops.aten._flash_attention_forward(
             query, key, value, starts, starts, longest, longest, dropout, False, False, scale=scale
@@ -121,9 +124,9 @@ _forward_op.register_autograd(_backward, setup_context=_keep)
 
 def _launch(which: str, tensors: Sequence[Tensor], seed: Tensor, scale: float, dropout: float) -> None:
     """One launch per tile; each takes the sequences of its lengths."""
-    from treetop.kernels import packed_attention_triton as fused
+    from treetop.kernels import packed_attention_triton as programs
 
-    kernel = getattr(fused, which)
+    kernel = getattr(programs, which)
     _, heads, width = tensors[0].shape
     for above, tile in TILES:
         kernel[(len(tensors[-1]) - 1, heads)](

@@ -122,9 +122,11 @@ def train(
         with torch.cuda.stream(stream):
             if config.record and world.size == 1:
                 run.replay = Replay(run.body, stream)
-            result = run.go()
-        stream.synchronize()
-        return result
+            try:
+                return run.go()
+            finally:
+                stream.synchronize()
+                run.replay = None  # recordings hold memory
 
 
 class _Run:

@@ -7,6 +7,7 @@ the random state change between replays, and all of these live outside the recor
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treetop.core.log import logger
+from treetop.core.errors import TrainingError
 from treetop.train.batches import Loaded
 
 MOST = 24  # recordings held
@@ -36,11 +37,10 @@ class Replay:
         self.pool = torch.cuda.graph_pool_handle()
         self.recordings: dict[Hashable, _Recording] = {}
         self.seen: Counter[Hashable] = Counter()
-        self.works = True
 
     def run(self, loaded: Loaded) -> Tensor | None:
         """The loss of a replayed step, or None when this one must be run as it is."""
-        if loaded.key is None or not self.works:
+        if loaded.key is None:
             return None
         held = self.recordings.get(loaded.key)
         if held is None:
@@ -48,24 +48,26 @@ class Replay:
             if self.seen[loaded.key] < 2 or len(self.recordings) >= MOST:
                 return None
             held = self._record(loaded)
-            if held is None:
-                return None
         for static, fresh in zip(held.tensors, loaded.tensors, strict=True):
             static.copy_(fresh, non_blocking=True)
         held.graph.replay()
         return held.loss.clone()
 
-    def _record(self, loaded: Loaded) -> _Recording | None:
+    def _record(self, loaded: Loaded) -> _Recording:
         tensors = tuple(tensor.clone() for tensor in loaded.tensors)
         graph = torch.cuda.CUDAGraph()
+        gc.disable()  # freeing an old graph while one is recorded would spoil it
         try:
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
                 loss = self.body(Loaded(loaded.batch, tensors, loaded.key, loaded.facts)).detach()
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError as error:  # an operation that cannot be recorded: slower, not wrong
-            logger.warning("training: steps are not recorded (%s)", str(error).splitlines()[0])
-            self.works = False
-            return None
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise TrainingError(
+                f"training: a step cannot be recorded on this GPU ({reason}). Start again with train.record=false."
+            ) from error
+        finally:
+            gc.enable()
         made = self.recordings[loaded.key] = _Recording(graph, tensors, loss)
         return made

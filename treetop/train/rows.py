@@ -12,10 +12,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from treetop.kernels import gathered_rows
 from treetop.train.devices import ALONE, World
-from treetop.train.optim import AdamConfig
-
-BLOCK = 1 << 25  # gathered numbers held at a time
+from treetop.train.optim import AdamConfig, Rates
 
 
 class Table(Protocol):
@@ -61,7 +60,7 @@ class RowTable:
         self.weight = torch.zeros(shape, device=device)
         self.first, self.second = torch.zeros_like(self.weight), torch.zeros_like(self.weight)
         self.count = torch.zeros(shape[0], dtype=torch.int32, device=device)
-        self.factor = 1.0
+        self.rates = Rates([config.lr], device)
         self.pending: list[tuple[Tensor, Tensor, Tensor]] = []  # vectors, local ids, gradients of scores
 
     def fill(self, values: Tensor) -> None:
@@ -81,7 +80,7 @@ class RowTable:
     # --- the loop's side ---
 
     def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
-        self.factor = factor
+        self.rates.set(factor)
 
     def forget(self) -> None:
         self.pending.clear()
@@ -96,35 +95,23 @@ class RowTable:
     def apply(self) -> None:
         if not self.pending:
             return
-        ids = torch.cat([part.reshape(-1) for _, part, _ in self.pending])
-        rows, place = torch.unique(ids, return_inverse=True)
-        grad = torch.zeros(len(rows), self.weight.shape[1], device=self.weight.device)
-        at = 0
-        for h, part, slope in self.pending:
-            step = max(1, BLOCK // max(1, part.shape[1] * h.shape[1]))
-            for i in range(0, len(h), step):
-                block = slope[i : i + step, :, None] * h[i : i + step, None, :]
-                size = block.shape[0] * block.shape[1]
-                grad.index_add_(0, place[at : at + size], block.view(size, -1))
-                at += size
-        skip = int((rows[:1] < 0).sum())  # padding sorts first
-        self._update(rows[skip:], grad[skip:])
-        self.pending.clear()
-
-    def _update(self, rows: Tensor, grad: Tensor) -> None:
+        base = 0
+        owners = []
+        for h, ids, _ in self.pending:
+            rows = torch.arange(base, base + len(h), device=h.device)
+            owners.append(rows.repeat_interleave(ids.shape[1], output_size=ids.numel()))
+            base += len(h)
         c = self.config
-        lr = c.lr * self.factor
-        self.count[rows] += 1
-        steps = self.count[rows].double()
-        first = torch.lerp(self.first[rows], grad, 1.0 - c.beta1)
-        second = self.second[rows].mul_(c.beta2).addcmul_(grad, grad, value=1.0 - c.beta2)
-        size = (lr / (1.0 - c.beta1**steps)).float()[:, None]
-        root = (second / (1.0 - c.beta2**steps).float()[:, None]).sqrt_().add_(c.eps)
-        weight = self.weight[rows]
-        if c.weight_decay:
-            weight[:, : self.width] *= 1.0 - lr * c.weight_decay
-        self.first[rows], self.second[rows] = first, second
-        self.weight[rows] = weight - size * first / root
+        gathered_rows.update(
+            gathered_rows.Rows(self.weight, self.first, self.second, self.count, int(self.has_bias)),
+            torch.cat([ids.reshape(-1) for _, ids, _ in self.pending]),
+            torch.cat(owners),
+            torch.cat([slope.reshape(-1) for _, _, slope in self.pending]),
+            torch.cat([h for h, _, _ in self.pending]),
+            rate=self.rates.now[0],
+            numbers=(c.weight_decay, c.beta1, c.beta2, c.eps),
+        )
+        self.pending.clear()
 
     # --- the gathered products ---
 
@@ -140,11 +127,7 @@ class _Score(torch.autograd.Function):
         everyone, local = world.gather(h), table.local(world.gather(ids))
         ctx.table, ctx.n = table, len(h)
         ctx.save_for_backward(everyone, local)
-        scores = torch.empty(local.shape, device=h.device)
-        for rows in _blocks(local, h.shape[1]):
-            gathered = table.weight[local[rows].clamp_min(0)]
-            scores[rows] = torch.bmm(gathered, everyone[rows, :, None])[..., 0]
-        scores.masked_fill_(local < 0, 0.0)
+        scores = gathered_rows.dots(table.weight, local, everyone)
         return _own(world, world.sum(scores), len(h))
 
     @staticmethod
@@ -153,16 +136,8 @@ class _Score(torch.autograd.Function):
         everyone, local = ctx.saved_tensors
         slope = table.world.gather(grads[0]).masked_fill(local < 0, 0.0)
         table.pending.append((everyone, local, slope))
-        made = torch.empty_like(everyone)
-        for rows in _blocks(local, everyone.shape[1]):
-            gathered = table.weight[local[rows].clamp_min(0)]
-            made[rows] = torch.bmm(slope[rows, None, :], gathered)[:, 0]
+        made = gathered_rows.weighted_sums(table.weight, local, slope)
         return _own(table.world, table.world.sum(made), ctx.n), None, None
-
-
-def _blocks(ids: Tensor, width: int) -> list[slice]:
-    step = max(1, BLOCK // max(1, ids.shape[1] * width))
-    return [slice(i, i + step) for i in range(0, len(ids), step)]
 
 
 def _own(world: World, everyone: Tensor, n: int) -> Tensor:

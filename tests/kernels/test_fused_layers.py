@@ -1,0 +1,99 @@
+"""Fused layers and gathered rows against plain torch; on a GPU, or anywhere with TRITON_INTERPRET=1."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from treetop.kernels import fused, fused_layers, gathered_rows
+
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+
+
+def needs_programs():
+    if not (GPU or fused.INTERPRETED):
+        pytest.skip("no GPU, and TRITON_INTERPRET is not set")
+    pytest.importorskip("triton")
+
+
+def test_exchange_keeps_names_and_results():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.LayerNorm(5), torch.nn.Linear(5, 2, bias=False))
+    x = torch.randn(7, 6)
+    before, names = net(x), list(net.state_dict())
+    fused_layers.exchange(net)
+    assert isinstance(net[0], fused_layers.Linear) and isinstance(net[1], fused_layers.Norm)
+    assert type(net[2]) is torch.nn.Linear and list(net.state_dict()) == names
+    torch.testing.assert_close(net(x), before)
+
+
+@pytest.mark.parametrize("shape", [(1, 37, 24), (3, 5, 384)])
+def test_norm_and_affine_equal_torch(shape):
+    needs_programs()
+    torch.manual_seed(0)
+    width = shape[-1]
+    x = torch.randn(shape, device=DEVICE) + 1.0
+    weight, bias = torch.randn(width, device=DEVICE), torch.randn(width, device=DEVICE)
+    matrix, offset = torch.randn(130, width, device=DEVICE), torch.randn(130, device=DEVICE)
+
+    def norm(a, b, c):
+        return fused_layers.LayerNorm.apply(a, b, c, 1e-5)
+
+    def plain(a, b, c):
+        return torch.nn.functional.layer_norm(a, (width,), b, c)
+
+    cases = (
+        (norm, plain, (x, weight, bias)),
+        (fused_layers.Affine.apply, torch.nn.functional.linear, (x, matrix, offset)),
+    )
+    for ours, theirs, leaves in cases:
+        grads = []
+        for function in (ours, theirs):
+            held = [leaf.clone().requires_grad_() for leaf in leaves]
+            out = function(*held)
+            torch.manual_seed(1)
+            out.backward(torch.randn(out.shape, device=DEVICE))
+            grads.append([out.detach(), *(leaf.grad for leaf in held)])
+        for a, b in zip(*grads, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_gathered_rows_equal_the_twins():
+    needs_programs()
+    torch.manual_seed(0)
+    table, h = torch.randn(11, 20, device=DEVICE), torch.randn(4, 20, device=DEVICE)
+    ids = torch.randint(-1, 11, (4, 45), device=DEVICE)
+    slope = torch.randn(4, 45, device=DEVICE)
+    made = [gathered_rows.dots(table, ids, h), gathered_rows.weighted_sums(table, ids, slope)]
+    every = h @ table.T
+    torch.testing.assert_close(
+        made[0], every.gather(1, ids.clamp_min(0)).masked_fill(ids < 0, 0.0), rtol=1e-3, atol=1e-3
+    )
+    dense = torch.zeros(4, 12, device=DEVICE).index_put_(
+        (torch.arange(4, device=DEVICE)[:, None].expand_as(ids), ids % 12), slope, accumulate=True
+    )
+    torch.testing.assert_close(made[1], dense[:, :11] @ table, rtol=1e-3, atol=1e-3)
+
+
+def test_row_update_equals_the_twin():
+    needs_programs()
+    torch.manual_seed(0)
+    h = torch.randn(4, 20, device=DEVICE)
+    ids = torch.tensor([[0, 3, -1], [3, 3, 8], [1, -1, -1], [0, 9, 2]], device=DEVICE)
+    tables = []
+    for plain in (True, False):
+        torch.manual_seed(1)
+        weight = torch.randn(11, 20, device=DEVICE)
+        empty = [torch.zeros_like(weight) for _ in range(2)]
+        table = gathered_rows.Rows(weight, *empty, torch.zeros(11, dtype=torch.int32, device=DEVICE), 1)
+        for step in range(3):
+            chosen = ids if step != 1 else ids[:2]
+            owner = torch.arange(len(chosen), device=DEVICE).repeat_interleave(3)
+            slope = torch.randn(chosen.numel(), device=DEVICE).masked_fill(chosen.reshape(-1) < 0, 0.0)
+            numbers = (0.1, 0.9, 0.99, 1e-8)
+            if plain:
+                gathered_rows._update_plain(table, chosen.reshape(-1), owner, slope, h, 0.05, numbers)
+            else:
+                gathered_rows.update(table, chosen.reshape(-1), owner, slope, h, rate=0.05, numbers=numbers)
+        tables.append(table)
+    for name in ("weight", "first", "second", "count"):
+        torch.testing.assert_close(getattr(tables[0], name), getattr(tables[1], name), rtol=1e-4, atol=1e-5, msg=name)

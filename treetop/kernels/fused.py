@@ -1,0 +1,14 @@
+"""Whether the Triton programs run: on a GPU, or anywhere with TRITON_INTERPRET=1 (slow, for tests)."""
+
+from __future__ import annotations
+
+import os
+
+from torch import Tensor
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def here(tensor: Tensor) -> bool:
+    """True when this tensor's work goes to the fused programs, False when to their twins in plain torch."""
+    return tensor.is_cuda or INTERPRETED
