@@ -33,7 +33,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        recipe: str = "neighbours",
+        recipe: str = "xr_linear",
         *,
         k: int = 5,
         preset: str = "default",

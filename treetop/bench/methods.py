@@ -73,11 +73,11 @@ PEERS = (
 
 OURS = (
     _treetop("treetop-xr_linear", "pecos", {}, ALL),
-    _treetop("treetop-xr_linear-man", "pecos-man", {"negatives": "tfn+man", "Cp": 4.0}, ALL),
-    _treetop("treetop-parabel-1", "omikuji-1", {"n_trees": 1}, (*BIG, *SMALL, SYNTHETIC)),
-    _treetop("treetop-parabel-3", "omikuji-3", {"n_trees": 3}),
-    _treetop("treetop-bonsai-1", "omikuji-bonsai-1", {"n_trees": 1}),
-    _treetop("treetop-bonsai-3", "omikuji-bonsai-3", {"n_trees": 3}),
+    _treetop("treetop-xr_linear-man", "pecos-man", {"linear": {"negatives": "tfn+man", "cost_positive": 4.0}}, ALL),
+    _treetop("treetop-parabel-1", "omikuji-1", {"trees": 1}, (*BIG, *SMALL, SYNTHETIC)),
+    _treetop("treetop-parabel-3", "omikuji-3", {"trees": 3}),
+    _treetop("treetop-bonsai-1", "omikuji-bonsai-1", {"trees": 1}),
+    _treetop("treetop-bonsai-3", "omikuji-bonsai-3", {"trees": 3}),
     _treetop("treetop-extremetext", "napkinxc-plt", {}),
     _treetop("treetop-dismec", "libmultilabel-1vsrest", {}),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-RECIPE = "neighbours"
+RECIPE = "xr_linear"
 EXAMPLES = ("a small domestic cat with long fur", "to move quickly on foot", "a machine that computes")
 
 
@@ -16,11 +16,12 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the model in this folder.")] = None,
     recipe: Annotated[str, typer.Option(help="Another recipe.")] = RECIPE,
 ) -> None:
-    """Fit, evaluate and predict on bundled WordNet data: which broader concepts does a definition have?"""
+    """Fit, evaluate, predict and explain on bundled WordNet data: which broader concepts does a definition have?"""
     from rich.console import Console
     from rich.table import Table
 
     from treetop.core.dataset import Dataset
+    from treetop.core.errors import ConfigError
     from treetop.training import describe, fit
 
     console = Console()
@@ -40,10 +41,17 @@ def demo(
         console.print(f"\n[bold]{text}[/bold]")
         for label in model.predict(text, k=5):
             console.print(f"  {label.score:6.3f}  {label.name}", markup=False, highlight=False)
+    try:
+        first = model.explain(EXAMPLES[0], k=1)[0]
+    except ConfigError:
+        first = None  # not every recipe has words to show
+    if first is not None:
+        words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in first.members[0][-1].words[:5])
+        console.print(f"\n[bold]Why[/bold]    {first.label.name.partition(':')[0]}: {words}", highlight=False)
     console.print("\nWhat to try next:")
     for line in (
         "treetop data stats wordnet",
-        "treetop fit neighbours my-data.jsonl --out model/",
+        "treetop fit xr_linear my-data.jsonl --out model/",
         "echo 'a domestic cat' | treetop predict model/ -k 3",
         "treetop recipes",
     ):
