@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Annotated
@@ -40,14 +41,11 @@ def demo(
     for text in EXAMPLES:
         console.print(f"\n[bold]{text}[/bold]")
         for label in model.predict(text, k=5):
-            console.print(f"  {label.score:6.3f}  {label.name}", markup=False, highlight=False)
-    try:
-        first = model.explain(EXAMPLES[0], k=1)[0]
-    except ConfigError:
-        first = None  # not every recipe has words to show
-    if first is not None:
-        words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in first.members[0][-1].words[:5])
-        console.print(f"\n[bold]Why[/bold]    {first.label.name.partition(':')[0]}: {words}", highlight=False)
+            console.print(f"  {label.score:6.3f}  {_short(label.name)}", markup=False, highlight=False)
+    with contextlib.suppress(ConfigError):  # not every recipe has words to show
+        found = max(model.explain(EXAMPLES[0], k=5), key=lambda item: len(item.members[0][-1].words))
+        words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in found.members[0][-1].words[:5])
+        console.print(f"\n[bold]Why[/bold] {_short(found.label.name)}? {words}", highlight=False)
     console.print("\nWhat to try next:")
     for line in (
         "treetop data stats wordnet",
@@ -56,3 +54,7 @@ def demo(
         "treetop recipes",
     ):
         console.print(f"  {line}", style="cyan", markup=False, highlight=False)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else name[:59].rstrip() + "…"

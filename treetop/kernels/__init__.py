@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numba
 
+from treetop.core.log import logger
+
 
 def _cache_folder() -> Path:
     digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
@@ -21,6 +23,8 @@ def _cache_folder() -> Path:
         digest.update(file.read_bytes())
     root = os.environ.get("TREETOP_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "treetop" / f"kernels-{digest.hexdigest()[:16]}"
+    if not folder.exists():
+        logger.info("compiling the numeric kernels; this takes about a minute, once")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # a read-only home: compile into a private folder instead of failing
