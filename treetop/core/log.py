@@ -45,7 +45,7 @@ class Progress:
         self.done += count
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
-        elif time.monotonic() - self._spoke > 30.0 and self.done != self.total:  # a log file gets a line every half minute instead of a bar
+        elif time.monotonic() - self._spoke > 30.0 and self.done != self.total:  # a log file gets a line now and then
             self._spoke = time.monotonic()
             logger.info("%s: %s", self.title, self.remaining())
 
