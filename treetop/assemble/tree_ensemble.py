@@ -53,6 +53,7 @@ def forecast_trees(dataset: Dataset, tfidf: TfidfConfig, linear: LinearConfig, t
     width = {"float32": 4, "float16": 2, "int8": 1}[linear.storage]
     names = 2.0 * (len(dataset.labels.names.blob) + len(dataset.labels.texts.blob))
     model = trees * weights * (width + 3.0) + names + (0 if given is not None else grams * 6)
-    memory = 2.5e8 + 12.0 * nnz + 16.0 * dataset.Y.nnz + 2 * len(dataset.texts.blob) + 12.0 * weights + model
+    working = 12.0 * nnz + 16.0 * dataset.Y.nnz + 2 * len(dataset.texts.blob) + 12.0 * weights + model
+    memory = 2.5e8 + 1.06 * working  # the interpreter with its kernels, and what was seen on five data sets
     seconds = 3.0 + trees * nnz / max(len(dataset), 1) * dataset.Y.nnz * 5e-7 * (4 if "man" in linear.negatives else 1)
     return Forecast(memory=memory, model=model, time=seconds)
