@@ -42,7 +42,8 @@ clean:
 
 .venv/.test: $(WANTS)
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
-	$(PIP) -e '.[test]'
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[torch,test]'
 	touch $@ .venv/.core
 
 .venv/.all: $(WANTS)
