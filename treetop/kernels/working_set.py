@@ -29,7 +29,7 @@ class Postings(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all problems have in common: X by rows and by columns, the sum of its rows, columns as the caller knows them."""
+    """What all problems have in common: X by rows and by columns, the sum of its rows, and the caller's columns."""
 
     rows: Rows
     postings: Postings
