@@ -179,7 +179,7 @@ def test_edge_shapes():
 
 def test_damaged_weights_are_refused(parts):
     part = levels_of(parts)[-1].rank.to_part()
-    for name, value in (("slots", 255), ("ends", 2**31), ("features", 2**31), ("ids", -1), ("flags", 9)):
+    for name, value in (("slots", 255), ("rows", 2**31), ("jumps", 2**31), ("shifts", 1), ("ids", -1), ("flags", 9)):
         arrays = {key: np.array(array) for key, array in part.arrays.items()}
         arrays[name][len(arrays[name]) // 2] = np.array(value).astype(arrays[name].dtype)
         with pytest.raises(treetop.core.errors.ModelError):

@@ -199,7 +199,8 @@ def _train_level(
 
         threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))
     flags = _flags(problems, tree, t, ids)
-    return Linear(chunks.stored_as(chunks.pack((slot_ptr, ids), bias, flags, pieces), config.storage), n_features)
+    made = chunks.pack((slot_ptr, ids), bias, flags, pieces, n_features)
+    return Linear(chunks.stored_as(made, config.storage), n_features)
 
 
 def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

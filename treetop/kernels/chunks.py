@@ -32,9 +32,11 @@ class Chunks(NamedTuple):
     flags: NDArray[np.uint8]  # (n,) per slot
     scale: F32  # (n,) per slot for int8 weights, else empty
     row_ptr: Ints  # (n_chunks + 1,) rows of each chunk
-    features: U32  # (n_rows,)
+    rows: Any  # (n_rows, 2) uint32: feature; end of its entries, counted from the chunk's first
     entry_ptr: Ints  # (n_chunks + 1,) entries of each chunk
-    ends: U32  # (n_rows,) end of each row's entries, counted from the chunk's first
+    jump_ptr: Ints  # (n_chunks + 1,) jumps of each chunk
+    jumps: U32  # first row of a chunk whose feature, shifted right, is at least the jump's place
+    shifts: NDArray[np.uint8]  # (n_chunks,)
     slots: Any  # (n_entries,) uint8, uint16 or uint32: place of the function within its chunk
     weights: Any  # (n_entries,) float32, uint16 (float16 bits) or int8
 
@@ -62,16 +64,44 @@ def _weight_at(weights: Any, p: Any) -> Any:
 
 
 @tight
-def find_row(features: U32, low: int, high: int, feature: Any) -> int:
-    """Place of `feature` in the ascending features[low:high], or -1."""
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if features[np.uint64(middle)] < feature:
-            low = middle + 1
+def find_row(chunks: Chunks, chunk: Any, feature: Any) -> Any:
+    """1 + place of a feature among the rows of a chunk, or 0: a jump near it, then a short search."""
+    low = np.uint64(chunks.row_ptr[chunk])
+    jump = np.uint64(chunks.jump_ptr[chunk]) + (np.uint64(feature) >> np.uint64(chunks.shifts[chunk]))
+    first, end = np.uint64(chunks.jumps[jump]), np.uint64(chunks.jumps[jump + np.uint64(1)])
+    while end - first > np.uint64(8):
+        middle = (first + end) >> np.uint64(1)
+        if chunks.rows[low + middle, 0] <= feature:
+            first = middle
         else:
-            high = middle
-    return low if low < end and features[np.uint64(low)] == feature else -1
+            end = middle
+    while first < end:
+        if chunks.rows[low + first, 0] == feature:
+            return first + np.uint64(1)
+        first += np.uint64(1)
+    return np.uint64(0)
+
+
+@tight
+def entries_of(chunks: Chunks, chunk: Any, row: Any) -> Any:
+    """(first, end) of the entries behind 1 + place of a row."""
+    base, at = np.uint64(chunks.entry_ptr[chunk]), np.uint64(chunks.row_ptr[chunk]) + row
+    first = np.uint64(0) if row == np.uint64(1) else np.uint64(chunks.rows[at - np.uint64(2), 1])
+    return base + first, base + np.uint64(chunks.rows[at - np.uint64(1), 1])
+
+
+@kernel
+def jumps_of(features: U32, n_features: int) -> Any:
+    """(jumps, shift) of a chunk with ascending `features`: about four rows to a jump."""
+    shift = np.uint64(0)
+    while (np.uint64(n_features) >> shift) * np.uint64(4) > np.uint64(len(features)) + np.uint64(4):
+        shift += np.uint64(1)
+    jumps = np.zeros((np.uint64(n_features) >> shift) + np.uint64(2), np.uint32)
+    for f in features:
+        jumps[(np.uint64(f) >> shift) + np.uint64(1)] += np.uint32(1)
+    for k in range(1, len(jumps)):
+        jumps[k] += jumps[k - 1]
+    return jumps, np.uint8(shift)
 
 
 @tight
@@ -118,22 +148,6 @@ def transpose(counts_per_slot: U32, features: U32, values: F32, scratch: Any) ->
     return rows, ends, slots, weights
 
 
-@kernel
-def _gather_columns(starts: Ints, features: U32, values: F32, wanted: NDArray[np.int32]) -> Any:
-    counts, total = np.empty(len(wanted), np.uint32), 0
-    for k in range(len(wanted)):
-        counts[k] = starts[wanted[k] + 1] - starts[wanted[k]]
-        total += counts[k]
-    own_features, own_values = np.empty(total, np.uint32), np.empty(total, np.float32)
-    at = 0
-    for k in range(len(wanted)):
-        first, n = starts[wanted[k]], counts[k]
-        own_features[at : at + n] = features[first : first + n]
-        own_values[at : at + n] = values[first : first + n]
-        at += n
-    return counts, own_features, own_values
-
-
 def half_bits(values: F32) -> tuple[NDArray[np.uint16], F32]:
     """Weights rounded to float16 and stored as bits; too large ones stop at the largest float16."""
     limit = np.float32(np.finfo(np.float16).max)
@@ -157,26 +171,43 @@ def narrowest(n: int) -> type[np.unsignedinteger[Any]]:
 Piece = tuple[U32, U32, U32, F32]  # rows, ends, slots, weights of one chunk
 
 
-def pack(slots: tuple[Ints, NDArray[np.int32]], bias: F32, flags: NDArray[np.uint8], pieces: list[Piece]) -> Chunks:
+def pack(
+    slots: tuple[Ints, NDArray[np.int32]], bias: F32, flags: NDArray[np.uint8], pieces: list[Piece], n_features: int
+) -> Chunks:
     """`Chunks` of the pieces in chunk order; each piece is dropped once it is copied, so memory holds them once."""
     slot_ptr, ids = slots
-    rows = np.array([len(piece[0]) for piece in pieces], np.int64)
-    entries = np.array([len(piece[2]) for piece in pieces], np.int64)
-    row_ptr, entry_ptr = (np.concatenate([np.zeros(1, np.int64), np.cumsum(n)]) for n in (rows, entries))
+    jumps = [jumps_of(piece[0], n_features) for piece in pieces]
+    row_ptr, entry_ptr, jump_ptr = (
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(sizes, np.int64))])
+        for sizes in ([len(p[0]) for p in pieces], [len(p[2]) for p in pieces], [len(jump) for jump, _ in jumps])
+    )
     widest = int(np.diff(slot_ptr).max(initial=0))
-    special = np.flatnonzero(flags)
-    made = Chunks(
-        np.array([widest]), special, slot_ptr, ids, bias, flags, np.zeros(0, np.float32), row_ptr, np.empty(row_ptr[-1], np.uint32), entry_ptr,
-        np.empty(row_ptr[-1], np.uint32), np.empty(entry_ptr[-1], narrowest(widest)), np.empty(entry_ptr[-1], np.float32),
-    )  # fmt: skip
+    rows = np.empty((row_ptr[-1], 2), np.uint32)
+    places, weights = np.empty(entry_ptr[-1], narrowest(widest)), np.empty(entry_ptr[-1], np.float32)
     for chunk in range(len(pieces)):
-        features, ends, places, weights = pieces[chunk]
-        pieces[chunk] = (features[:0], ends[:0], places[:0], weights[:0])
-        made.features[row_ptr[chunk] : row_ptr[chunk + 1]] = features
-        made.ends[row_ptr[chunk] : row_ptr[chunk + 1]] = ends
-        made.slots[entry_ptr[chunk] : entry_ptr[chunk + 1]] = places
-        made.weights[entry_ptr[chunk] : entry_ptr[chunk + 1]] = weights
-    return made
+        features, ends, slot, weight = pieces[chunk]
+        pieces[chunk] = (features[:0], ends[:0], slot[:0], weight[:0])
+        rows[row_ptr[chunk] : row_ptr[chunk + 1], 0] = features
+        rows[row_ptr[chunk] : row_ptr[chunk + 1], 1] = ends
+        places[entry_ptr[chunk] : entry_ptr[chunk + 1]] = slot
+        weights[entry_ptr[chunk] : entry_ptr[chunk + 1]] = weight
+    return Chunks(
+        np.array([widest]),
+        np.flatnonzero(flags),
+        slot_ptr,
+        ids,
+        bias,
+        flags,
+        np.zeros(0, np.float32),
+        row_ptr,
+        rows,
+        entry_ptr,
+        jump_ptr,
+        np.concatenate([np.zeros(0, np.uint32), *(jump for jump, _ in jumps)]),
+        np.array([shift for _, shift in jumps], np.uint8),
+        places,
+        weights,
+    )
 
 
 def stored_as(chunks: Chunks, storage: str) -> Chunks:
@@ -197,18 +228,26 @@ def plain_weights(weights: NDArray[Any]) -> F32:
 
 
 @kernel
-def sound(chunks: Chunks) -> bool:
-    """Whether every row's entries lie inside its chunk and every slot exists: what makes the walk safe."""
+def sound(chunks: Chunks, n_features: int) -> bool:
+    """Whether rows, entries, slots and jumps all lie inside their chunk: what makes the walk safe."""
     for chunk in range(len(chunks.slot_ptr) - 1):
         n_slots = chunks.slot_ptr[chunk + 1] - chunks.slot_ptr[chunk]
         n_entries = chunks.entry_ptr[chunk + 1] - chunks.entry_ptr[chunk]
+        low, high = chunks.row_ptr[chunk], chunks.row_ptr[chunk + 1]
         before = np.int64(0)
-        for row in range(chunks.row_ptr[chunk], chunks.row_ptr[chunk + 1]):
-            end = np.int64(chunks.ends[row])
-            if end < before or end > n_entries:
+        for row in range(low, high):
+            end = np.int64(chunks.rows[row, 1])
+            if end < before or end > n_entries or np.int64(chunks.rows[row, 0]) >= n_features:
                 return False
             before = end
         for p in range(chunks.entry_ptr[chunk], chunks.entry_ptr[chunk + 1]):
             if np.int64(chunks.slots[p]) >= n_slots:
+                return False
+        n_jumps = chunks.jump_ptr[chunk + 1] - chunks.jump_ptr[chunk]
+        shift = np.int64(chunks.shifts[chunk])
+        if shift > 63 or (n_features >> shift) + 2 != n_jumps:
+            return False
+        for jump in range(chunks.jump_ptr[chunk], chunks.jump_ptr[chunk + 1]):
+            if np.int64(chunks.jumps[jump]) > high - low:
                 return False
     return True

@@ -21,4 +21,4 @@ def tight(function: Callable[P, R]) -> Callable[P, R]:
 
     Such a function may be called only by a kernel, which owns the arrays, and must not make new ones.
     """
-    return cast("Callable[P, R]", njit(function, cache=True, nogil=True, _nrt=False))
+    return cast("Callable[P, R]", njit(function, cache=True, nogil=True, _nrt=False))  # type: ignore[call-overload]

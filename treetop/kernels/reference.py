@@ -199,3 +199,39 @@ def newton_minimum(X: A, y: A, costs: A, scales: A) -> A:
             break
         w = w + length * step
     return w
+
+
+# --- chunks.py, beam.py -----------------------------------------------------------------------------------------------
+
+
+def own_score(margin: float, transform: str) -> float:
+    """A margin as a score, for the names of `core.types.TRANSFORMS`."""
+    name = transform.removeprefix("log_")
+    if name == "noop":
+        return margin
+    log = -float(np.logaddexp(0.0, -margin)) if name == "sigmoid" else -(max(0.0, 1.0 - margin) ** int(name[-1]))
+    return log if transform.startswith("log_") else math.exp(log)
+
+
+def walk(
+    levels: Sequence[tuple[A, A, A, A]], X: A, keeps: Sequence[int], transform: str, combine: str
+) -> list[list[tuple[int, float, float]]]:
+    """Per document (id, score, own) after a beam search; a level is (W, bias, parent of each node, flag of each node)."""
+    answers = []
+    for x in X:
+        kept = [(0, 0.0 if transform.startswith("log_") else 1.0, 1.0)]
+        for depth, ((W, bias, parents, flags), keep) in enumerate(zip(levels, keeps, strict=True)):
+            found = []
+            for parent, parent_score, parent_own in kept:
+                for node in np.flatnonzero((parents == parent) & (flags != 2)):
+                    own = own_score(float(x @ W[:, node] + bias[node]), transform)
+                    above = {"own": None, "parent": parent_own, "path": parent_score}[combine] if depth else None
+                    score = own
+                    if above is not None:
+                        score = own + above if transform.startswith("log_") else own * above
+                    if flags[node] == 1:
+                        own, score = parent_own, parent_score
+                    found.append((int(node), score, own))
+            kept = sorted(found, key=lambda item: (-item[1], item[0]))[:keep]
+        answers.append(kept)
+    return answers

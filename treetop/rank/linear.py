@@ -13,13 +13,12 @@ from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Level, Ranking, View
-from treetop.kernels import beam, chunks, threads
+from treetop.kernels import beam, chunks, scores, threads
 from treetop.kernels.chunks import Chunks
 from treetop.kernels.sparse import Rows, rows_of
 
 BLOCK = 8192  # documents that walk down together
 FEW = 50  # below, rows are found by search instead of a table
-NO_TABLE = (np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint32))
 STORAGE = {"float32": "<f4", "float16": "<u2", "int8": "|i1"}
 SLOTS = {1: "|u1", 2: "<u2", 4: "<u4"}
 
@@ -47,16 +46,13 @@ class Linear:
         return owner, place
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
-        X = self._rows(view)
-        best = beam.heaps(view.shape[0], min(keep, self.n))
+        X, keep = self._rows(view), min(keep, self.n)
         if candidates.ids is None:
-            batch = beam.prepare(X, self.n_features) if view.shape[0] > FEW else NO_TABLE
-            rule = rule_of(join, first=True)
-            beam.rank_pairs(self.weights, X, beam.roots(view.shape[0], self.n_chunks), rule, best, batch)
-        else:
-            named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
-            beam.rank_ids(self.weights, X, named, rule_of(join, first=False), best)
-        return Ranking(*beam.in_order(best, False))
+            batch = beam.prepare(X, self.n_features) if view.shape[0] > FEW else beam.NO_BATCH
+            above = beam.root(view.shape[0], self.n_chunks)
+            return Ranking(*beam.rank_level(self.weights, X, above, rule_of(join, first=True), keep, batch))
+        named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
+        return Ranking(*beam.rank_named(self.weights, X, named, rule_of(join, first=False), keep))
 
     def fused(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
         """All levels of a member in one walk when they are linear and read the same view; else None.
@@ -86,12 +82,12 @@ class Linear:
         scale = float(w.scale[slot]) if len(w.scale) else 1.0
         first, last = int(w.row_ptr[chunk]), int(w.row_ptr[chunk + 1])
         base, within = int(w.entry_ptr[chunk]), slot - int(w.slot_ptr[chunk])
-        ends = np.concatenate([np.zeros(1, np.int64), w.ends[first:last].astype(np.int64)])
+        rows = w.rows[first:last]
         columns, parts = [], []
         for column, x in zip(view.indices.tolist(), view.data.tolist(), strict=True):
-            row = int(np.searchsorted(w.features[first:last], column))
-            if row < last - first and w.features[first + row] == column:
-                a, b = base + int(ends[row]), base + int(ends[row + 1])
+            row = int(np.searchsorted(rows[:, 0], column))
+            if row < len(rows) and rows[row, 0] == column:
+                a, b = base + (int(rows[row - 1, 1]) if row else 0), base + int(rows[row, 1])
                 for p in a + np.flatnonzero(w.slots[a:b] == within):
                     columns.append(column)
                     parts.append(x * float(chunks.plain_weights(w.weights[p : p + 1])[0]) * scale)
@@ -119,7 +115,8 @@ class Linear:
         if storage not in STORAGE or width not in SLOTS or n_features < 0:
             raise ModelError(f"{part.kind}: storage '{storage}' with slots of {width} bytes is unknown.")
         n = len(part.array("ids", "<i4", None))
-        n_rows, n_entries = len(part.array("features", "<u4", None)), len(part.array("slots", SLOTS[width], None))
+        n_rows, n_entries = len(part.array("rows", "<u4", None, 2)), len(part.array("slots", SLOTS[width], None))
+        n_jumps = len(part.array("jumps", "<u4", None))
         n_chunks = len(part.array("slot_ptr", "<i8", None)) - 1
         slot_ptr = part.pointers("slot_ptr", n_chunks + 1, n)
         flags = part.indices("flags", "|u1", n, 3)
@@ -132,42 +129,36 @@ class Linear:
             flags,
             part.array("scale", "<f4", n if storage == "int8" else 0),
             part.pointers("row_ptr", n_chunks + 1, n_rows),
-            part.indices("features", "<u4", n_rows, max(n_features, 1)),
+            part.array("rows", "<u4", n_rows, 2),
             part.pointers("entry_ptr", n_chunks + 1, n_entries),
-            part.array("ends", "<u4", n_rows),
+            part.pointers("jump_ptr", n_chunks + 1, n_jumps),
+            part.array("jumps", "<u4", n_jumps),
+            part.array("shifts", "|u1", n_chunks),
             part.array("slots", SLOTS[width], n_entries),
             part.array("weights", STORAGE[storage], n_entries),
         )
-        if not chunks.sound(made):
+        if not chunks.sound(made, n_features):
             raise ModelError(f"{part.kind}: weights point outside their chunk. The model is damaged; copy it again.")
         return cls(made, n_features)
 
 
-def rule_of(join: Join, *, first: bool) -> beam.Rule:
+def rule_of(join: Join, *, first: bool) -> scores.Rule:
     """A join in the kernels' numbers; on the first level there is no parent to combine with."""
     name = join.transform.removeprefix("log_")
-    kind = {"noop": beam.NOOP, "sigmoid": beam.SIGMOID}.get(name, beam.HINGE)
-    power = int(name[-1]) if kind == beam.HINGE else 1
-    combine = beam.OWN if first else {"own": beam.OWN, "parent": beam.PARENT, "path": beam.PATH}[join.combine]
-    return beam.Rule(kind, power, join.adds, combine, False)
+    kind = {"noop": scores.NOOP, "sigmoid": scores.SIGMOID}.get(name, scores.HINGE)
+    power = int(name[-1]) if kind == scores.HINGE else 1
+    combine = scores.OWN if first else {"own": scores.OWN, "parent": scores.PARENT, "path": scores.PATH}[join.combine]
+    return scores.Rule(kind, power, join.adds, combine, False)
 
 
 def _block(X: Rows, start: int, stop: int) -> Rows:
     return Rows(X.indptr[start : stop + 1], X.indices, X.values)
 
 
-def _walk(plan: Sequence[tuple[Linear, beam.Rule, int]], X: Rows, n: int) -> Ranking:
-    """One block of documents down all levels; a document's best parent goes first, which sets a high bar."""
-    batch = beam.prepare(X, plan[0][0].n_features) if n > FEW else NO_TABLE
-    ranked: Any = None
+def _walk(plan: Sequence[tuple[Linear, scores.Rule, int]], X: Rows, n: int) -> Ranking:
+    """One block of documents down all levels."""
+    batch = beam.prepare(X, plan[0][0].n_features) if n > FEW else beam.NO_BATCH
+    ranked = beam.root(n)
     for rank, rule, keep in plan:
-        best = beam.heaps(n, min(keep, rank.n))
-        if ranked is None:
-            beam.rank_pairs(rank.weights, X, beam.roots(n), rule, best, batch)
-        else:
-            spans = ((0, 1), (1, 1 << 30)) if n > 1 else ((0, 1 << 30),)
-            for low, high in spans:
-                pairs = beam.by_chunk(ranked, rank.n_chunks, low, high)
-                beam.rank_pairs(rank.weights, X, pairs, rule, best, batch)
-        ranked = beam.in_order(best, False)
+        ranked = beam.rank_level(rank.weights, X, ranked, rule, min(keep, rank.n), batch)
     return Ranking(*ranked)

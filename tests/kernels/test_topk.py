@@ -1,0 +1,37 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treetop.kernels import topk
+
+NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32) | st.sampled_from([0.0, -0.0, 1.0, np.inf, -np.inf])
+
+
+def test_keys_order_like_scores():
+    scores = np.array([-np.inf, -3.0, -1e-40, -0.0, 0.0, 1e-40, 2.0, np.inf], np.float32)
+    keys = [int(topk.key_of(score, np.int32(5))) for score in scores]
+    assert keys[3] == keys[4]
+    assert keys == sorted(keys)
+    assert len(set(keys)) == 7
+    assert topk.key_of(np.float32(1), np.int32(3)) > topk.key_of(np.float32(1), np.int32(4))
+
+
+@given(st.lists(NUMBERS, max_size=40), st.integers(0, 12))
+def test_heap_keeps_the_best(scores, keep):
+    best = topk.heaps(1, keep)
+    for id_, score in enumerate(scores):
+        key = np.uint64(topk.key_of(np.float32(score), np.int32(id_)))
+        topk.push(best.size, best.keys, best.other, np.uint32(0), key, np.float32(id_))
+    indptr, ids, found, own = topk.in_order(best, False)
+    wanted = sorted(enumerate(scores), key=lambda item: (-item[1], item[0]))[:keep]
+    assert indptr.tolist() == [0, len(wanted)]
+    assert ids.tolist() == [id_ for id_, _ in wanted]
+    assert found.tolist() == [score for _, score in wanted]
+    assert own.tolist() == [float(id_) for id_, _ in wanted]
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=40), st.data())
+def test_kth_largest(values, data):
+    k = data.draw(st.integers(1, len(values)))
+    found = topk.kth_largest(np.array(values, np.float32), np.uint64(len(values)), np.empty(k, np.float32))
+    assert found == sorted(values, reverse=True)[k - 1]
