@@ -18,6 +18,7 @@ from treetop.training import plan, presets
 SMALL_TREE = {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5}}
 TINY: dict[str, dict] = {
     "neighbours": {"k": 20},
+    "dismec": {"tfidf": {"min_df": 1}},
     "xr_linear": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "width": 2}},
     "parabel": SMALL_TREE,
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "k": 4}},

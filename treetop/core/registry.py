@@ -35,6 +35,7 @@ TABLE: dict[str, dict[str, str]] = {
     "recipe": {
         "popular": "treetop.recipes.popular",
         "neighbours": "treetop.recipes.neighbours",
+        "dismec": "treetop.recipes.dismec",
         "xr_linear": "treetop.recipes.xr_linear",
         "parabel": "treetop.recipes.parabel",
         "bonsai": "treetop.recipes.bonsai",
