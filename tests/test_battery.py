@@ -1,6 +1,9 @@
 """Every recipe passes the same battery (style: one set of promises, no exceptions by name)."""
 
 import dataclasses
+import importlib.util
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +28,19 @@ TINY: dict[str, dict] = {
     "extremetext": SMALL_TREE,
 }
 RECIPES = registry.names("recipe")
+if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):
+    import toy_encoder
+
+    ENCODER = str(toy_encoder.write_encoder(Path(tempfile.mkdtemp()) / "encoder"))
+    TINY["lightxml"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 32, "pooling": "mean", "layers": [-1]},
+        "learn_encoder": {"lr": 0.002},
+        "learn_heads": {"lr": 0.02},
+        "dropout": 0.1,
+        "train": {"epochs": 40.0, "batch": 16},
+    }
+else:
+    RECIPES = [recipe for recipe in RECIPES if recipe not in {"lightxml"}]
 
 
 def tiny(recipe):

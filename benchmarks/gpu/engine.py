@@ -29,9 +29,10 @@ from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import find_encoder
 from treetop.kernels import packed_attention as attention
 from treetop.train.batches import Batch, Plan, TokenRows, split_off
-from treetop.train.loop import TrainConfig, train
+from treetop.train.loop import train
 from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig
 from treetop.train.rows import RowTable
+from treetop.train.task import TrainConfig
 
 GPU = torch.device("cuda")
 OUT: list[dict[str, Any]] = []
@@ -170,10 +171,17 @@ def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralT
     plan = LevelPlan(pooling.name, width, dropout=args.get("dropout", 0.1))
     config = TreeConfig(
         AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01)),
-        AdamConfig(lr=args.get("head_lr", 4e-3), weight_decay=args.get("head_decay", 0.0)),
-    )
+        AdamConfig(
+            lr=args.get("head_lr", 4e-3), weight_decay=args.get("head_decay", 0.0),
+            beta2=args.get("head_beta2", 0.999), eps=args.get("head_eps", 1e-8),
+        ),
+        bias=args.get("bias", True), prior=args.get("prior", True),
+    )  # fmt: skip
     tree = LabelTree((np.zeros(data.n_labels, np.int32),))
-    return NeuralTree(inputs, data.dataset("train"), tree, [plan], config, held_out=held_out)
+    task = NeuralTree(inputs, data.dataset("train"), tree, [plan], config, held_out=held_out)
+    if args.get("float32"):
+        task.low, task.full.kind = (), torch.float32
+    return task
 
 
 class Stopwatch:
@@ -360,7 +368,8 @@ def section_train(data: Data, runs: list[dict[str, Any]], look: bool) -> None:
         result = train(task, plan, config)
         torch.cuda.synchronize()
         seconds = time.perf_counter() - started
-        task.inputs.encoder.to(torch.bfloat16)
+        if not args.get("float32"):
+            task.inputs.encoder.to(torch.bfloat16)
         made = precisions(task, held_out, data.parts["train"][2]) if not look else {}
         if look:
             task.inputs.store = data.store("test")

@@ -14,8 +14,9 @@ from treetop.assemble.inputs import Cached
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.types import LabelTree
 from treetop.train.batches import Batch, Plan
-from treetop.train.loop import TrainConfig, train
+from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig
 
 CPU = torch.device("cpu")
 N, WIDTH = 30, 6

@@ -16,8 +16,9 @@ from toy_task import N, ToyTask
 from treetop.core.errors import ResourceError, TrainingError
 from treetop.train import journal
 from treetop.train.batches import Plan
-from treetop.train.loop import TrainConfig, train
+from treetop.train.loop import train
 from treetop.train.optim import ScheduleConfig
+from treetop.train.task import TrainConfig
 
 PLAN = Plan(np.arange(N), 8, seed=3)
 

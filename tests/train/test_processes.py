@@ -27,7 +27,8 @@ def run(world, folder, stop=None):
     from toy_task import N, ToyTask
 
     from treetop.train.batches import Plan
-    from treetop.train.loop import TrainConfig, train
+    from treetop.train.loop import train
+    from treetop.train.task import TrainConfig
 
     task = ToyTask(dropout=0.0, world=world)
     real = task.step

@@ -22,7 +22,8 @@ from treetop.rank.head import Head
 from treetop.train import devices
 from treetop.train.batches import Order, Plan, Rows, TokenRows, split_off
 from treetop.train.devices import World
-from treetop.train.loop import Result, TrainConfig, train
+from treetop.train.loop import train
+from treetop.train.task import Result, TrainConfig
 
 
 @dataclass(frozen=True, eq=False)

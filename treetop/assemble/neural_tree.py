@@ -51,6 +51,7 @@ class TreeConfig:
     loss: Literal["bce", "squared_hinge"] = "bce"
     reduce: Reduce = "sum"
     bias: bool = True  # of the last level
+    prior: bool = True  # biases of a flat level start at the labels' log odds
     forced: bool = True  # true nodes are always among the kept
 
 
@@ -84,8 +85,11 @@ class NeuralTree:
         seed: int = 0,
         world: World = ALONE,
         held_out: Rows | None = None,
+        fixed: NDArray[np.integer] | None = None,
     ) -> None:
+        """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives."""
         device = inputs.device
+        self.fixed = None if fixed is None else torch.from_numpy(np.array(fixed, np.int64)).to(device)
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
@@ -115,10 +119,13 @@ class NeuralTree:
         self.rows: dict[int, RowTable] = {}
         widths = [branch.width for branch in self.branches]
         if flat:
-            self.full = FullTable(self.sizes[0], widths[0], config.head, self.device, loss=config.loss, world=world)
-            share = np.asarray(self.Y.sum(0)).ravel() + 0.5
-            prior = np.log(share / (self.Y.shape[0] + 1.0))  # log odds of a label, so that no epoch is lost on them
-            self.full.fill(bias=torch.from_numpy(prior.astype(np.float32)))
+            self.full = FullTable(
+                self.sizes[0], widths[0], config.head, self.device, loss=config.loss, bias=config.bias, world=world
+            )
+            if config.prior and config.bias:  # log odds of a label, so that no epoch is lost on them
+                share = np.asarray(self.Y.sum(0)).ravel() + 0.5
+                prior = np.log(share / (self.Y.shape[0] + 1.0))
+                self.full.fill(bias=torch.from_numpy(prior.astype(np.float32)))
             self.tables["labels"] = self.full
         for t in range(1, len(self.plans)):
             last = t == len(self.plans) - 1
@@ -134,7 +141,7 @@ class NeuralTree:
 
     def load(self, batch: Batch, static: bool) -> Loaded:
         message, shape = self.inputs.load(batch.rows, static)
-        static = static and self.relevance is None and self.barred is None
+        static = static and self.relevance is None and self.barred is None and self.fixed is None
         triples, total = self.targets.describe(batch.everyone if self.full is not None else batch.rows, static)
         key = (shape, total, batch.total) if static else None
         return Loaded(batch, (message, send(triples, self.device)), key, (shape, total))
@@ -148,8 +155,14 @@ class NeuralTree:
         relevance = None if self.relevance is None else self.relevance.gather(batch.rows)
         barred = None if self.barred is None else self.barred.gather(batch.rows)
         total = torch.zeros((), device=self.device)
-        ids, scores, y = self._first(views, self._at(0, targets))
-        total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
+        if self.fixed is None:
+            ids, scores, y = self._first(views, self._at(0, targets))
+            total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
+        else:
+            ids, y = None, self._at(0, targets).dense(self.sizes[0])
+            kept = self.fixed[torch.from_numpy(batch.rows).to(self.device)]
+            order = torch.arange(kept.shape[1], 0, -1, device=self.device, dtype=torch.float32)
+            scores = torch.zeros_like(y).scatter_(1, kept, order.expand(kept.shape))
         for t in range(1, len(self.plans)):
             here, last = self._at(t, targets), t == len(self.plans) - 1
             chosen = self._chosen(t, ids, scores, y if self.config.forced else None)
@@ -214,6 +227,15 @@ class NeuralTree:
         true = set((np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices).tolist())
         hit = np.isin(np.arange(len(top))[:, None] * Y.shape[1] + top, list(true))
         return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)
+
+    @torch.no_grad()
+    def kept(self, rows: Rows, keep: int) -> NDArray[np.int64]:
+        """(rows, keep) nodes of the first level, best first, as the weights stand now."""
+        parts = []
+        for start in range(0, len(rows), 1024):
+            _, scores, _ = self._first(self.inputs.views(*self.inputs.load(rows[start : start + 1024])), None)
+            parts.append(torch.topk(scores, min(keep, scores.shape[1]), dim=1).indices.cpu().numpy())
+        return np.concatenate(parts)
 
     @torch.no_grad()
     def best(self, rows: Rows, k: int) -> NDArray[np.int64]:

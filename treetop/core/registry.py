@@ -40,6 +40,7 @@ TABLE: dict[str, dict[str, str]] = {
         "parabel": "treetop.recipes.parabel",
         "bonsai": "treetop.recipes.bonsai",
         "extremetext": "treetop.recipes.extremetext",
+        "lightxml": "treetop.recipes.lightxml",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

@@ -40,9 +40,10 @@ def attend(
 ) -> Tensor:
     """(tokens, heads, width) attention of every token to its own sequence."""
     fits = not beyond and query.shape[2] in (16, 32, 64, 128)
-    if not query.is_cuda and not (fits and fused.here(query)):
+    flash = query.is_cuda and query.dtype in (torch.bfloat16, torch.float16)  # it knows no float32
+    if not flash and not (fits and fused.here(query)):
         return attend_plain(query, key, value, starts, scale=scale, dropout=dropout)
-    if not fits or (query.is_cuda and query.dtype == torch.float32):
+    if not fits:
         longest = beyond or LONGEST
         made: Tensor = torch.ops.aten._flash_attention_forward(
             query, key, value, starts, starts, longest, longest, dropout, False, False, scale=scale

@@ -27,9 +27,11 @@ class FullTable:
         device: torch.device,
         *,
         loss: Loss = "bce",
+        bias: bool = True,
         world: World = ALONE,
     ) -> None:
         self.n, self.width, self.config, self.loss, self.world = n, width, config, loss, world
+        self.learns_bias = bias
         self.low, self.high = world.share(n)
         self.rows = self.high - self.low
         rows = -(-self.rows // ALIGN) * ALIGN
@@ -59,13 +61,13 @@ class FullTable:
     @torch.no_grad()
     def best(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """(margins, labels) of the best `k` of each row, highest first (this process's rows of the table)."""
-        h = h.to(self.kind)
+        h = h.float()  # logits of low precision tie
         block = max(k, BLOCK // max(1, len(h)))
         found: list[tuple[Tensor, Tensor]] = []
         for start in range(0, len(self.weight), block):
             part = slice(start, start + block)
-            z = torch.addmm(self.bias[part].to(self.kind), h, self.weight[part].to(self.kind).T)
-            top = torch.topk(z.float(), min(k, z.shape[1]), dim=1)
+            z = torch.addmm(self.bias[part], h, self.weight[part].T)
+            top = torch.topk(z, min(k, z.shape[1]), dim=1)
             found.append((top.values, top.indices + start))
         values, ids = torch.cat([v for v, _ in found], 1), torch.cat([i for _, i in found], 1)
         top = torch.topk(values, min(k, values.shape[1]), dim=1)
@@ -120,7 +122,8 @@ class FullTable:
     def _adam(self, start: int, stop: int, weight: Tensor, bias: Tensor) -> None:
         c = self.config
         now = self.steps + 1
-        for i, (held, grad, decay) in enumerate(((self._weight, weight, c.weight_decay), (self._bias, bias, 0.0))):
+        groups = ((self._weight, weight, c.weight_decay), (self._bias, bias, 0.0))
+        for i, (held, grad, decay) in enumerate(groups if self.learns_bias else groups[:1]):
             torch._fused_adamw_(
                 [held[start:stop]], [grad], [self.first[i][start:stop]], [self.second[i][start:stop]], [], [now],
                 lr=self.rates.now[0], beta1=c.beta1, beta2=c.beta2, weight_decay=decay, eps=c.eps,

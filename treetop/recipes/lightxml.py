@@ -35,8 +35,8 @@ from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.flat import flat
 from treetop.shortlist.everything import Everything
-from treetop.train.loop import TrainConfig
 from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
 
 GROUP = "transformer, trees"
 FEW = 50_000  # labels below which clusters cost more than they save

@@ -2,7 +2,10 @@
 
 | file | answer |
 |---|---|
+| `task.py` | what is trained, how long, what is reported |
 | `loop.py` | batches, backward, update, validation, early stop, memory that runs out, NaN |
+| `replay.py` | steps recorded on a GPU and launched as one |
+| `journal.py` | loss, tokens per second, memory, time left, as JSON lines |
 | `batches.py` | which rows come when; token sequences and targets gathered on the device without waiting for it |
 | `losses.py` | BCE, squared hinge, soft targets, relevance weights over candidates |
 | `optim.py` | AdamW with float32 masters, groups, schedules, clipping |

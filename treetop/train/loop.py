@@ -7,97 +7,25 @@ the step number are the whole state. The device is asked for a number only every
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from treetop.core import log
-from treetop.core.config import setting
 from treetop.core.errors import InputError, ResourceError, TrainingError
 from treetop.core.store import Part
 from treetop.train import devices
-from treetop.train.average import Average, Kind
-from treetop.train.batches import Batch, Loaded, Plan, Rows
+from treetop.train.average import Average
+from treetop.train.batches import Batch, Loaded, Plan
 from treetop.train.checkpoint import Checkpoints, fill
 from treetop.train.devices import ALONE, World
 from treetop.train.journal import Journal
-from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig, rate
+from treetop.train.optim import AdamW, rate
 from treetop.train.replay import Replay
-from treetop.train.rows import Table
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """How long and in what steps to train."""
-
-    epochs: float = setting(10.0, "passes over the training rows", low=0.0)
-    batch: int = setting(256, "rows in one update", low=1)
-    accumulate: int = setting(1, "micro-batches an update is split into; grows by itself if memory runs out", low=1)
-    schedule: ScheduleConfig = setting(ScheduleConfig(), "learning rate over the steps")
-    clip: float = setting(0.0, "largest gradient norm of a group; 0 = no limit", low=0.0)
-    average: Kind = setting("none", "weights kept: the last, a moving (ema) or a plain average of late ones (swa)")
-    decay: float = setting(0.999, "memory of the ema", low=0.0, high=0.999999)
-    average_from: float = setting(0.5, "share of the steps after which swa starts", low=0.0, high=1.0)
-    average_every: int = setting(1, "steps between two weights taken into the average", low=1)
-    patience: int = setting(0, "validations without gain before stopping; 0 = never stop early", low=0)
-    record: bool = setting(True, "record steps on a GPU and replay them, which spares the host most of its work")
-    checkpoint_seconds: float = setting(300.0, "least time between two checkpoints", low=0.0)
-
-
-class Task(Protocol):
-    """What is trained."""
-
-    device: torch.device
-
-    @property
-    def modules(self) -> Mapping[str, tuple[nn.Module, AdamConfig]]:
-        """Dense weights by group."""
-        ...
-
-    @property
-    def tables(self) -> Mapping[str, Table]:
-        """Weights that update themselves."""
-        ...
-
-    @property
-    def low(self) -> Collection[str]:
-        """Modules that compute in the device's own number type."""
-        ...
-
-    def load(self, batch: Batch, static: bool) -> Loaded:
-        """The batch on the device; `static` asks for rounded shapes and a key, so that the step can be recorded."""
-        ...
-
-    def loss(self, loaded: Loaded) -> Tensor:
-        """The batch's share of the step's loss: the sum over its rows divided by `batch.total`."""
-        ...
-
-    def tokens(self, rows: Rows) -> int:
-        """Real tokens in these rows, for the tokens per second shown."""
-        ...
-
-    def validate(self) -> float | None:
-        """A score of the present weights on held-out rows (higher is better); None: there are none."""
-        ...
-
-
-@dataclass
-class Result:
-    """What a run did."""
-
-    steps: int
-    seconds: float
-    tokens: int
-    loss: float
-    best: float | None
-    micro_batches: int
-    memory: int
-    history: list[dict[str, Any]] = field(default_factory=list)
+from treetop.train.task import Result, Task, TrainConfig
 
 
 def train(

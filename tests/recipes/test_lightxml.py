@@ -1,0 +1,119 @@
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+import toy_encoder
+import treetop
+from treetop.assemble import neural_fit
+from treetop.core.errors import ConfigError
+from treetop.train import loop
+
+SETTINGS = {
+    "learn_encoder": {"lr": 0.002},
+    "learn_heads": {"lr": 0.02},
+    "dropout": 0.1,
+    "keep": 4,
+    "bottleneck": 16,
+    "train": {"epochs": 15.0, "batch": 16},
+}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
+
+
+def settings(encoder, **changes):
+    base = {"encoder": {"encoder": encoder, "max_length": 32, "layers": [-1, -2], "pooling": "mean"}}
+    return {**SETTINGS, **base, **changes}
+
+
+TREE = {"clusters": "tree", "tree": {"max_leaf": 6, "shallow": True, "per_node": True, "rule": "gain"}}
+
+
+@pytest.mark.parametrize("changes", [{}, TREE, {"frozen": True}, {**TREE, "frozen": True}])
+def test_variants_learn(encoder, changes):
+    data = toy.dataset(n=120)
+    model = treetop.fit("lightxml", data, settings=settings(encoder, **changes))
+    floor = treetop.fit("popular", data).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor
+    assert len(model.members[0]) == (2 if "clusters" in changes else 1)
+
+
+@pytest.mark.parametrize("changes", [{}, TREE])
+def test_killed_and_resumed_ends_in_the_same_model(encoder, changes, tmp_path, monkeypatch):
+    data = toy.dataset(n=60)
+    chosen = settings(encoder, **changes)
+    chosen["train"] = {"epochs": 6.0, "batch": 16, "checkpoint_seconds": 0.0}
+    whole = treetop.fit("lightxml", data, settings=chosen)
+    for stop in (2, 7, 11):
+        real = loop._Run._step
+
+        def step(self, batch, stop=stop, real=real):
+            if batch.step == stop:
+                raise KeyboardInterrupt
+            real(self, batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop._Run, "_step", step)
+            with pytest.raises(KeyboardInterrupt):
+                treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m", resume=stop > 2)
+    resumed = treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m", resume=True)
+    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def test_validation_and_early_stop(encoder):
+    data = toy.dataset(n=100)
+    chosen = settings(encoder, validation=0.2)
+    chosen["train"] = {"epochs": 30.0, "batch": 16, "patience": 2}
+    rows, held_out = neural_fit.cut(data, 0.2, 0)
+    assert len(held_out) == 20 and not set(rows) & set(held_out)
+    treetop.fit("lightxml", data, settings=chosen)
+
+
+def test_a_trained_model_is_an_encoder_for_another(encoder, tmp_path):
+    data = toy.dataset(n=40)
+    chosen = settings(encoder)
+    chosen["train"] = {"epochs": 1.0, "batch": 16}
+    treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m")
+    chosen["encoder"] = {**chosen["encoder"], "encoder": str(tmp_path / "m")}
+    second = treetop.fit("lightxml", data, settings={**chosen, "frozen": True})
+    first = treetop.load(tmp_path / "m")
+    texts = toy.dataset(seed=2).texts
+    views = [next(iter(m.features["encoder"].views(texts).values())) for m in (first, second)]
+    assert np.array_equal(*views)
+
+
+def test_wrong_settings_are_refused_in_one_sentence(encoder):
+    data = toy.dataset(n=20)
+    for changes, message in (
+        ({"encoder": {"encoder": encoder, "max_length": 32, "layers": [-1, 9]}}, "layers: the encoder has no layer 9"),
+        ({"encoder": {"encoder": "nobody/has-this"}}, "treetop\\[offline\\]"),
+        ({"encoder": {"encoder": encoder, "max_length": 2}}, "max_length: 2 leaves no room"),
+        ({"loss": "hinge"}, "loss: unknown value 'hinge'"),
+        ({"keep": 0}, "keep: 0 is out of range"),
+    ):
+        with pytest.raises(ConfigError, match=message) as caught:
+            treetop.fit("lightxml", data, settings={**settings(encoder), **changes})
+        assert "\n" not in str(caught.value)
+
+
+def test_journal_lies_in_the_work_folder(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("treetop.train.journal.SECONDS", 0.0)
+    kept = []
+    real = neural_fit.train
+
+    def train(*args, **named):
+        made = real(*args, **named)
+        kept.extend((named["work"] / "train.jsonl").read_text().splitlines())
+        return made
+
+    monkeypatch.setattr(neural_fit, "train", train)
+    treetop.fit("lightxml", toy.dataset(n=20), settings=settings(encoder), out=tmp_path / "m")
+    assert json.loads(kept[-1])["seconds_left"] == 0
