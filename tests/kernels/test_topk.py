@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treetop.kernels import topk
@@ -16,6 +16,7 @@ def test_keys_order_like_scores():
     assert topk.key_of(np.float32(1), np.int32(3)) > topk.key_of(np.float32(1), np.int32(4))
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(NUMBERS, max_size=40), st.integers(0, 12))
 def test_heap_keeps_the_best(scores, keep):
     best = topk.heaps(1, keep)
@@ -30,6 +31,7 @@ def test_heap_keeps_the_best(scores, keep):
     assert own.tolist() == [float(id_) for id_, _ in wanted]
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(NUMBERS, min_size=1, max_size=40), st.data())
 def test_kth_largest(values, data):
     k = data.draw(st.integers(1, len(values)))
