@@ -3,4 +3,9 @@
 | file | wires |
 |---|---|
 | `view.py` | texts, or ready-made features, into the sparse matrix a recipe trains on |
+| `label_tree.py` | a description of the labels and a way to group them into a tree |
+| `linear_tree.py` | a tree and a sparse matrix into levels of linear rankers |
+| `tree_ensemble.py` | several such trees into a model; the shape of the data into a forecast |
+| `budget.py` | a byte budget into storage and thresholds that keep it |
+| `neural_tree.py`, `neural_fit.py`, `inputs.py` | an encoder and label vectors into jointly trained levels |
 """

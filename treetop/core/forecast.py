@@ -22,6 +22,7 @@ class Forecast:
     memory: float
     model: float
     time: float
+    shrinks: bool = False  # the recipe can make its model fit a budget
 
     def describe(self) -> str:
         return f"about {size(self.memory)} of memory, a model of {size(self.model)}, {duration(self.time)} of training"
@@ -29,6 +30,8 @@ class Forecast:
     def check(self, budget: Mapping[str, float], out: Path | None) -> None:
         """Refuse a job that would break the budget, the machine's memory or the disk."""
         limits = {"memory": available_memory(), **budget}
+        if self.shrinks:
+            limits.pop("model", None)  # the recipe makes the model fit, or refuses itself
         for name, limit in limits.items():
             needed = getattr(self, name)
             if needed > limit:

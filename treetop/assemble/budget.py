@@ -1,0 +1,110 @@
+"""Make linear members fit a byte budget: smaller numbers first, then fewer weights; the cost is measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treetop.assemble.linear_tree import LinearConfig
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ResourceError
+from treetop.core.forecast import size
+from treetop.core.log import logger
+from treetop.core.types import Level
+from treetop.kernels import chunks
+from treetop.predict.beam import descend
+from treetop.predict.blend import Blend, blended
+from treetop.rank.linear import Linear
+
+Member = list[Level]
+Train = Callable[[LinearConfig, str], list[Member]]  # settings and a name for the stages
+TRIES = 4
+
+
+class Held(NamedTuple):
+    """Training documents kept out, on which the cost of shrinking is measured."""
+
+    views: dict[str, Any]
+    dataset: Dataset
+    blend: Blend
+
+
+def fit_within(train: Train, linear: LinearConfig, held: Held, *, limit: float, fixed: float) -> list[Member]:
+    """Members whose weights and everything else (`fixed` bytes) stay under `limit` bytes, or a refusal with numbers."""
+    members = train(linear, "full")
+    before = _precision(members, held)
+    best, config = members, linear
+    for storage in _narrower(linear.storage):
+        if fixed + weigh(best) <= limit:
+            break
+        config = dataclasses.replace(linear, storage=storage)
+        best = [[_stored_as(level, storage) for level in member] for member in members]
+    for attempt in range(TRIES):
+        if fixed + weigh(best) <= limit:
+            break
+        config = _pruned(config, best, (limit - fixed) * (0.95 - 0.1 * attempt))
+        best = train(config, f"budget-{attempt}")
+    if (total := fixed + weigh(best)) > limit:
+        raise ResourceError(
+            f"model: {size(limit)} allowed, but {size(total)} is the least found ({size(fixed)} of it labels and "
+            "features). Raise --budget model, or use fewer features (tfidf.max_features, tfidf.min_df)."
+        )
+    logger.info(
+        "budget: %s instead of %s (weights as %s, dropped below %.3g); P@5 on %d held-out texts %.2f instead of %.2f",
+        size(total), size(fixed + weigh(members)), config.storage, config.threshold,
+        len(held.dataset), _precision(best, held), before,
+    )  # fmt: skip
+    return best
+
+
+def weigh(members: Sequence[Sequence[Level]]) -> float:
+    """Bytes of all weights."""
+    return float(sum(array.nbytes for member in members for level in member for array in _linear(level).weights))
+
+
+def _linear(level: Level) -> Linear:
+    rank: Any = level.rank
+    made: Linear = rank
+    return made
+
+
+def _narrower(storage: str) -> list[str]:
+    order = ["float32", "float16", "int8"]
+    return order[order.index(storage) + 1 :]
+
+
+def _stored_as(level: Level, storage: str) -> Level:
+    rank = _linear(level)
+    return dataclasses.replace(level, rank=Linear(chunks.stored_as(rank.weights, storage), rank.n_features))
+
+
+def _pruned(config: LinearConfig, members: Sequence[Sequence[Level]], room: float) -> LinearConfig:
+    """Settings with a threshold that leaves about as many weights as there is room for."""
+    sizes = [_sizes(_linear(level)) for member in members for level in member]
+    weights = np.concatenate(sizes)
+    keep = int(len(weights) * max(room, 0.0) / weigh(members))
+    if keep < 1:
+        raise ResourceError(f"model: no room for weights ({size(max(room, 0.0))}). Raise --budget model.")
+    cut = float(np.partition(weights, len(weights) - keep)[len(weights) - keep])
+    return dataclasses.replace(config, threshold=max(cut, config.threshold))
+
+
+def _sizes(rank: Linear) -> Any:
+    w = rank.weights
+    plain = np.abs(chunks.plain_weights(np.asarray(w.weights)))
+    if not len(w.scale):
+        return plain
+    slot = np.asarray(w.slots).astype(np.int64) + np.repeat(w.slot_ptr[:-1], np.diff(w.entry_ptr))
+    return plain * w.scale[slot]
+
+
+def _precision(members: Sequence[Sequence[Level]], held: Held) -> float:
+    """P@5 on the held-out texts, in percent."""
+    best = blended([descend(member, held.views, 100) for member in members], held.blend, 5).padded(5)
+    Y, n_labels = held.dataset.Y, held.dataset.n_labels
+    true = np.repeat(np.arange(len(held.dataset), dtype=np.int64), np.diff(Y.indptr)) * n_labels + Y.indices
+    found = np.arange(len(best), dtype=np.int64)[:, None] * n_labels + best
+    return 100.0 * float((np.isin(found, true) & (best >= 0)).mean()) if len(best) else 0.0
