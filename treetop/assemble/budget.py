@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from treetop.rank.linear import Linear
 
 Member = list[Level]
 Train = Callable[[LinearConfig, str], list[Member]]  # settings and a name for the stages
+Storage = Literal["float32", "float16", "int8"]
 TRIES = 4
 
 
@@ -71,8 +72,8 @@ def _linear(level: Level) -> Linear:
     return made
 
 
-def _narrower(storage: str) -> list[str]:
-    order = ["float32", "float16", "int8"]
+def _narrower(storage: Storage) -> list[Storage]:
+    order: list[Storage] = ["float32", "float16", "int8"]
     return order[order.index(storage) + 1 :]
 
 

@@ -216,7 +216,7 @@ def own_score(margin: float, transform: str) -> float:
 def walk(
     levels: Sequence[tuple[A, A, A, A]], X: A, keeps: Sequence[int], transform: str, combine: str
 ) -> list[list[tuple[int, float, float]]]:
-    """Per document (id, score, own) after a beam search; a level is (W, bias, parent of each node, flag of each node)."""
+    """Per document (id, score, own) after a beam search; a level is (W, bias, parent and flag of each node)."""
     answers = []
     for x in X:
         kept = [(0, 0.0 if transform.startswith("log_") else 1.0, 1.0)]
