@@ -36,7 +36,9 @@ def settings(encoder, **changes):
 TREE = {"clusters": "tree", "tree": {"max_leaf": 6, "shallow": True, "per_node": True, "rule": "gain"}}
 
 
-@pytest.mark.parametrize("changes", [{}, TREE, {"frozen": True}, {**TREE, "frozen": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, TREE, {"frozen": True}, {**TREE, "frozen": True}, {**TREE, "negatives": "static"}]
+)
 def test_variants_learn(encoder, changes):
     data = toy.dataset(n=120)
     model = treetop.fit("lightxml", data, settings=settings(encoder, **changes))
@@ -65,6 +67,15 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, changes, tmp_path, m
                 treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m", resume=stop > 2)
     resumed = treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m", resume=True)
     a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def test_static_negatives_with_an_encoder_of_their_own(encoder, tmp_path):
+    chosen = settings(encoder, **TREE, negatives="static_extra")
+    model = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen, out=tmp_path / "m")
+    assert sorted(model.features) == ["encoder", "ranker"]
+    texts = toy.dataset(seed=3).texts
+    a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
@@ -89,18 +90,25 @@ def train_levels(
     training: TrainConfig,
     job: Job,
     validation: float = 0.0,
+    fixed: NDArray[np.integer] | None = None,
+    name: str = "train",
 ) -> Trained:
-    """Train the levels over the rows of `dataset`; one stage, with checkpoints inside."""
+    """Train the levels over the rows of `dataset`; one stage, with checkpoints inside.
+
+    `fixed` makes the negatives static (see `NeuralTree`).
+    """
 
     def make() -> Part:
         world = World.join(prepared.device)
         rows, held_out = cut(dataset, validation, job.seed)
-        task = NeuralTree(inputs, dataset, tree, plans, config, seed=job.seed, world=world, held_out=held_out)
+        task = NeuralTree(
+            inputs, dataset, tree, plans, config, seed=job.seed, world=world, held_out=held_out, fixed=fixed
+        )
         order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
         plan = Plan(
             rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
         )
-        result = train(task, plan, training, world=world, work=job.work)
+        result = train(task, plan, training, world=world, work=job.work, name=name)
         _say(result)
         prepared.transformer.encoder.to("cpu").float()
         prepared.transformer.device = torch.device("cpu")
@@ -109,7 +117,7 @@ def train_levels(
         more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
         return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
 
-    part = job.stage("trained", make)
+    part = job.stage(f"{name}ed", make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
     return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
 

@@ -6,6 +6,8 @@ sequences, one row per document.
 | answer  | views   | file       |
 |---------|---------|------------|
 | `tfidf` | `tfidf` | `tfidf.py` |
+| `transformer` | `encoder/cls:-1` and the like | `transformer.py` |
 
 `grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.
+`sources.py` finds encoders, `tokens.py` turns texts into token ids once, `encoder.py` runs packed sequences.
 """

@@ -13,27 +13,31 @@ the first evaluation is not copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from scipy import sparse
 
-from treetop.assemble.neural_fit import Trained, prepare, train_levels
+from treetop.assemble.inputs import Inputs
+from treetop.assemble.neural_fit import Prepared, prepare, train_levels
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
-from treetop.core.types import Join, LabelTree, Level
+from treetop.core.types import Candidates, Join, LabelTree, Level
 from treetop.core.work import Job
 from treetop.features.encoder import Pooling
 from treetop.features.tfidf import TfidfConfig
-from treetop.features.transformer import TransformerConfig
+from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.flat import flat
+from treetop.rank.head import Head
+from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
@@ -60,6 +64,9 @@ class Config:
     dropout: float = setting(0.5, "share of the view dropped while training", low=0.0, high=0.99)
     encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of both levels")
+    negatives: Literal["dynamic", "static", "static_extra"] = setting(
+        "dynamic", "trained together; ranker after the generator on its frozen encoder; or on an encoder of its own"
+    )
     ranker_weight: float = setting(1.0, "weight of the ranker's loss beside the generator's", low=0.0)
     learn_encoder: AdamConfig = setting(AdamConfig(lr=1e-4), "how the encoder learns")
     learn_heads: AdamConfig = setting(AdamConfig(lr=1e-3), "how the heads learn")
@@ -67,7 +74,7 @@ class Config:
         TrainConfig(epochs=10, batch=256, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
-    compile: bool = setting(True, "fuse small operations on a GPU (a few seconds once)")
+    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
@@ -97,12 +104,58 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
         plans.append(LevelPlan(pooling.name, width, keep, config.bottleneck, config.dropout, config.ranker_weight))
     inputs = prepared.inputs(frozen=config.frozen, job=job, fuse=config.compile)
     learning = TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss)
+    if config.negatives != "dynamic" and len(plans) > 1:
+        return _static(dataset, config, job, prepared, inputs, tree, plans)
     trained = train_levels(
         dataset, prepared, inputs, tree, plans, learning,
         training=config.train, job=job, validation=config.validation,
     )  # fmt: skip
-    view = trained.transformer.view_name(pooling)
-    return Model.over(dataset, {"encoder": trained.transformer}, [_levels(view, tree, trained, plans)])
+    views = [trained.transformer.view_name(pooling)] * 2
+    return Model.over(dataset, {"encoder": trained.transformer}, [_levels(views, tree, trained.heads, plans)])
+
+
+def _static(
+    dataset: Dataset, config: Config, job: Job, prepared: Prepared, inputs: Inputs, tree: LabelTree,
+    plans: list[LevelPlan],
+) -> Model:  # fmt: skip
+    """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
+    learning = TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss)
+    generator = train_levels(
+        _of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
+        training=config.train, job=job, name="generator",
+    )  # fmt: skip
+    first = Prepared(generator.transformer, prepared.tokens, prepared.device)
+    frozen = first.inputs(frozen=True, job=job, name="generator-views")
+    view = frozen.views(*frozen.load(np.arange(len(dataset))))[plans[0].view].cpu().numpy()
+    everything = Candidates.all(len(dataset), tree.sizes[0])
+    kept = generator.heads[0].rank(view, everything, Join(), plans[1].keep).padded(plans[1].keep)
+    second, features = first, {"encoder": generator.transformer}
+    if config.negatives == "static_extra":
+        own = Transformer.from_part(generator.transformer.to_part())
+        own.name = "ranker"
+        second = Prepared(own, prepared.tokens, prepared.device)
+    ranker = train_levels(
+        dataset, second,
+        frozen if second is first else second.inputs(frozen=False, job=job, fuse=config.compile), tree, plans, learning,
+        training=config.train, job=job, fixed=np.maximum(kept, 0), name="ranker",
+    )  # fmt: skip
+    if second is not first:
+        features["ranker"] = ranker.transformer
+    pooling = Pooling(config.encoder.pooling, config.encoder.layers)
+    views = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
+    return Model.over(dataset, features, [_levels(views, tree, [generator.heads[0], ranker.heads[1]], plans)])
+
+
+def _of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
+    """The same texts with clusters as labels."""
+    C = sparse.csr_matrix(
+        (np.ones(dataset.n_labels, np.float32), (np.arange(dataset.n_labels), tree.parents[1])),
+        (dataset.n_labels, tree.sizes[0]),
+    )
+    Y = (dataset.Y @ C).tocsr()
+    Y.data = np.minimum(Y.data, 1.0).astype(np.float32)
+    labels = LabelSet.of([str(i) for i in range(tree.sizes[0])])
+    return replace(dataset, Y=Y, labels=labels, relevance=None, filter_pairs=None)
 
 
 def _is_flat(dataset: Dataset, config: Config) -> bool:
@@ -122,12 +175,10 @@ def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
     return LabelTree(tuple(np.asarray(part.arrays[name]) for name in sorted(part.arrays)))
 
 
-def _levels(view: str, tree: LabelTree, trained: Trained, plans: list[LevelPlan]) -> list[Level]:
+def _levels(views: list[str], tree: LabelTree, heads: list[Head], plans: list[LevelPlan]) -> list[Level]:
     """Every cluster, then the labels of the best; or every label at once."""
-    first = Level(view, Everything(tree.sizes[0]), trained.heads[0], Join("sigmoid"))
+    everything = Everything(tree.sizes[0])
     if len(plans) == 1:
-        return [first]
-    from treetop.shortlist.descend import Descend
-
-    first = Level(view, first.shortlist, first.rank, first.join, beam=plans[1].keep)
-    return [first, Level(view, Descend.of(tree, 1), trained.heads[1], Join("sigmoid", "path"))]
+        return [Level(views[0], everything, heads[0], Join("sigmoid"))]
+    first = Level(views[0], everything, heads[0], Join("sigmoid"), beam=plans[1].keep)
+    return [first, Level(views[1], Descend.of(tree, 1), heads[1], Join("sigmoid", "path"))]
