@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +42,7 @@ def peers(
             state = "done" if bench.cell(name, one, rep).exists() else "to do"
             typer.echo(f"{name}  {one.name}  repetition {rep}  {state}")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that the running peer is ended too
     made = runner.run(bench, chosen, names, reps=reps, fresh=fresh)
     typer.echo(f"{len(made)} records in {bench.results}")
 
