@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -52,10 +53,12 @@ def test_commands_in_the_readme_exist():
 
 def test_generated_pages_and_tables_are_up_to_date():
     from treetop.bench.pages import stale
-    from treetop.bench.tables import update
+    from treetop.bench.tables import scores, update
 
     pytest.importorskip("torch")  # settings of neural recipes are read from their modules
     assert stale(ROOT / "docs") == [], "run `make docs`"
+    listed = json.loads((ROOT / "treetop/recipes/scores.json").read_text(encoding="utf-8"))
+    assert listed == scores(ROOT / "benchmarks/results"), "run `make docs`"
     assert [page.name for page in PAGES if update(page, ROOT / "benchmarks/results", check=True)] == [], (
         "run `make docs`"
     )

@@ -208,6 +208,17 @@ def recipes(results: Path, words: Sequence[str]) -> str:
     return markdown(["recipe", "group", "idea", "P@1", "P@5", "PSP@5", "train CPU s", "model MB"], rows)
 
 
+def scores(results: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Recipe -> data set -> metrics of every recorded recipe; what `treetop recipes` shows."""
+    made: dict[str, dict[str, dict[str, float]]] = {}
+    for file in sorted((results / "recipes").glob("*/*.json")):
+        values = record.read(file)
+        if file.stem == values["recipe"]:
+            kept = {metric: round(values["scores"][metric], 2) for metric in ("P@1", "P@5", "nDCG@10", "PSP@5")}
+            made.setdefault(values["recipe"], {})[values["data"]["name"]] = kept
+    return made
+
+
 def speed(results: Path, words: Sequence[str]) -> str:
     """`speed`: figures of the single-part benchmarks."""
     tfidf = json.loads((results / "tfidf-speed.json").read_text())["cases"]["words 1-2"]

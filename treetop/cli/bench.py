@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -84,9 +85,13 @@ def tables(
     root: Root = Path(),
 ) -> None:
     """Write the tables of Markdown files from the records in benchmarks/results."""
-    from treetop.bench.tables import update
+    from treetop.bench.tables import scores, update
 
     pages = files or [root / "README.md", *sorted((root / "docs").rglob("*.md")), root / "benchmarks" / "README.md"]
+    scored = json.dumps(scores(root / "benchmarks" / "results"), indent=1, sort_keys=True) + "\n"
+    listed = root / "treetop" / "recipes" / "scores.json"
+    if not check and (not listed.exists() or listed.read_text(encoding="utf-8") != scored):
+        listed.write_text(scored, encoding="utf-8")
     stale = [page for page in pages if update(page, root / "benchmarks" / "results", check=check)]
     for page in stale:
         typer.echo(f"{page}: {'out of date' if check else 'updated'}")

@@ -44,7 +44,20 @@ def summary(recipe: str) -> dict[str, Any]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "GROUP"
     }
     first = str(ast.get_docstring(tree)).splitlines()[0]
-    return {"name": recipe, "group": constants.get("GROUP", "plug-in"), "summary": first, "scores": {}}
+    return {
+        "name": recipe,
+        "group": constants.get("GROUP", "plug-in"),
+        "summary": first,
+        "scores": _scores().get(recipe, {}),
+    }
+
+
+def _scores() -> dict[str, Any]:
+    """Measured scores by recipe and data set, as `treetop bench tables` wrote them."""
+    from importlib.resources import files
+
+    found: dict[str, Any] = json.loads((files("treetop") / "recipes" / "scores.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _show(name: str, as_json: bool) -> None:
