@@ -4,7 +4,8 @@ from scipy import sparse
 
 from treetop.core.errors import ConfigError
 from treetop.kernels import threads
-from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, _halve, balanced_leaves, halve_dense
+from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, Options, balanced_leaves, halve, halve_dense
+from treetop.kernels.sparse import rows_of
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.flat import flat
 from treetop.partition.kmeans import KmeansConfig, kmeans
@@ -43,10 +44,10 @@ def clusters(n, d, groups, seed=0):
 @pytest.mark.parametrize("rule", [SAME_SET, SMALL_GAIN])
 def test_sparse_and_dense_halves_agree_in_quality(rule):
     which, Z = clusters(200, 300, 2)
-    csr = (Z.indptr.astype(np.int64), Z.indices, Z.data, Z.shape[1])
+    options = Options(rule, 50)
     for right in (
-        _halve(np.arange(200), *csr, np.array([3, 4]), (rule, 50, 1e-4, True)),
-        halve_dense(Z.toarray(), np.array([3, 4]), (rule, 50, 1e-4, True)),
+        halve(rows_of(Z), np.arange(200, dtype=np.uint32), np.array([3, 4]), options, np.zeros(300, np.uint32)),
+        halve_dense(Z.toarray(), np.array([3, 4]), options),
     ):
         assert right.sum() == 100
         assert max((which[right] == 0).mean(), (which[right] == 1).mean()) > 0.95

@@ -1,77 +1,167 @@
-"""Clusters of sparse rows: balanced halves again and again, or k groups of any size.
+"""Clusters of rows by balanced halves, again and again (`groups.py`: k groups of any size).
 
-Every node of a level is its own small problem: its rows are copied once with features renumbered from 0, so that all
-iterations run on short dense centres whatever the width of the matrix. Nodes draw from seeds of their own and run on
-the thread pool, so the result does not depend on threads. Members of a node stay in ascending order, which is the
-tie break: equal scores go by row.
+Every node is its own small problem: its rows are copied once with features renumbered, frequent ones first, so that
+iterations run on a short dense vector whatever the width of the matrix. A feature of one row only moves no other row;
+its part in a score is known from that row's side and kept as one number. Nodes draw from seeds of their own and run on
+the thread pool, so the result does not depend on threads. Members of a node stay in ascending order, which is the tie
+break: equal scores go by row.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from treetop.kernels.compile import kernel, tight
+from treetop.kernels.sparse import F32, U32, Local, Rows, gather, rows_of, scramble
 from treetop.kernels.threads import run
 
 A = NDArray[Any]
 SAME_SET, SMALL_GAIN = 0, 1  # stopping rules
 
 
-@njit(cache=True, nogil=True)
-def _local(rows: A, indptr: A, indices: A, data: A, n_features: int) -> tuple[A, A, A, int]:
-    """The rows as a matrix of their own, features renumbered in order of appearance."""
-    place = np.full(n_features, -1, np.int32)
-    total = 0
-    for r in rows:
-        total += indptr[r + 1] - indptr[r]
-    ptr = np.zeros(len(rows) + 1, np.int64)
-    col = np.empty(total, np.uint32)
-    val = np.empty(total, np.float32)
-    at, width = 0, 0
-    for i, r in enumerate(rows):
-        for j in range(indptr[r], indptr[r + 1]):
-            f = indices[j]
-            if place[f] < 0:
-                place[f] = width
-                width += 1
-            col[at] = place[f]
-            val[at] = data[j]
-            at += 1
-        ptr[i + 1] = at
-    return ptr, col, val, width
+class Options(NamedTuple):
+    """How a node is halved: stopping rule, most iterations, smallest gain, directions or distances."""
+
+    rule: int = SAME_SET
+    max_iter: int = 20
+    eps: float = 1e-4
+    spherical: bool = True
 
 
-@njit(cache=True, nogil=True)
-def _add_row(centre: A, side: int, ptr: A, col: A, val: A, row: int) -> None:
-    for j in range(ptr[row], ptr[row + 1]):
-        centre[col[j], side] += val[j]
+class _Halves(NamedTuple):
+    right: Any  # (n,) bool
+    alone: F32  # (n,) squared length of the features no other row has
+    total: F32  # (width,) sum of all rows
+    on_right: F32  # (width,) sum of the rows on the right
+    centres: Any  # (width, 2) left and right; (width, 1) their difference where that is enough
+    own: Any  # (n, 2) products with both centres, for the rule of gains
 
 
-@njit(cache=True, nogil=True)
-def _centres(sums: A, n_left: int, n_right: int, spherical: bool, centre: A) -> None:
-    """Unit length, or the mean, of both sums; a zero sum stays zero."""
-    left, right = 0.0, 0.0
-    if spherical:
-        for f in range(len(sums)):
-            left += float(sums[f, 0]) ** 2
-            right += float(sums[f, 1]) ** 2
+@tight
+def _dot(vector: Any, column: Any, local: Local, row: Any) -> Any:
+    """Product of a row with one column, by four sums side by side."""
+    a, b = np.float32(0), np.float32(0)
+    c, d = np.float32(0), np.float32(0)
+    p, end = local.indptr[row], local.indptr[row + np.uint32(1)]
+    while p + np.uint32(4) <= end:
+        a += local.values[p] * vector[local.indices[p], column]
+        b += local.values[p + np.uint32(1)] * vector[local.indices[p + np.uint32(1)], column]
+        c += local.values[p + np.uint32(2)] * vector[local.indices[p + np.uint32(2)], column]
+        d += local.values[p + np.uint32(3)] * vector[local.indices[p + np.uint32(3)], column]
+        p += np.uint32(4)
+    while p < end:
+        a += local.values[p] * vector[local.indices[p], column]
+        p += np.uint32(1)
+    return (a + b) + (c + d)
+
+
+@tight
+def _add_row(sums: F32, factor: Any, local: Local, row: Any) -> None:
+    for p in range(local.indptr[row], local.indptr[row + np.uint32(1)]):
+        sums[local.indices[p]] += factor * local.values[p]
+
+
+@tight
+def _recentre(halves: _Halves, half: Any, options: Options) -> Any:
+    """Centres from the sums; returns what a row's own features weigh on the left and on the right."""
+    left, right = float(half), float(len(halves.right) - half)
+    if options.spherical:
+        left, right = 0.0, 0.0
+        for f in range(len(halves.total)):
+            right += float(halves.on_right[f]) ** 2
+            left += float(halves.total[f] - halves.on_right[f]) ** 2
+        for i in range(len(halves.right)):
+            if halves.right[i]:
+                right += halves.alone[i]
+            else:
+                left += halves.alone[i]
         left, right = np.sqrt(left), np.sqrt(right)
-    else:
-        left, right = float(n_left), float(n_right)
     by_left = np.float32(1.0 / left if left > 0 else 0.0)
     by_right = np.float32(1.0 / right if right > 0 else 0.0)
-    for f in range(len(sums)):
-        centre[f, 0] = sums[f, 0] * by_left
-        centre[f, 1] = sums[f, 1] * by_right
+    _fill_centres(halves, by_left, by_right, options)
+    return by_left, by_right
 
 
-@njit(cache=True, nogil=True)
-def _upper_half(score: A, half: int, right: A) -> None:
+@tight
+def _fill_centres(halves: _Halves, by_left: Any, by_right: Any, options: Options) -> None:
+    for f in range(len(halves.total)):
+        on_left = (halves.total[f] - halves.on_right[f]) * by_left
+        on_right = halves.on_right[f] * by_right
+        if options.rule == SAME_SET:
+            halves.centres[f, 0] = on_right - on_left
+        else:
+            halves.centres[f, 0], halves.centres[f, 1] = on_left, on_right
+
+
+@tight
+def _first_centres(local: Local, halves: _Halves, start: Any, options: Options) -> None:
+    """Two rows as centres; `on_right` and `total` serve as scratch."""
+    _add_row(halves.on_right, np.float32(1), local, np.uint32(start[1]))
+    _add_row(halves.total, np.float32(1), local, np.uint32(start[0]))
+    _add_row(halves.total, np.float32(1), local, np.uint32(start[1]))
+    _fill_centres(halves, np.float32(1), np.float32(1), options)
+    for f in range(len(halves.total)):
+        halves.total[f], halves.on_right[f] = np.float32(0), np.float32(0)
+
+
+@tight
+def _score(local: Local, halves: _Halves, weights: Any, score: F32, options: Options) -> None:
+    """Fill `score`, right minus left; `weights` = (of own features on the left, on the right, two first rows or -1)."""
+    by_left, by_right, first, second = weights
+    for i in range(len(score)):
+        row = np.uint32(i)
+        if first >= 0:
+            part = halves.alone[i] if i == second else (-halves.alone[i] if i == first else np.float32(0))
+        else:
+            part = halves.alone[i] * (by_right if halves.right[i] else -by_left)
+        if options.rule == SAME_SET:
+            score[i] = _dot(halves.centres, 0, local, row) + part
+        else:
+            left, right = _dot(halves.centres, 0, local, row), _dot(halves.centres, 1, local, row)
+            if part > 0:
+                right += part
+            else:
+                left -= part
+            score[i] = right - left
+            halves.own[i, 0], halves.own[i, 1] = left, right
+
+
+@tight
+def _kth_smallest(values: F32, k: int) -> Any:
+    """The value at place k (from 0) of the sorted values; leaves them in another order."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                kept = values[i]
+                values[i] = values[j]
+                values[j] = kept
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@tight
+def _upper_half(score: F32, spare: F32, half: int, right: Any) -> None:
     """False for the `half` smallest scores (ties by place), True for the others."""
-    cut = np.partition(score, half)[half]
+    for i in range(len(score)):
+        spare[i] = score[i]
+    cut = _kth_smallest(spare, half)
     room = half
     for i in range(len(score)):
         room -= score[i] < cut
@@ -80,113 +170,121 @@ def _upper_half(score: A, half: int, right: A) -> None:
         room -= score[i] == cut
 
 
-@njit(cache=True, nogil=True)
-def _split(ptr: A, col: A, val: A, width: int, start: A, rule: int, max_iter: int, eps: float, spherical: bool) -> A:
-    """True where a row goes right: the halves of a balanced 2-means, left floor(n / 2)."""
-    n, half = len(ptr) - 1, (len(ptr) - 1) // 2
-    sums, centre = np.zeros((width, 2), np.float32), np.zeros((width, 2), np.float32)
-    _add_row(centre, 0, ptr, col, val, start[0])
-    _add_row(centre, 1, ptr, col, val, start[1])
-    right, fresh = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    own, score = np.empty((n, 2), np.float32), np.empty(n, np.float32)
-    before = -np.inf
-    for step in range(max_iter):
-        for i in range(n):
-            s0, s1 = np.float32(0), np.float32(0)
-            for j in range(ptr[i], ptr[i + 1]):
-                s0 += val[j] * centre[col[j], 0]
-                s1 += val[j] * centre[col[j], 1]
-            own[i, 0], own[i, 1] = s0, s1
-            score[i] = s1 - s0
-        _upper_half(score, half, fresh)
-        mean = 0.0
-        for i in range(n):
-            mean += own[i, 1] if fresh[i] else own[i, 0]
-        mean /= n
-        done = np.array_equal(fresh, right) if rule == SAME_SET else mean - before < eps
-        if step > 0 and done:
-            return fresh
+@tight
+def _move(local: Local, halves: _Halves, fresh: Any) -> int:
+    """Take over the new sides; only rows that changed theirs move between the sums. Returns how many did."""
+    moved = 0
+    for i in range(len(fresh)):
+        if fresh[i] != halves.right[i]:
+            _add_row(halves.on_right, np.float32(1) if fresh[i] else np.float32(-1), local, np.uint32(i))
+            halves.right[i] = fresh[i]
+            moved += 1
+    return moved
+
+
+@tight
+def _mean_own(halves: _Halves, fresh: Any) -> float:
+    total = 0.0
+    for i in range(len(fresh)):
+        total += halves.own[i, 1 if fresh[i] else 0]
+    return total / len(fresh)
+
+
+@tight
+def _iterate(local: Local, halves: _Halves, start: Any, options: Options, room: Any) -> None:
+    score, spare, fresh = room
+    n, half = len(fresh), len(fresh) // 2
+    _first_centres(local, halves, start, options)
+    for i in range(n):
+        _add_row(halves.total, np.float32(1), local, np.uint32(i))
+    weights, before = (np.float32(1), np.float32(1), start[0], start[1]), -np.inf
+    for step in range(options.max_iter):
+        _score(local, halves, weights, score, options)
+        _upper_half(score, spare, half, fresh)
+        mean = _mean_own(halves, fresh) if options.rule == SMALL_GAIN else 0.0
+        moved = _move(local, halves, fresh)
+        if step > 0 and (moved == 0 if options.rule == SAME_SET else mean - before < options.eps):
+            return
         before = mean
-        for i in range(n):  # only rows that changed sides move between the sums
-            if step == 0:
-                _add_row(sums, 1 if fresh[i] else 0, ptr, col, val, i)
-            elif fresh[i] != right[i]:
-                to = 1 if fresh[i] else 0
-                for j in range(ptr[i], ptr[i + 1]):
-                    sums[col[j], to] += val[j]
-                    sums[col[j], 1 - to] -= val[j]
-        right[:] = fresh
-        _centres(sums, half, n - half, spherical, centre)
-    return right
+        by_left, by_right = _recentre(halves, half, options)
+        weights = (by_left, by_right, np.int64(-1), np.int64(-1))
 
 
-@njit(cache=True, nogil=True)
-def _halve(
-    rows: A, indptr: A, indices: A, data: A, n_features: int, start: A, options: tuple[int, int, float, bool]
-) -> A:
-    ptr, col, val, width = _local(rows, indptr, indices, data, n_features)
-    rule, max_iter, eps, spherical = options
-    return _split(ptr, col, val, width, start, rule, max_iter, eps, spherical)
+@kernel
+def halve(Z: Rows, members: U32, start: Any, options: Options, counts: U32) -> Any:
+    """True where a row goes right: the halves of a balanced 2-means, left floor(n / 2).
+
+    `start` names two different members as first centres; `counts` is scratch of one zero per feature.
+    """
+    local = gather(Z, members, counts)
+    n, width = len(members), len(local.features)
+    gains = options.rule == SMALL_GAIN
+    halves = _Halves(
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.float32),
+        np.zeros(width, np.float32),
+        np.zeros(width, np.float32),
+        np.zeros((width, 2 if gains else 1), np.float32),
+        np.zeros((n if gains else 0, 2), np.float32),
+    )
+    for i in range(n):
+        for p in range(local.alone_indptr[i], local.alone_indptr[i + 1]):
+            halves.alone[i] += local.alone_values[p] ** 2
+    room = np.empty(n, np.float32), np.empty(n, np.float32), np.zeros(n, np.bool_)
+    _iterate(local, halves, start, options, room)
+    return halves.right
 
 
-def _distinct(n: int, k: int, seed: int) -> A:
-    """`k` different rows of `n` (all of them when fewer) to start from."""
-    return np.random.default_rng(seed).permutation(n)[:k]
+def two_of(n: int, seed: int) -> A:
+    """Two different numbers below `n`: one anywhere, the other a random way behind it."""
+    first = int(scramble(np.uint64(seed))) >> 1
+    way = int(scramble(np.uint64(first))) >> 1
+    return np.array([(first + 1 + way % (n - 1)) % n, first % n], np.int64)
 
 
-def halve_dense(Z: A, start: A, options: tuple[int, int, float, bool]) -> A:
+def halve_dense(Z: A, start: A, options: Options) -> A:
     """The same split for dense rows, by matrix products."""
-    rule, max_iter, eps, spherical = options
     n, half = len(Z), len(Z) // 2
     centre = Z[start].astype(np.float32)
     right, before = np.zeros(n, bool), -np.inf
-    for step in range(max_iter):
+    for step in range(options.max_iter):
         own = Z @ centre.T
         order = np.lexsort((np.arange(n), own[:, 1] - own[:, 0]))
         fresh = np.ones(n, bool)
         fresh[order[:half]] = False
         mean = float(np.where(fresh, own[:, 1], own[:, 0]).mean())
-        done = np.array_equal(fresh, right) if rule == SAME_SET else mean - before < eps
+        done = np.array_equal(fresh, right) if options.rule == SAME_SET else mean - before < options.eps
         right = fresh
         if step > 0 and done:
             break
         before = mean
         centre = np.stack([Z[~right].sum(0), Z[right].sum(0)]).astype(np.float32)
-        lengths = np.linalg.norm(centre, axis=1) if spherical else np.array([half, n - half], np.float64)
+        lengths = np.linalg.norm(centre, axis=1) if options.spherical else np.array([half, n - half], np.float64)
         centre /= np.where(lengths > 0, lengths, 1.0)[:, None].astype(np.float32)
     return right
 
 
-def balanced_leaves(
-    Z: Any,
-    depth: int,
-    *,
-    seed: int,
-    max_leaf: int = 0,
-    options: tuple[int, int, float, bool] = (SAME_SET, 20, 1e-4, True),
-) -> A:
+def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options: Options | None = None) -> A:
     """(rows,) number of the leaf of each row after `depth` rounds of halving, leaves in tree order.
 
-    With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense; `options` is
-    (stopping rule, most iterations, eps of the gain, spherical).
+    With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense.
     """
-    dense = isinstance(Z, np.ndarray)
-    csr = (
-        () if dense else (Z.indptr.astype(np.int64), Z.indices.astype(np.int32), Z.data.astype(np.float32), Z.shape[1])
-    )
-    nodes: list[A] = [np.arange(Z.shape[0], dtype=np.int64)]
+    rules = options or Options()
+    rows = None if isinstance(Z, np.ndarray) else rows_of(Z)
+    nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]
     master = np.random.default_rng(seed)
     for _ in range(depth):
-        seeds = master.integers(0, 2**31 - 1, len(nodes))
+        seeds = master.integers(0, 2**62, len(nodes))
 
         def split(start: int, stop: int, nodes: list[A] = nodes, seeds: A = seeds) -> list[A]:
             made: list[A] = []
+            counts = np.zeros(0 if rows is None else Z.shape[1], np.uint32)
             for node, node_seed in zip(nodes[start:stop], seeds[start:stop].tolist(), strict=True):
                 if len(node) < 2 or len(node) <= max_leaf:
                     made.append(node)
                     continue
-                first = _distinct(len(node), 2, node_seed)
-                right = halve_dense(Z[node], first, options) if dense else _halve(node, *csr, first, options)  # type: ignore[call-arg]
+                first = two_of(len(node), node_seed)
+                right = halve_dense(Z[node], first, rules) if rows is None else halve(rows, node, first, rules, counts)
                 made += [node[~right], node[right]]
             return made
 
@@ -197,60 +295,3 @@ def balanced_leaves(
     for number, node in enumerate(nodes):
         leaf[node] = number
     return leaf
-
-
-@njit(cache=True, nogil=True)
-def _group(rows: A, indptr: A, indices: A, data: A, n_features: int, start: A, max_iter: int, eps: float) -> A:
-    """(len(rows),) group of each row by spherical k-means; the first centres are k distinct rows."""
-    ptr, col, val, width = _local(rows, indptr, indices, data, n_features)
-    n, k = len(rows), len(start)
-    centre = np.zeros((width, k), np.float32)
-    for c in range(k):
-        _add_row(centre, c, ptr, col, val, start[c])
-    group = np.zeros(n, np.int32)
-    score = np.empty(k, np.float32)
-    before = -np.inf
-    for step in range(max_iter):
-        mean = 0.0
-        for i in range(n):
-            score[:] = 0
-            for j in range(ptr[i], ptr[i + 1]):
-                x, f = val[j], col[j]
-                for c in range(k):
-                    score[c] += x * centre[f, c]
-            best = 0
-            for c in range(1, k):
-                if score[c] > score[best]:
-                    best = c
-            group[i] = best
-            mean += score[best]
-        mean /= n
-        if step > 0 and mean - before < eps:
-            break
-        before = mean
-        centre[:] = 0
-        for i in range(n):
-            _add_row(centre, group[i], ptr, col, val, i)
-        length = np.zeros(k, np.float64)
-        for f in range(width):
-            for c in range(k):
-                length[c] += float(centre[f, c]) ** 2
-        for c in range(k):
-            length[c] = 1.0 / np.sqrt(length[c]) if length[c] > 0 else 0.0
-        for f in range(width):
-            for c in range(k):
-                centre[f, c] *= np.float32(length[c])
-    return group
-
-
-def grouped(Z: Any, nodes: list[A], k: int, *, seed: int, max_iter: int = 20, eps: float = 1e-4) -> list[list[A]]:
-    """Each node's rows in at most `k` groups by spherical k-means, empty groups dropped; `Z` is csr."""
-    csr = (Z.indptr.astype(np.int64), Z.indices.astype(np.int32), Z.data.astype(np.float32), Z.shape[1])
-    seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, len(nodes)).tolist()
-
-    def split(start: int, stop: int) -> list[A]:
-        node = nodes[start]
-        group: A = _group(node, *csr, _distinct(len(node), k, seeds[start]), max_iter, eps)
-        return [node[group == c] for c in range(k) if (group == c).any()]
-
-    return run(split, [(i, i + 1) for i in range(len(nodes))])

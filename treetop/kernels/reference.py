@@ -235,3 +235,42 @@ def walk(
             kept = sorted(found, key=lambda item: (-item[1], item[0]))[:keep]
         answers.append(kept)
     return answers
+
+
+# --- kmeans.py --------------------------------------------------------------------------------------------------------
+
+
+def halve(Z: A, start: tuple[int, int], *, gains: bool, max_iter: int, eps: float, spherical: bool) -> A:
+    """Sides of a balanced 2-means: sort by the difference of similarities, left half left, until nothing changes."""
+    n, half = len(Z), len(Z) // 2
+    left, right = Z[start[0]], Z[start[1]]
+    before, earlier = -math.inf, None
+    for _ in range(max_iter):
+        own = np.column_stack([Z @ left, Z @ right])
+        order = sorted(range(n), key=lambda i: (own[i, 1] - own[i, 0], i))
+        side = np.ones(n, bool)
+        side[order[:half]] = False
+        mean = float(np.where(side, own[:, 1], own[:, 0]).mean())
+        if earlier is not None and (mean - before < eps if gains else np.array_equal(side, earlier)):
+            return side
+        before, earlier = mean, side
+        left, right = Z[~side].sum(0), Z[side].sum(0)
+        sizes = (np.linalg.norm(left), np.linalg.norm(right)) if spherical else (half, n - half)
+        left, right = left / (sizes[0] or 1.0), right / (sizes[1] or 1.0)
+    return side
+
+
+def group(Z: A, start: Sequence[int], max_iter: int, eps: float) -> A:
+    """Groups of a spherical k-means from given first rows."""
+    centres, before, made = Z[list(start)], -math.inf, np.zeros(len(Z), int)
+    for step in range(max_iter):
+        scores = Z @ centres.T
+        made = scores.argmax(1)
+        mean = float(scores.max(1).mean())
+        if step > 0 and mean - before < eps:
+            break
+        before = mean
+        centres = np.array([Z[made == c].sum(0) for c in range(len(start))])
+        lengths = np.linalg.norm(centres, axis=1)
+        centres = centres / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return made

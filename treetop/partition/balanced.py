@@ -9,7 +9,7 @@ from typing import Any, Literal
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree
-from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, balanced_leaves
+from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, Options, balanced_leaves
 from treetop.partition.flat import flat
 from treetop.partition.tree import chain, shallow
 
@@ -43,7 +43,7 @@ def balanced(Z: Any, config: BalancedConfig, *, seed: int) -> LabelTree:
         raise ConfigError(f"max_leaf: {config.max_leaf} would need {2**depth} leaves for {n} labels. Use a larger one.")
     rule = SAME_SET if config.rule == "same" else SMALL_GAIN
     most = config.max_iter if config.rule == "same" else 1000
-    options = (rule, most, config.eps, config.spherical)
+    options = Options(rule, most, config.eps, config.spherical)
     leaf = balanced_leaves(Z, depth, seed=seed, max_leaf=config.max_leaf if config.per_node else 0, options=options)
     n_leaves = int(leaf.max()) + 1
     if config.shallow:
