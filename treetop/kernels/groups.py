@@ -1,4 +1,4 @@
-"""k groups of any size by spherical k-means: a row meets all centres at once, one vector of similarities per feature."""
+"""k groups of any size by spherical k-means: a row meets all centres at once, a vector of them per feature."""
 
 from __future__ import annotations
 

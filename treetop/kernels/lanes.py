@@ -174,3 +174,13 @@ def add_line(typing: Any, matrix: Any, row: Any, number: Any, groups: Any, sums:
         return context.get_dummy_value()
 
     return types.void(matrix, row, number, groups, sums), generate
+
+
+@_typed
+def lowest_bit(typing: Any, word: Any) -> Any:
+    """Place of the lowest bit set in a word that is not zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate

@@ -8,6 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from treetop.core.dataset import Csr
+from treetop.kernels.sparse import csr_of, rows_of
+from treetop.kernels.sums import unit_sums
 
 
 def pifa(X: Any, Y: Csr, *, normalise_targets: bool = True) -> Any:
@@ -15,14 +17,12 @@ def pifa(X: Any, Y: Csr, *, normalise_targets: bool = True) -> Any:
 
     A label without texts has an empty row. Rows must be documents only. `X` may be dense, then so is Z.
     """
-    weights = unit_rows(Y) if normalise_targets else Y
-    Z = weights.T.tocsr() @ X
-    if isinstance(Z, np.ndarray):
-        length = np.linalg.norm(Z, axis=1, keepdims=True)
-        return (Z / np.where(length > 0, length, 1)).astype(np.float32)
-    Z = sparse.csr_matrix(Z, dtype=np.float32)
-    Z.sort_indices()
-    return unit_rows(Z)
+    weights = (unit_rows(Y) if normalise_targets else Y).T.tocsr()
+    if sparse.issparse(X):
+        return csr_of(unit_sums(rows_of(weights), rows_of(X), X.shape[1]), X.shape[1])
+    Z = weights @ X
+    length = np.linalg.norm(Z, axis=1, keepdims=True)
+    return (Z / np.where(length > 0, length, 1)).astype(np.float32)
 
 
 def unit_rows(matrix: Csr) -> Csr:
