@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from treetop.kernels.compile import kernel, tight
 from treetop.kernels.lanes import BIAS, HIGH, LOW, MARGIN, STEP, WIDTH, add_products, box_step, spread_row
 from treetop.kernels.sparse import F32, U32, Local, Rows, gather, grown_f32, grown_u32, scramble, shuffle
 
@@ -65,7 +65,7 @@ class _Lanes(NamedTuple):
     state: Any  # (5, 16) margin, bias, lowest and highest projected gradient, step
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _new_lanes(n_rows: int, n_features: int, absent: Any) -> _Lanes:
     return _Lanes(
         np.zeros((n_features, WIDTH), np.float32),
@@ -75,14 +75,14 @@ def _new_lanes(n_rows: int, n_features: int, absent: Any) -> _Lanes:
     )
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _side(settings: Settings, cost: float) -> np.float32:
     if settings.loss == 0:
         return np.float32(np.inf) if cost <= 0.0 else np.float32(0.5 / cost)
     return np.float32(cost)
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _enter(lanes: _Lanes, lane: int, problem: int, given: Any, settings: Settings) -> None:
     """Put a problem into a lane: its sides, and zero duals."""
     problems, inside, place = given
@@ -104,7 +104,7 @@ def _enter(lanes: _Lanes, lane: int, problem: int, given: Any, settings: Setting
             lanes.side[i - np.uint32(1), lane] = _side(settings, cost)
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _clear(lanes: _Lanes, lane: int, absent: Any) -> None:
     """Take a finished problem out of a lane."""
     for i in range(len(lanes.side)):
@@ -112,7 +112,7 @@ def _clear(lanes: _Lanes, lane: int, absent: Any) -> None:
         lanes.alpha[i, lane] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _logistic_dual(old: float, cost: float, square: float, rest: float) -> float:
     """The z in (0, cost) with square * z + rest + log(z / (cost - z)) = 0, by Newton steps kept inside a bracket."""
     low, high = 0.0, cost
@@ -133,7 +133,7 @@ def _logistic_dual(old: float, cost: float, square: float, rest: float) -> float
     return z
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _step_logistic(lanes: _Lanes, i: Any, numbers: Any) -> None:
     """The exact minimum over one dual variable; the gradient there is y m + log(alpha / (c - alpha))."""
     zero, one, state = np.float32(0), np.float32(1), lanes.state
@@ -155,7 +155,7 @@ def _step_logistic(lanes: _Lanes, i: Any, numbers: Any) -> None:
                 state[BIAS, lane] += bias * state[STEP, lane]
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Settings) -> None:
     """Visit every row once, in `order`."""
     lanes.state[HIGH] = -np.inf
@@ -174,7 +174,7 @@ def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Sett
         spread_row(lanes.w, local.indices, local.values, begin, end, lanes.state)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _diagonal(local: Local, bias: float) -> Any:
     """Per row: its squared length with the constant feature, and the part of features that no other row has."""
     made = np.zeros((len(local.indptr) - 1, 2), np.float32)
@@ -188,7 +188,7 @@ def _diagonal(local: Local, bias: float) -> Any:
     return made
 
 
-@njit(cache=True, nogil=True)
+@tight
 def _collect(local: Local, lanes: _Lanes, lane: int, threshold: Any, room: Any) -> int:
     """Append the weights of a lane that reach the threshold to `room` and zero the lane; returns their number."""
     features, values = room
@@ -211,28 +211,61 @@ def _collect(local: Local, lanes: _Lanes, lane: int, threshold: Any, room: Any) 
     return found
 
 
-@njit(cache=True, nogil=True)
-def _cap(features: U32, values: F32, bias: Any, most: int) -> tuple[int, Any]:
-    """Keep the `most` largest weights, the bias among them; equal ones by lower feature id. Returns count and bias."""
-    n = len(values)
-    if most <= 0 or n + (bias != 0.0) <= most:
+@tight
+def _kth_size(values: F32, bias: Any, heap: F32) -> Any:
+    """The k-th largest |value|, the bias counted in, by a heap of k."""
+    size, k = 0, len(heap)
+    for p in range(len(values) + 1):
+        value = abs(values[p]) if p < len(values) else abs(bias)
+        if size < k:
+            at = size
+            size += 1
+            while at > 0 and heap[(at - 1) >> 1] > value:
+                heap[at] = heap[(at - 1) >> 1]
+                at = (at - 1) >> 1
+            heap[at] = value
+        elif value > heap[0]:
+            at, down = 0, 1
+            while down < k:
+                if down + 1 < k and heap[down + 1] < heap[down]:
+                    down += 1
+                if heap[down] >= value:
+                    break
+                heap[at] = heap[down]
+                at, down = down, 2 * down + 1
+            heap[at] = value
+    return heap[0]
+
+
+@tight
+def _cap(features: U32, values: F32, bias: Any, spare: F32) -> tuple[int, Any]:
+    """Keep the len(spare) largest weights, the bias among them; equal ones by lower id. Returns count and bias."""
+    n, most = len(values), len(spare)
+    if most == 0 or n + (bias != 0.0) <= most:
         return n, bias
-    order = np.argsort(features)
-    order = order[np.argsort(-np.abs(values[order]), kind="mergesort")]
-    place = 0  # of the bias, which stands behind features of equal size
-    while place < n and abs(values[order[place]]) >= abs(bias):
-        place += 1
-    if bias != 0.0 and place < most:
-        most -= 1
-    else:
-        bias = 0.0
-    kept = order[:most]
-    kept_features, kept_values = features[kept], values[kept]
-    features[:most], values[:most] = kept_features, kept_values
-    return most, bias
+    cut = _kth_size(values, bias, spare)
+    above, equal = int(abs(bias) > cut), 0
+    for p in range(n):
+        above += abs(values[p]) > cut
+        equal += abs(values[p]) == cut
+    room = most - above  # for weights of exactly the cut; the bias, the last feature, comes behind them
+    kept_bias = bias if abs(bias) > cut or (abs(bias) == cut and room > equal) else np.float32(0)
+    last = np.int64(-1) if room > 0 else np.int64(-2)
+    for _ in range(min(room, equal)):  # the room-th lowest feature among equals
+        lowest = np.int64(1 << 40)
+        for p in range(n):
+            if abs(values[p]) == cut and last < np.int64(features[p]) < lowest:
+                lowest = np.int64(features[p])
+        last = lowest
+    kept = 0
+    for p in range(n):
+        if abs(values[p]) > cut or (abs(values[p]) == cut and np.int64(features[p]) <= last):
+            features[kept], values[kept] = features[p], values[p]
+            kept += 1
+    return kept, kept_bias
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_group(X: Rows, problems: Problems, group: Group, settings: Settings, scratch: Any) -> Columns:
     """Weights of every problem of the group; `scratch` is one zero per feature and one per row, left zero."""
     counts, place = scratch
@@ -252,13 +285,13 @@ def solve_group(X: Rows, problems: Problems, group: Group, settings: Settings, s
     return made
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> Columns:
     """Passes until every problem is done; a lane that is done takes the next problem at once."""
     wanted, order, state, settings = task
     n, absent, threshold = len(wanted), _side(settings, 0.0), np.float32(settings.threshold)
     counts, bias = np.zeros(n, np.uint32), np.zeros(n, np.float32)
-    starts = np.zeros(n, np.int64)
+    starts, spare = np.zeros(n, np.int64), np.empty(max(0, settings.max_nonzeros), np.float32)
     most = len(local.features) + len(local.alone_features)
     features, values, used = np.empty(max(most, 1), np.uint32), np.empty(max(most, 1), np.float32), 0
     holds, age = np.full(WIDTH, -1, np.int64), np.zeros(WIDTH, np.int64)
@@ -281,7 +314,7 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
             found = _collect(local, lanes, lane, threshold, (features[used:], values[used:]))
             kept_bias = lanes.state[BIAS, lane] if abs(lanes.state[BIAS, lane]) >= threshold else np.float32(0)
             end = used + found
-            found, own_bias = _cap(features[used:end], values[used:end], kept_bias, settings.max_nonzeros)
+            found, own_bias = _cap(features[used:end], values[used:end], kept_bias, spare)
             counts[k], bias[k], starts[k] = found, own_bias, used
             used += found
             lanes.state[BIAS, lane], age[lane], holds[lane] = 0.0, 0, -1
@@ -295,7 +328,7 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
     return _in_order(counts, starts, features, values, bias)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_order(counts: U32, starts: Any, features: U32, values: F32, bias: F32) -> Columns:
     """Columns in the order of the problems, not in that of their ends."""
     total = 0
