@@ -181,8 +181,7 @@ class Model:
     def save(self, path: str | Path, *, overwrite: bool = False, run: Mapping[str, Any] | None = None) -> None:
         """Write the model folder: data only, hashed, put in place in one step."""
         folder = Path(path)
-        if folder.exists() and not overwrite:
-            raise ModelError(f"{folder}: exists already. Choose another folder or pass overwrite=True (--overwrite).")
+        store.check_target(folder, overwrite=overwrite)
         with store.replacing(folder) as fresh:
             self._write(fresh)
             facts = {"saved": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": platform.platform()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ import numpy as np
 from treetop.core import registry
 from treetop.core.config import build, override, read_yaml, to_dict
 from treetop.core.dataset import Dataset
-from treetop.core.errors import ConfigError, InputError, did_you_mean
+from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget
 from treetop.core.log import logger
 from treetop.core.version import FORMAT_VERSION
@@ -95,6 +96,7 @@ def fit(
 
     With `out` the model is saved there, and a killed run goes on with `resume=True`.
     """
+    check_run(seed, device)
     dataset = _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
     folder = None if out is None else Path(out)
@@ -106,6 +108,14 @@ def fit(
         if folder is None:
             return _train(planned, dataset, Job(seed, device, None, limits))
         return _train_into(folder, planned, dataset, Job(seed, device, None, limits), resume, overwrite)
+
+
+def check_run(seed: int, device: str) -> None:
+    """Refuse a seed or a device that no recipe could use."""
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise ConfigError(f"seed: {seed!r} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
 
 
 def _dataset(texts: Any, labels: Any) -> Dataset:
@@ -142,7 +152,12 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
     }
     work = open_work(folder, key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
-    model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
+    try:
+        model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
+    except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
+        if {file.name for file in work.iterdir()} == {"key.json"}:
+            shutil.rmtree(work)
+        raise
     run = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used, "threads": pool.count()}
     model.save(folder, overwrite=overwrite, run=run)
     shutil.rmtree(work)

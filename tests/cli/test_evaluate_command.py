@@ -43,7 +43,7 @@ def run(monkeypatch, tmp_path):
     app.command()(evaluate)
     app.command()(compare)
     monkeypatch.setattr(treetop.model, "load", lambda path: Stub(Path(path).name))
-    monkeypatch.setattr(Dataset, "read", lambda path, split, strict=False: toy.dataset(seed=1))
+    monkeypatch.setattr(Dataset, "read", lambda path, split, strict=False, **_: toy.dataset(seed=1))
 
     def call(*words: str, code: int = 0):
         result = CliRunner().invoke(app, list(words), env={"COLUMNS": "120"})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -133,11 +134,29 @@ def test_dry_run_says_what_it_needs(home):
         (["predict", "{home}/model", "-", "--threshold", "0.5"], "not calibrated"),
         (["predict", "{home}/model", "-", "--precision", "0.9"], "not calibrated"),
         (["predict", "{home}/model", "-", "--shard", "3/2"], "expected i/n"),
-        (["predict", "{home}/model", "-", "--shard", "1/2"], "standard input has no known length"),
+        (["predict", "{home}/model", "-", "--shard", "1/2"], "a stream has no known length"),
         (["evaluate", "{home}/model", "{home}/data", "--split", "dev"], "no split"),
         (["recipes", "lightxmll"], "unknown name 'lightxmll'"),
         (["verify", "{home}/data"], "no manifest.json"),
         (["data", "stats", "{home}/absent"], "absent"),
+        (["fit", "popular", "{home}/data", "--out", "x", "--threads", "0"], "'--threads'"),
+        (["fit", "popular", "{home}/data", "--out", "x", "--bogus"], "No such option: --bogus"),
+        (["fit", "popular", "{home}/data", "--out", "x", "--seed", "-1"], "'--seed'"),
+        (["fit", "popular", "{home}/data", "--out", "x", "--device", "gpu"], "device: unknown value 'gpu'"),
+        (["fit", "neighbours", "{home}/data", "--out", "x", "--set", "power=.inf"], "power: inf is out of range"),
+        (["fit", "neighbours", "{home}/data", "--out", "x", "--set", "tfidf.min_df=999"], "lower min_df"),
+        (["fit", "popular", "{home}/data", "--out", "."], "no name for a folder"),
+        (["fit", "popular", "{home}/data", "--out", "{home}/data", "--overwrite"], "only models are overwritten"),
+        (["fit", "popular", "{home}/data", "--out", "{home}/data/train.jsonl/x"], "could not be written"),
+        (["fit", "popular", "", "--out", "x"], "an empty path"),
+        (["predict", "{home}/model", "{home}/data"], "a folder. Give one file"),
+        (["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "."], "a folder. Give the name of a file"),
+        (["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "no/where"], "No such file or directory"),
+        (["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"], "File exists"),
+        (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),
+        (["data", "stats", "a\nb"], "a b: no such file or folder"),
+        (["explain", "{home}/model"], "Missing option '--text'. See `treetop explain --help`."),
+        (["nosuch"], "No such command 'nosuch'"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_2(home, words, sentence, tmp_path):
@@ -145,6 +164,7 @@ def test_mistakes_are_one_sentence_and_exit_2(home, words, sentence, tmp_path):
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr and "Traceback" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error:")]) == 1
+    assert done.stderr.splitlines()[-1].startswith("error:") and not list(tmp_path.iterdir())  # nothing half-made
 
 
 def test_resume_after_kill(home, tmp_path):
@@ -167,3 +187,67 @@ def test_resume_after_kill(home, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "m/manifest.json").read_bytes() == Path(home / "model/manifest.json").read_bytes()
     assert not work.exists()
+
+
+def test_overwrite_never_takes_data(home, tmp_path):
+    (tmp_path / "train.jsonl").write_bytes((home / "data/train.jsonl").read_bytes())
+    for target in (tmp_path, tmp_path / "train.jsonl"):
+        done = run("fit", "popular", tmp_path, "--out", target, "--overwrite")
+        assert done.returncode == 2 and "only models are overwritten" in done.stderr
+    assert (tmp_path / "train.jsonl").read_bytes() == (home / "data/train.jsonl").read_bytes()
+    (tmp_path / "m").mkdir()  # an empty folder may be taken
+    for _ in range(2):
+        assert run("fit", "popular", home / "data", "--out", tmp_path / "m", "--overwrite").returncode == 0
+
+
+def test_options_that_a_warning_names_exist_where_it_is_given(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\nred shirt,wear;shop\ngreen tea,food;shop\n")
+    done = run("fit", "popular", tmp_path / "a.csv", "--out", tmp_path / "m")
+    assert "(--separator)" in done.stderr and "2 labels" in done.stderr
+    done = run("fit", "popular", tmp_path / "a.csv", "--out", tmp_path / "m", "--overwrite", "--separator", ";")
+    assert "3 labels" in done.stderr, done.stderr
+    done = run("evaluate", tmp_path / "m", tmp_path / "a.csv", "--separator", ";", "--json")
+    assert json.loads(done.stdout)["P@1"] == 100.0
+
+
+def test_tables_are_whole_in_a_narrow_window(home):
+    done = subprocess.run(
+        [sys.executable, "-m", "treetop", "evaluate", str(home / "model"), str(home / "data"), "--split", "train"],
+        capture_output=True, text=True, env={**ENV, "COLUMNS": "40"},
+    )  # fmt: skip
+    assert done.returncode == 0 and "microF1" in done.stdout and "volume 5" in done.stdout, done.stderr
+
+
+def test_predict_reads_what_training_reads(home, tmp_path):
+    text = next(iter(toy.dataset(1).texts))
+    want = run("predict", home / "model", stdin=text + "\n").stdout
+    first, _, rest = text.partition(" ")
+    (tmp_path / "a.jsonl").write_text(json.dumps({"title": first, "content": rest}) + "\n")
+    (tmp_path / "a.csv").write_text(f'id;text\n1;"{text}"\n')
+    for name in ("a.jsonl", "a.csv"):
+        assert run("predict", home / "model", tmp_path / name).stdout == want, name
+    (tmp_path / "b.csv").write_text('text\n"open')
+    assert "b.csv:2: broken CSV" in run("predict", home / "model", tmp_path / "b.csv").stderr
+    (tmp_path / "c.csv").write_text("body\nx\n")
+    sentence = "c.csv:1: the header needs the column 'text' (found: body). Rename what is there."
+    assert sentence in run("predict", home / "model", tmp_path / "c.csv").stderr
+    (tmp_path / "d.parquet").write_bytes(b"PAR1 nothing")
+    assert "cannot be read as Parquet" in run("predict", home / "model", tmp_path / "d.parquet").stderr
+    os.mkfifo(tmp_path / "pipe")
+    piped = (
+        f"printf '%s\\n' '{text}' > {tmp_path}/pipe & {sys.executable} -m treetop predict {home}/model {tmp_path}/pipe"
+    )
+    assert subprocess.run(["bash", "-c", piped], capture_output=True, text=True, env=ENV, timeout=60).stdout == want
+    deep = '{"a":' * 100_000 + "}" * 100_000
+    assert run("predict", home / "model", stdin=deep + "\n").returncode == 0  # a text that looks like JSON
+
+
+def test_ctrl_c_says_how_to_go_on(home):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "treetop", "predict", str(home / "model")],
+        env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(3)  # waits for standard input
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err and "interrupted" in err

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,12 @@ def test_foreign_or_unasked_work_is_refused(tmp_path):
     out.mkdir()
     with pytest.raises(WorkError, match="exists already"):
         open_work(out, KEY)
+    (out / "thesis.txt").touch()
+    for place in (out, out / "thesis.txt"):
+        with pytest.raises(WorkError, match="only models are overwritten"):
+            open_work(place, KEY, overwrite=True)
+    with pytest.raises(WorkError, match="no name for a folder"):
+        open_work(Path(), KEY)
 
 
 def test_fingerprint():

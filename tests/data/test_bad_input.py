@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.core.errors import DataError, InputError
+from treetop.core.errors import DataError, InputError, ResourceError
 from treetop.data.read import read
 from treetop.data.validate import validate
 
@@ -285,6 +285,14 @@ def test_xc_old(tmp_path, content, line, want):
     assert validate(file).problems == [f"{file}:{line}: {want}"]
 
 
+def test_headers_that_promise_more_than_memory(tmp_path):
+    assert sentence(folder(tmp_path, a__txt="2 9 99999999999999\n0 0:1\n1 1:1\n") / "a.txt") == (
+        "PATH:1: the header promises 99,999,999,999,999; at most 2,147,483,647 are read."
+    )
+    with pytest.raises(ResourceError, match="labels: 2,000,000,000 of them need about 800 GB of memory"):
+        read(folder(tmp_path, a__txt="2 9 2000000000\n0 0:1\n1 1:1\n") / "a.txt")
+
+
 def test_one_based_ids_shift_only_when_asked(tmp_path, caplog):
     file = folder(tmp_path, train__txt="2 4 2\n1 1:1 3:2\n1 2:1\n") / "train.txt"
     kept = read(file)
@@ -384,7 +392,7 @@ def test_fasttext_libsvm_annif(tmp_path):
 
 def test_tables(tmp_path):
     assert sentence(folder(tmp_path, a__csv="body,labels\na,b\n") / "a.csv") == (
-        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels)."
+        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels). Rename what is there."
     )
     assert sentence(folder(tmp_path, a__csv="text,labels\na,b\na,b,c\n") / "a.csv") == (
         "PATH:3: 3 cells under a header of 2. Put cells with the delimiter inside into quotes."
@@ -395,6 +403,12 @@ def test_tables(tmp_path):
     )
     assert sentence(folder(tmp_path, a__csv="text,labels,targets\na,b,much\n") / "a.csv") == (
         "PATH:2: the cell of 'targets' is 'much', expected numbers such as 0.5|1."
+    )
+    assert sentence(folder(tmp_path, a__csv="text,text,labels\na,b,c\n") / "a.csv") == (
+        "PATH:1: the header has the column 'text' twice. Rename or remove one."
+    )
+    assert sentence(folder(tmp_path, a__xlsx=b"PK\x03\x04 sheet") / "a.xlsx") == (
+        "PATH: a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'."
     )
     assert "PATH: cannot be read as Parquet (" in sentence(folder(tmp_path, a__parquet=b"PAR1 nothing") / "a.parquet")
 

@@ -90,7 +90,8 @@ def tables(
     pages = files or [root / "README.md", *sorted((root / "docs").rglob("*.md")), root / "benchmarks" / "README.md"]
     scored = json.dumps(scores(root / "benchmarks" / "results"), indent=1, sort_keys=True) + "\n"
     listed = root / "treetop" / "recipes" / "scores.json"
-    if not check and (not listed.exists() or listed.read_text(encoding="utf-8") != scored):
+    current = listed.read_text(encoding="utf-8") if listed.exists() else ""
+    if not check and listed.parent.is_dir() and current != scored:
         listed.write_text(scored, encoding="utf-8")
     stale = [page for page in pages if update(page, root / "benchmarks" / "results", check=check)]
     for page in stale:

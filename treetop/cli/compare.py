@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treetop.cli.evaluate import KS, parse_ks
+from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.evaluate import KS, parse_ks, print_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,9 @@ def compare(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders; the first is the measure.")],
     split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse unknown labels and rows without labels.")] = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
     k: Annotated[str, typer.Option("-k", help="Where to cut the rankings.")] = KS,
     seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
@@ -39,7 +42,7 @@ def compare(
     from treetop.model import load
 
     names = _names(models)
-    dataset = Dataset.read(data, split, strict=strict)
+    dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     scores: dict[str, Scores] = {}
     differences: dict[str, dict[str, Difference]] = {}
     first = None
@@ -92,7 +95,7 @@ def _show(console: Console, scores: dict[str, Scores], differences: dict[str, di
                 d = differences[name].get(metric)
                 cells += ["", ""] if d is None else _difference(d)
         table.add_row(metric, *cells)
-    console.print(table)
+    print_whole(console, table)
     if differences:
         first = next(iter(scores))
         console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))

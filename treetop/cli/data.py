@@ -155,14 +155,19 @@ def split(
     to: To = "jsonl",
     lossy: Lossy = False,
     gzip: Gzip = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
 ) -> None:
     """Part train into train and valid by a hash of the text, so that equal texts never cross."""
-    from treetop.core.errors import InputError
+    from treetop.core.errors import InputError, choose
+    from treetop.data.detect import FORMATS
     from treetop.data.read import read_all
     from treetop.data.split import holdout
     from treetop.data.write import write
 
-    data = read_all(path)
+    choose("--to", to, FORMATS, InputError)  # before the long read
+    data = read_all(path, strict=strict, one_based=one_based, separator=separator)
     if "train" not in data:
         raise InputError(f"{path}: no train split to part (found: {', '.join(data)}).")
     if "valid" in data:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treetop.cli.data import OneBased, Separator, Strict
 from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from treetop.core.types import Scores
@@ -26,7 +28,9 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page into this folder.")] = None,
     per_label: Annotated[Path | None, typer.Option(help="Write figures of every label (.csv, .tsv, .jsonl).")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse unknown labels and rows without labels.")] = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
     k: Annotated[str, typer.Option("-k", help="Where to cut the rankings.")] = KS,
     intervals: Annotated[bool, typer.Option(help="95 % intervals from 1,000 resamples.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
@@ -43,8 +47,10 @@ def evaluate(
 
     if per_label is not None:
         check_target(per_label)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is told before the work
     opened = load(model)
-    dataset = Dataset.read(data, split, strict=strict)
+    dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     with pool.limited(threads):
         matches = match(opened, dataset, depth=max(ks), strict=strict)
         scores = score_matches(matches, ks=ks, resamples=1000 if intervals else 0, seed=seed)
@@ -63,14 +69,24 @@ def evaluate(
 
     console = Console()
     for table in (metrics_table(scores), bins_table(scores)):
-        console.print(table)
+        print_whole(console, table)
         console.print()
     counts = scores.counts
     console.print(
         f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested, "
         f"{counts['labels_tested_unseen']:,} of them never seen in training. In percent"
-        + (", with 95 % intervals." if intervals else ".")
+        + (", with 95 % intervals." if intervals else "."),
+        soft_wrap=True,
     )
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table in full; in a narrow window its lines wrap, but no cell is left out."""
+    from rich.measure import Measurement
+
+    wide = console.options.update(max_width=10_000)
+    console.width = max(console.width, Measurement.get(console, wide, table).maximum)
+    console.print(table)
 
 
 def parse_ks(text: str) -> tuple[int, ...]:

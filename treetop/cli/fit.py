@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from treetop.cli.data import OneBased, Separator, Strict
 from treetop.core.errors import ConfigError
 
 
@@ -16,26 +17,32 @@ def fit(
     out: Annotated[Path | None, typer.Option(help="Folder to write the model to.")] = None,
     preset: Annotated[str, typer.Option(help="Named settings of the recipe.")] = "default",
     set_: Annotated[list[str] | None, typer.Option("--set", help="One setting, such as beam=20; repeatable.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
     budget: Annotated[str, typer.Option(help="Limits: memory=8GB,time=10min,model=50MB.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the job would need.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse data that would only be warned about.")] = False,
+    strict: Strict = False,
+    one_based: OneBased = False,
+    separator: Separator = "|",
 ) -> None:
     """Train a recipe and save the model."""
     from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
-    from treetop.training import describe, plan
+    from treetop.core.store import check_target
+    from treetop.training import check_run, describe, plan
     from treetop.training import fit as train
 
-    planned = plan(recipe, preset=preset, settings=set_ or [])  # a typo is told before data is read
+    planned = plan(recipe, preset=preset, settings=set_ or [])  # a mistake is told before data is read
+    check_run(seed, device)
     limits = parse_budget(budget)
     if out is None and not dry_run:
         raise ConfigError("--out: missing. Say where the model goes, or add --dry-run to see what it would need.")
-    dataset = Dataset.read(data, strict=strict)
+    if out is not None and not dry_run:
+        check_target(out, overwrite=overwrite)
+    dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
     if dry_run:
         needs = planned.forecast(dataset)
         typer.echo(describe(dataset))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from treetop.cli import bench, compare, data, demo, evaluate, explain, fit, predict, recipes, verify
 from treetop.core.errors import TreetopError
 from treetop.core.version import VERSION
+
+MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
+INTERRUPTED = 130
+PLACES = {
+    errno.ENOENT, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+    errno.ELOOP, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EINVAL,
+}  # fmt: skip
 
 app = typer.Typer(
     name="treetop",
@@ -55,17 +63,32 @@ def _options(
 def main() -> None:
     """Run a command; a user's mistake is one sentence and exit code 2, a closed pipe ends quietly."""
     try:
-        app()
+        code = app(prog_name="treetop", standalone_mode=False) or 0
     except TreetopError as error:
-        sys.stdout.flush()
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
+        _refuse(str(error))
+    except MISUSE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help is the answer
+            error.show()
+            sys.exit(2)
+        command = "treetop" if error.ctx is None else error.ctx.command_path
+        _refuse(f"{error.format_message().rstrip('.')}. See `{command} --help`.")
     except MemoryError:
-        sys.stderr.write("error: out of memory. Use less data or a smaller preset, or set --budget memory=...\n")
-        sys.exit(2)
-    except BrokenPipeError:
+        _refuse("out of memory. Use less data or a smaller preset, or set --budget memory=...")
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
+        code = 0
+    except OSError as error:
+        if error.errno not in PLACES:
+            raise
+        _refuse(f"{error.filename or 'output'}: {error.strerror}. Check the path, its rights and the space left there.")
+    if code == INTERRUPTED:
         sys.stderr.write("interrupted; finished stages are kept, go on with --resume\n")
-        sys.exit(130)
+    sys.exit(code)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {' '.join(sentence.split())}\n")
+    sys.exit(2)

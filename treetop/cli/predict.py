@@ -32,6 +32,8 @@ def predict(
                 f"{name}: this model is not calibrated, its scores are no probabilities. "
                 "Leave the option out and take the best k."
             )
+    if out is not None and (out.is_dir() or not out.name):
+        raise ConfigError(f"--out {out}: a folder. Give the name of a file to write.")
     from treetop.data.inputs import read_inputs
     from treetop.kernels import threads as pool
     from treetop.model import load
@@ -46,9 +48,12 @@ def predict(
             sys.stdout.flush()
             return
         fresh = out.with_name(f".{out.name}.tmp")
-        with fresh.open("w", encoding="utf-8") as target:
-            target.writelines(lines)
-        fresh.replace(out)
+        try:
+            with fresh.open("w", encoding="utf-8") as target:
+                target.writelines(lines)
+            fresh.replace(out)
+        finally:
+            fresh.unlink(missing_ok=True)
 
 
 def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:

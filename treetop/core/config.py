@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -57,8 +58,9 @@ def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
     low, high = field.metadata.get("low"), field.metadata.get("high")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
-    if value != value or (low is not None and value < low) or (high is not None and value > high):
-        allowed = f"{'-inf' if low is None else low} to {'inf' if high is None else high}"
+    if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
+        above, below = f"{low} or more" if low is not None else "", f"{high} or less" if high is not None else ""
+        allowed = f"{low} to {high}" if above and below else above or below or "any finite number"
         raise ConfigError(f"{where}: {value!r} is out of range. Allowed is {allowed}.")
 
 

@@ -173,9 +173,12 @@ class Dataset:
         return np.bincount(Y.indices[Y.data > 0], minlength=self.n_labels).astype(np.int64)
 
     @classmethod
-    def read(cls, path: object, split: str = "train", *, strict: bool = False) -> Dataset:
-        """Read a folder, a file or a bundled name; see `docs/formats.md` for what is understood."""
-        made: Dataset = registry.find("data", "read")(path, split, strict=strict)
+    def read(cls, path: object, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
+        """Read a folder, a file or a bundled name; see `docs/formats.md` for what is understood.
+
+        `options` say what a file cannot: one_based, separator (of labels in a cell), fields (title, content), language.
+        """
+        made: Dataset = registry.find("data", "read")(path, split, strict=strict, **options)
         return made
 
     @classmethod

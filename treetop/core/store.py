@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.arrays import read_arrays, write_arrays
-from treetop.core.errors import ModelError, ResourceError
+from treetop.core.errors import ModelError, ResourceError, WorkError
 from treetop.core.version import FORMAT_VERSION
 
 Check = Literal["quick", "full"]
@@ -188,12 +188,33 @@ def files_below(folder: Path) -> list[str]:
     return found
 
 
+def check_target(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
+    if target.name in {"", ".."}:
+        raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not overwrite:
+        raise WorkError(
+            f"{target}: exists already. Choose another folder, or replace it with --overwrite (overwrite=True)."
+        )
+    if not target.is_dir() or target.is_symlink() or not ((target / "manifest.json").is_file() or _is_empty(target)):
+        raise WorkError(
+            f"{target}: is no treetop model, and only models are overwritten. Choose another folder or remove it."
+        )
+
+
+def _is_empty(folder: Path) -> bool:
+    return next(folder.iterdir(), None) is None
+
+
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A fresh folder beside `target` that takes its place, synced to disk, when the block ends without an error."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    fresh = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
         fresh.chmod(0o755)
         yield fresh
         for file in [fresh / name for name in files_below(fresh)]:
@@ -209,10 +230,11 @@ def replacing(target: Path) -> Iterator[Path]:
         _sync(target.parent)
     except OSError as error:
         raise ResourceError(
-            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space and repeat."
+            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
+            "another place."
         ) from error
     finally:
-        if fresh.exists():
+        if fresh is not None and fresh.exists():
             shutil.rmtree(fresh, ignore_errors=True)
 
 

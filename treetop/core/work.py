@@ -16,7 +16,17 @@ from typing import Any
 
 from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
-from treetop.core.store import Part, check_folder, read_part, replacing, seal, unseal, write_manifest, write_part
+from treetop.core.store import (
+    Part,
+    check_folder,
+    check_target,
+    read_part,
+    replacing,
+    seal,
+    unseal,
+    write_manifest,
+    write_part,
+)
 
 
 @dataclass(frozen=True)
@@ -47,9 +57,8 @@ class Job:
 
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
     """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
+    check_target(out, overwrite=overwrite)
     folder = out.with_name(out.name + ".work")
-    if out.exists() and not overwrite:
-        raise WorkError(f"{out}: exists already. Choose another --out, or add --overwrite to replace it.")
     if folder.exists() and overwrite and not resume:
         shutil.rmtree(folder)
     flat = {name: fingerprint(value) for name, value in key.items()}

@@ -56,6 +56,8 @@ ENDINGS = {
 
 def find(path: str | Path) -> Source:
     """The data at a path or behind a bundled name."""
+    if not str(path):
+        raise InputError("data: an empty path. Give a folder, a file or a bundled name.")
     place = Path(path)
     if place.is_dir():
         return find_folder(place)
@@ -106,6 +108,8 @@ def file_format(file: Path) -> Format:
             return format
     if not start.start.strip():
         raise DataError("the file is empty or cannot be unpacked.", file=file)
+    if start.start.startswith(b"PK\x03\x04"):
+        raise DataError("a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
     shown = start.line[:60]
     if shown.lstrip().startswith("["):
         raise DataError("a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'", file=file)

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import DataError, InputError
+from treetop.core.errors import DataError, InputError, ResourceError
+from treetop.core.forecast import available_memory, size
 from treetop.data.format import Writing
 from treetop.data.lines import Problem, lines, writer
 from treetop.data.rows import Reading, Sparse
 
+LABEL_BYTES = 400  # of one label while a data set is read
+LARGEST = 2**31 - 1  # rows, features or labels
 SHORT = {"train": "trn", "test": "tst", "valid": "val"}
 FILTERS = {split: (f"filter_labels_{split}.txt", f"{short}_filter_labels.txt") for split, short in SHORT.items()}
 
@@ -64,7 +67,10 @@ def read_header(file: Path, count: int) -> tuple[int, ...]:
         raise DataError(
             f"expected a header of {count} whole numbers '{wanted}', got {' '.join(first)[:40]!r}.", file=file, line=1
         )
-    return tuple(map(int, first))
+    numbers = tuple(map(int, first))
+    if max(numbers) > LARGEST:
+        raise DataError(f"the header promises {max(numbers):,}; at most {LARGEST:,} are read.", file=file, line=1)
+    return numbers
 
 
 def body(file: Path, promised: int, problem: Problem) -> Iterator[tuple[int, str]]:
@@ -87,7 +93,13 @@ def body(file: Path, promised: int, problem: Problem) -> Iterator[tuple[int, str
 
 
 def number_ids(count: int) -> LabelSet:
-    """Labels that have nothing but a column number."""
+    """Labels that have nothing but a column number; more than memory can hold are refused before one is made."""
+    needed, free = LABEL_BYTES * count, available_memory()
+    if needed > free:
+        raise ResourceError(
+            f"labels: {count:,} of them need about {size(needed)} of memory, {size(free)} are free. "
+            "Mend the header if it promises too many."
+        )
     return LabelSet.of([str(column) for column in range(count)])
 
 

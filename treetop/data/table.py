@@ -29,46 +29,55 @@ def delimiter(header: str) -> str:
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a CSV or TSV file with a header."""
+    hint = _SeparatorHint(reading.separator)
+    for line, record in table_records(file, reading, ("labels",)):
+        try:
+            cells = {key: _cell_list(key, record[key], reading.separator, hint) for key in LISTS if key in record}
+            row = to_row(line, record | cells, reading)
+        except ValueError as error:
+            reading.problem(DataError(str(error), file=file, line=line))
+            continue
+        yield row
+    hint.tell(file)
+
+
+def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line, cells by column) of a CSV or TSV file; the header must name a text and the `needed` columns."""
     csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts
     source = lines(file, reading.problem, ends=True)
     first = next(source, (0, ""))[1]
     mark = delimiter(first)
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
-    if "labels" not in header or not {"text", *reading.fields} & set(header):
-        found = ", ".join(header)
-        raise DataError(f"the header needs the columns 'text' and 'labels' (found: {found}).", file=file, line=1)
+    header = _header(first, mark, file)
+    if not {*needed} <= {*header} or not {"text", *reading.fields} & {*header}:
+        wanted = "columns 'text' and 'labels'" if needed else "column 'text'"
+        found = ", ".join(header) or "nothing"
+        raise DataError(f"the header needs the {wanted} (found: {found}). Rename what is there.", file=file, line=1)
     table = csv.reader((line for _, line in source), delimiter=mark, strict=True)
-    hint = _SeparatorHint(reading.separator)
     while True:
         try:
             cells = next(table, None)
-            line = table.line_num + 1
-            if cells is None:
-                break
-            if not cells:
-                continue
-            yield to_row(line, _record(header, cells, reading, hint), reading)
-        except (csv.Error, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            what = f"broken CSV ({error}). Put cells with quotes or line breaks into quotes"
-            reason = what + ", and double the quotes inside." if isinstance(error, csv.Error) else str(error)
-            reading.problem(DataError(reason, file=file, line=table.line_num + 1))
-    hint.tell(file)
+        except csv.Error as error:
+            what = (
+                f"broken CSV ({error}). Put cells with quotes or line breaks into quotes, and double the quotes inside."
+            )
+            reading.problem(DataError(what, file=file, line=table.line_num + 1))
+            continue
+        line = table.line_num + 1
+        if cells is None:
+            return
+        if len(cells) == len(header):
+            empty = ("text", "id", *LISTS, *reading.fields)  # columns in which an empty cell says something
+            yield line, {key: cell for key, cell in zip(header, cells, strict=True) if cell or key in empty}
+        elif cells:
+            what = f"{len(cells)} cells under a header of {len(header)}."
+            reading.problem(DataError(f"{what} Put cells with the delimiter inside into quotes.", file=file, line=line))
 
 
-def _record(header: list[str], cells: list[str], reading: Reading, hint: _SeparatorHint) -> dict[str, Any]:
-    if len(cells) != len(header):
-        raise ValueError(
-            f"{len(cells)} cells under a header of {len(header)}. Put cells with the delimiter inside into quotes."
-        )
-    record: dict[str, Any] = {}
-    for key, cell in zip(header, cells, strict=True):
-        if key in LISTS:
-            record[key] = _cell_list(key, cell, reading.separator, hint)
-        elif cell or key in ("text", "id", *reading.fields):
-            record[key] = cell
-    return record
+def _header(first: str, mark: str, file: Path) -> list[str]:
+    header = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise DataError(f"the header has the column '{twice[0]}' twice. Rename or remove one.", file=file, line=1)
+    return header
 
 
 def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any:
@@ -152,6 +161,17 @@ def _write_beside(writing: Writing) -> None:
 
 def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a Parquet file; "line" in messages is the row counted from 1."""
+    for number, record in parquet_records(file, reading):
+        try:
+            row = to_row(number, record, reading)
+        except ValueError as error:
+            reading.problem(DataError(str(error), file=file, line=number))
+            continue
+        yield row
+
+
+def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(row from 1, cells by column) of a Parquet file; columns nobody reads are left on disk."""
     pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
     number = 0
     try:
@@ -160,15 +180,10 @@ def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
             for batch in table.iter_batches(batch_size=4096, columns=wanted):
                 for record in batch.to_pylist():
                     number += 1
-                    try:
-                        row = to_row(number, record, reading)
-                    except ValueError as error:
-                        reading.problem(DataError(str(error), file=file, line=number))
-                        continue
-                    yield row
+                    yield number, record
                 bar.step(len(batch))
     except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip(".")
         raise DataError(f"cannot be read as Parquet ({reason}). Copy the file again.", file=file) from None
 
 

@@ -24,6 +24,8 @@ class Neighbours:
 
     @classmethod
     def fit(cls, X: Csr, Y: Csr, *, k: int, power: float) -> Neighbours:
+        Y = Y.copy()
+        Y.eliminate_zeros()  # a soft target of 0 is no vote
         return cls(_triple(X.tocsc()), _triple(Y), n=Y.shape[1], k=k, power=power)
 
     @property
@@ -41,7 +43,10 @@ class Neighbours:
         return nearest(_triple(view), self.index, self.n_documents, min(self.k, self.n_documents))
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
-        indptr, ids, votes = vote(*self.nearest(view), self.power, self.targets, self.n, keep)
+        best, similar = self.nearest(view)
+        # the kernel knows a label that was voted for by a vote above 0, so none may vanish in the power
+        similar = np.maximum(similar, np.float32(max(10.0 ** (-250.0 / max(self.power, 1.0)), 1e-37)))
+        indptr, ids, votes = vote(best, similar, self.power, self.targets, self.n, keep)
         score = join.own(votes)
         return Ranking(indptr, ids, score, score)
 
@@ -61,7 +66,12 @@ class Neighbours:
         y_col = part.indices("y_col", "<i4", None, n)
         index = (part.pointers("x_ptr", n_features + 1, len(x_row)), x_row, part.array("x_val", "<f4", len(x_row)))
         targets = (part.pointers("y_ptr", n_documents + 1, len(y_col)), y_col, part.array("y_val", "<f4", len(y_col)))
-        return cls(index, targets, n=n, k=k, power=part.setting("power", float))
+        power = part.setting("power", float)
+        if not (0 <= power < np.inf and (targets[2] > 0).all() and np.isfinite(targets[2]).all()):
+            raise ModelError(
+                f"{part.kind}: power {power} or the weight of a vote is out of range: the model is damaged."
+            )
+        return cls(index, targets, n=n, k=k, power=power)
 
 
 def _triple(matrix: Any) -> Triple:
