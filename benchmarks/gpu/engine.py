@@ -170,12 +170,12 @@ def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralT
     width = encoder.width * len(pooling.layers)
     plan = LevelPlan(pooling.name, width, dropout=args.get("dropout", 0.1))
     config = TreeConfig(
-        AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01)),
+        AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01), eps=args.get("eps", 1e-8)),
         AdamConfig(
             lr=args.get("head_lr", 4e-3), weight_decay=args.get("head_decay", 0.0),
             beta2=args.get("head_beta2", 0.999), eps=args.get("head_eps", 1e-8),
         ),
-        bias=args.get("bias", True), prior=args.get("prior", True),
+        bias=args.get("bias", True), prior=args.get("prior", True), reduce=args.get("reduce", "sum"),
     )  # fmt: skip
     tree = LabelTree((np.zeros(data.n_labels, np.int32),))
     task = NeuralTree(inputs, data.dataset("train"), tree, [plan], config, held_out=held_out)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
+from treetop.assemble.neural_start import Start, from_texts
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
@@ -102,8 +103,9 @@ def train_levels(
         world = World.join(prepared.device)
         rows, held_out = cut(dataset, validation, job.seed)
         task = NeuralTree(
-            inputs, dataset, tree, plans, config, seed=job.seed, world=world, held_out=held_out, fixed=fixed
-        )
+            inputs, dataset, tree, plans, config,
+            seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=_start(dataset, prepared, config, job),
+        )  # fmt: skip
         order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
         plan = Plan(
             rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
@@ -120,6 +122,16 @@ def train_levels(
     part = job.stage(f"{name}ed", make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
     return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
+
+
+def _start(dataset: Dataset, prepared: Prepared, config: TreeConfig, job: Job) -> Start | None:
+    """The label vectors to begin with, by the encoder as it stands and where it stands."""
+    transformer = prepared.transformer
+    transformer.encoder.to(prepared.device)
+    transformer.device = prepared.device
+    return from_texts(
+        dataset, transformer, transformer.poolings[-1], begin=config.begin, size=config.size, seed=job.seed
+    )
 
 
 def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from treetop.assemble.inputs import Encoded, Inputs
+from treetop.assemble.neural_start import Begin, Start, log_odds
+from treetop.assemble.neural_targets import ancestors, barred_rows, target_rows, with_barred
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
 from treetop.rank.full import FullTable
 from treetop.rank.head import Head
-from treetop.train.batches import Batch, Loaded, Rows, TargetRows, Targets, send
+from treetop.train.batches import Batch, Loaded, Rows, Targets, send
 from treetop.train.devices import ALONE, World
 from treetop.train.losses import LOSSES, Reduce, relevance_weights
 from treetop.train.optim import AdamConfig
@@ -51,8 +53,10 @@ class TreeConfig:
     loss: Literal["bce", "squared_hinge"] = "bce"
     reduce: Reduce = "sum"
     bias: bool = True  # of the last level
-    prior: bool = True  # biases of a flat level start at the labels' log odds
+    prior: bool = True  # biases begin at the log odds of their labels or nodes
     forced: bool = True  # true nodes are always among the kept
+    begin: Begin = "zero"  # label vectors begin at the vectors of their texts, or at nothing
+    size: float = 10.0  # how often a cosine with such a vector counts in a margin
 
 
 class Branch(nn.Module):
@@ -86,6 +90,7 @@ class NeuralTree:
         world: World = ALONE,
         held_out: Rows | None = None,
         fixed: NDArray[np.integer] | None = None,
+        start: Start | None = None,
     ) -> None:
         """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives."""
         device = inputs.device
@@ -95,15 +100,18 @@ class NeuralTree:
         self.Y: Csr = dataset.Y
         self.targets = target_rows(dataset.Y, device)
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
-        self.barred = _barred_rows(dataset, device)
+        self.barred = barred_rows(dataset, device)
         self.sizes = tree.sizes
         self.children = [
             Children.of(parent, above, device) for parent, above in zip(tree.parents[1:], tree.sizes[:-1], strict=True)
         ]
-        self.ancestor = _ancestors(tree, device)
+        above = ancestors(tree)
+        self.ancestor = [torch.from_numpy(node).to(device) for node in above]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self._build(config, world)
+            for t, node in enumerate(above):
+                self._begin(t, node, start)
 
     def _build(self, config: TreeConfig, world: World) -> None:
         flat = len(self.plans) == 1
@@ -122,20 +130,44 @@ class NeuralTree:
             self.full = FullTable(
                 self.sizes[0], widths[0], config.head, self.device, loss=config.loss, bias=config.bias, world=world
             )
-            if config.prior and config.bias:  # log odds of a label, so that no epoch is lost on them
-                share = np.asarray(self.Y.sum(0)).ravel() + 0.5
-                prior = np.log(share / (self.Y.shape[0] + 1.0))
-                self.full.fill(bias=torch.from_numpy(prior.astype(np.float32)))
             self.tables["labels"] = self.full
         for t in range(1, len(self.plans)):
             last = t == len(self.plans) - 1
             table = RowTable(
                 self.sizes[t], widths[t], config.head, self.device, bias=config.bias or not last, world=world
             )
-            start = torch.empty(self.sizes[t], widths[t])
-            table.fill(nn.init.xavier_uniform_(start).to(self.device))
             self.rows[t] = table
             self.tables[f"level-{t}"] = table
+
+    @torch.no_grad()
+    def _begin(self, t: int, ancestor: NDArray[np.int64], start: Start | None) -> None:
+        """Fill a level's vectors and biases; far from the log odds, the first steps would spoil the encoder."""
+        n, branch, last = self.sizes[t], self.branches[t], t == len(self.plans) - 1
+        bias = np.zeros(n, np.float32)
+        if self.config.prior and (self.config.bias or not last):
+            bias = np.full(n, -1, np.float32) if self.config.loss == "squared_hinge" else log_odds(self.Y, ancestor, n)
+            if t > 0:  # given that its parent was kept, a node is likelier
+                kept = min(1.0, self.plans[t].keep / self.sizes[t - 1])
+                bias = np.minimum(bias - np.float32(np.log(kept)), np.float32(0.0))
+        if start is not None:
+            V = torch.from_numpy(start.vectors if last else start.of_nodes(ancestor, n))
+            bias -= (V @ torch.from_numpy(start.centre)).numpy()
+            if branch.squeeze is not None:  # a turned copy of the view, as far as the bottleneck has room
+                nn.init.orthogonal_(branch.squeeze.weight)
+                nn.init.zeros_(branch.squeeze.bias)
+                V = V @ branch.squeeze.weight.cpu().T
+        elif self.full is not None:
+            V = torch.zeros(n, branch.width)
+        else:
+            V = nn.init.xavier_uniform_(torch.empty(n, branch.width))
+        V, b = V.to(self.device), torch.from_numpy(bias).to(self.device)
+        if self.full is not None:
+            self.full.fill(V, b if self.full.learns_bias else None)
+        elif branch.nodes is not None:
+            branch.nodes.weight.copy_(V)
+            branch.nodes.bias.copy_(b)
+        else:
+            self.rows[t].fill(torch.cat([V, b[:, None]], 1) if self.rows[t].has_bias else V)
 
     # --- training ---
 
@@ -189,7 +221,7 @@ class NeuralTree:
         strength = None if self.relevance is None else self.relevance.gather(batch.everyone).value
         positives = Positives(targets.row, targets.column, targets.value, strength)
         if self.barred is not None:
-            positives = _with_barred(positives, self.barred.gather(batch.everyone))
+            positives = with_barred(positives, self.barred.gather(batch.everyone))
         scale = 1.0 / batch.total / (self.sizes[0] if self.config.reduce == "mean" else 1)
         return self.full.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
 
@@ -283,39 +315,3 @@ class NeuralTree:
 def array(tensor: Tensor) -> NDArray[np.float32]:
     """A trained tensor as a float32 array."""
     return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
-
-
-def target_rows(Y: Csr, device: torch.device) -> TargetRows:
-    """A csr matrix on the device."""
-    return TargetRows(Y.indptr.astype(np.int64), Y.indices, Y.data, device)
-
-
-def _barred_rows(dataset: Dataset, device: torch.device) -> TargetRows | None:
-    """Pairs that are neither positives nor negatives."""
-    pairs = dataset.filter_pairs
-    if pairs is None or len(pairs) == 0:
-        return None
-    order = np.argsort(pairs[:, 0], kind="stable")
-    counts = np.bincount(pairs[:, 0], minlength=len(dataset))
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return TargetRows(indptr, pairs[order, 1], np.ones(len(pairs), np.float32), device)
-
-
-def _with_barred(positives: Positives, barred: Targets) -> Positives:
-    strength = positives.strength if positives.strength is not None else torch.ones_like(positives.target)
-    return Positives(
-        torch.cat([positives.row, barred.row]),
-        torch.cat([positives.column, barred.column]),
-        torch.cat([positives.target, torch.zeros_like(barred.value)]),
-        torch.cat([strength, torch.zeros_like(barred.value)]),
-    )
-
-
-def _ancestors(tree: LabelTree, device: torch.device) -> list[Tensor]:
-    """Per level the node each label lies under."""
-    made: list[Tensor] = []
-    node: NDArray[np.integer] = np.arange(tree.sizes[-1])
-    for parent in reversed(tree.parents):
-        made.append(torch.from_numpy(node.astype(np.int64)).to(device))
-        node = parent[node]
-    return made[::-1]

@@ -21,6 +21,7 @@ from scipy import sparse
 
 from treetop.assemble.inputs import Inputs
 from treetop.assemble.neural_fit import Prepared, prepare, train_levels
+from treetop.assemble.neural_start import Begin
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
@@ -50,29 +51,30 @@ FEW = 50_000  # labels below which clusters cost more than they save
 class Config:
     """Settings of `lightxml`."""
 
-    encoder: TransformerConfig = setting(
-        TransformerConfig(pooling="cls", layers=(-1, -2, -3, -4, -5)), "the encoder and its view"
-    )
+    encoder: TransformerConfig = setting(TransformerConfig(), "the encoder and its view")
+    begin: Begin = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
+    size: float = setting(10.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     frozen: bool = setting(False, "leave the encoder as it is and train the heads only (for CPUs)")
     clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
     tree: BalancedConfig = setting(
         BalancedConfig(max_leaf=100, shallow=True, per_node=True, rule="gain"), "how labels are clustered"
     )
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    keep: int = setting(75, "clusters whose labels are ranked", low=1)
+    keep: int = setting(75, "nodes of a level whose children are ranked", low=1)
     bottleneck: int = setting(400, "width of label vectors where there are clusters; 0: the view's own", low=0)
-    dropout: float = setting(0.5, "share of the view dropped while training", low=0.0, high=0.99)
+    dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
     encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of both levels")
     negatives: Literal["dynamic", "static", "static_extra"] = setting(
         "dynamic", "trained together; ranker after the generator on its frozen encoder; or on an encoder of its own"
     )
     ranker_weight: float = setting(1.0, "weight of the ranker's loss beside the generator's", low=0.0)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=1e-4), "how the encoder learns")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=1e-3), "how the heads learn")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
     train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch=256, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )
+    steps: int = setting(100, "updates of an epoch at least; small data get smaller batches", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
     compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
@@ -99,18 +101,18 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, job)
     width = prepared.transformer.encoder.width * len(pooling.layers)
     plans = [LevelPlan(pooling.name, width, dropout=config.dropout)]
-    if len(tree.sizes) > 1:
-        keep = min(config.keep, tree.sizes[0])
+    for above in tree.sizes[:-1]:
+        keep = min(config.keep, above)
         plans.append(LevelPlan(pooling.name, width, keep, config.bottleneck, config.dropout, config.ranker_weight))
     inputs = prepared.inputs(frozen=config.frozen, job=job, fuse=config.compile)
-    learning = TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss)
-    if config.negatives != "dynamic" and len(plans) > 1:
+    learning = _learning(config)
+    if config.negatives != "dynamic" and len(plans) == 2:
         return _static(dataset, config, job, prepared, inputs, tree, plans)
     trained = train_levels(
         dataset, prepared, inputs, tree, plans, learning,
-        training=config.train, job=job, validation=config.validation,
+        training=_training(dataset, config), job=job, validation=config.validation,
     )  # fmt: skip
-    views = [trained.transformer.view_name(pooling)] * 2
+    views = [trained.transformer.view_name(pooling)] * len(plans)
     return Model.over(dataset, {"encoder": trained.transformer}, [_levels(views, tree, trained.heads, plans)])
 
 
@@ -119,10 +121,10 @@ def _static(
     plans: list[LevelPlan],
 ) -> Model:  # fmt: skip
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
-    learning = TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss)
+    learning, training = _learning(config), _training(dataset, config)
     generator = train_levels(
         _of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
-        training=config.train, job=job, name="generator",
+        training=training, job=job, name="generator",
     )  # fmt: skip
     first = Prepared(generator.transformer, prepared.tokens, prepared.device)
     frozen = first.inputs(frozen=True, job=job, name="generator-views")
@@ -137,13 +139,22 @@ def _static(
     ranker = train_levels(
         dataset, second,
         frozen if second is first else second.inputs(frozen=False, job=job, fuse=config.compile), tree, plans, learning,
-        training=config.train, job=job, fixed=np.maximum(kept, 0), name="ranker",
+        training=training, job=job, fixed=np.maximum(kept, 0), name="ranker",
     )  # fmt: skip
     if second is not first:
         features["ranker"] = ranker.transformer
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     views = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
     return Model.over(dataset, features, [_levels(views, tree, [generator.heads[0], ranker.heads[1]], plans)])
+
+
+def _learning(config: Config) -> TreeConfig:
+    return TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, begin=config.begin, size=config.size)
+
+
+def _training(dataset: Dataset, config: Config) -> TrainConfig:
+    """Six passes over a thousand texts in batches of a thousand would be six updates."""
+    return replace(config.train, batch=max(1, min(config.train.batch, len(dataset) // config.steps)))
 
 
 def _of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
@@ -176,9 +187,10 @@ def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
 
 
 def _levels(views: list[str], tree: LabelTree, heads: list[Head], plans: list[LevelPlan]) -> list[Level]:
-    """Every cluster, then the labels of the best; or every label at once."""
-    everything = Everything(tree.sizes[0])
-    if len(plans) == 1:
-        return [Level(views[0], everything, heads[0], Join("sigmoid"))]
-    first = Level(views[0], everything, heads[0], Join("sigmoid"), beam=plans[1].keep)
-    return [first, Level(views[1], Descend.of(tree, 1), heads[1], Join("sigmoid", "path"))]
+    """Every cluster, then what lies below the best, level by level; or every label at once."""
+    made = []
+    for t, (view, head) in enumerate(zip(views, heads, strict=True)):
+        shortlist = Everything(tree.sizes[0]) if t == 0 else Descend.of(tree, t)
+        join = Join("sigmoid") if t == 0 else Join("sigmoid", "path")
+        made.append(Level(view, shortlist, head, join, plans[t + 1].keep if t + 1 < len(plans) else Level.beam))
+    return made

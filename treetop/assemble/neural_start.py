@@ -1,0 +1,100 @@
+"""Where label vectors begin: at what the untrained encoder makes of the label texts.
+
+A label seen three times learns little in a few epochs; its text says what it is from the first step. Biases begin so
+that the mean text gets every label's log odds, whatever the vectors. Texts that tell nothing about the documents
+(codes, numbers) are found out on a sample and left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.log import logger
+from treetop.core.texts import Texts
+from treetop.features.encoder import Pooling
+from treetop.features.transformer import Transformer
+from treetop.kernels import threads
+
+Begin = Literal["auto", "text", "zero"]
+Floats = NDArray[np.float32]
+SAMPLE = 2000  # documents that show where vectors lie
+TELLING = 0.6  # share of (true, random) label pairs that texts must order rightly
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Label vectors to begin with, and the mean text vector their biases must make up for."""
+
+    vectors: Floats  # (labels, width)
+    centre: Floats  # (width,)
+
+    def of_nodes(self, ancestor: NDArray[np.integer], n: int) -> Floats:
+        """(n, width) vectors of a level above: the mean direction of the labels below, at the labels' own length."""
+        total = np.zeros((n, self.vectors.shape[1]), np.float32)
+        np.add.at(total, ancestor, self.vectors)
+        return unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
+
+
+def from_texts(
+    dataset: Dataset, transformer: Transformer, pooling: Pooling, *, begin: Begin, size: float, seed: int
+) -> Start | None:
+    """Vectors of the label texts, so long that a text's cosine with a label counts `size` times in its margin."""
+    if begin == "zero":
+        return None
+    documents = np.flatnonzero(dataset.documents)
+    rng = np.random.default_rng([seed, 3])
+    rows = np.sort(rng.permutation(documents)[:SAMPLE])
+    name = transformer.view_name(pooling)
+    H, T = (
+        transformer.vectors(transformer.tokenizer.encode(texts))[name]
+        for texts in (dataset.texts.take(rows), label_texts(dataset))
+    )
+    centre = H.mean(0)
+    V = unit(T - T.mean(0))
+    share = ordered(unit(H - centre), V, dataset.Y[rows], rng)
+    if begin == "auto" and share < TELLING:
+        logger.info("label texts order %.0f %% of the label pairs rightly: vectors begin at zero", 100 * share)
+        return None
+    spread = float(np.linalg.norm(H - centre, axis=1).mean()) or 1.0
+    return Start(np.float32(size / spread) * V, centre)
+
+
+def label_texts(dataset: Dataset) -> Texts:
+    """The text of each label, or its name where there is none."""
+    labels = dataset.labels
+    return Texts.of([text or name for text, name in zip(labels.texts, labels.names, strict=True)])
+
+
+def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:
+    """How often a true label lies nearer to its text than a random one does (one half: by chance)."""
+    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    if len(rows) == 0:
+        return 0.5
+    others = rng.integers(0, len(V), len(rows))
+
+    def nearer(start: int, stop: int) -> float:
+        h = H[rows[start:stop]]
+        gap = (h * (V[Y.indices[start:stop]] - V[others[start:stop]])).sum(1)
+        return float((gap > 0).sum() + 0.5 * (gap == 0).sum())
+
+    return sum(threads.run(nearer, threads.blocks(len(rows), 1 << 14))) / len(rows)
+
+
+def unit(X: Floats) -> Floats:
+    """Rows at length 1; empty ones stay empty."""
+    made: Floats = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    return made
+
+
+def log_odds(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Floats:
+    """(n,) log of the share of documents under each node of a level."""
+    rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
+    pairs = np.unique(rows * n + ancestor[Y.indices])
+    share = (np.bincount(pairs % n, minlength=n) + 0.5) / (Y.shape[0] + 1.0)
+    made: Floats = np.log(share).astype(np.float32)
+    return made

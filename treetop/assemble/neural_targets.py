@@ -1,0 +1,49 @@
+"""What levels learn from: positives on the device, pairs that count for nothing, and the node above each label."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.types import LabelTree
+from treetop.kernels.full_bce import Positives
+from treetop.train.batches import TargetRows, Targets
+
+
+def target_rows(Y: Csr, device: torch.device) -> TargetRows:
+    """A csr matrix on the device."""
+    return TargetRows(Y.indptr.astype(np.int64), Y.indices, Y.data, device)
+
+
+def barred_rows(dataset: Dataset, device: torch.device) -> TargetRows | None:
+    """Pairs that are neither positives nor negatives."""
+    pairs = dataset.filter_pairs
+    if pairs is None or len(pairs) == 0:
+        return None
+    order = np.argsort(pairs[:, 0], kind="stable")
+    counts = np.bincount(pairs[:, 0], minlength=len(dataset))
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return TargetRows(indptr, pairs[order, 1], np.ones(len(pairs), np.float32), device)
+
+
+def with_barred(positives: Positives, barred: Targets) -> Positives:
+    """The same positives, and pairs whose loss weighs nothing."""
+    strength = positives.strength if positives.strength is not None else torch.ones_like(positives.target)
+    return Positives(
+        torch.cat([positives.row, barred.row]),
+        torch.cat([positives.column, barred.column]),
+        torch.cat([positives.target, torch.zeros_like(barred.value)]),
+        torch.cat([strength, torch.zeros_like(barred.value)]),
+    )
+
+
+def ancestors(tree: LabelTree) -> list[NDArray[np.int64]]:
+    """Per level the node each label lies under."""
+    made: list[NDArray[np.int64]] = []
+    node: NDArray[np.int64] = np.arange(tree.sizes[-1])
+    for parent in reversed(tree.parents):
+        made.append(node)
+        node = parent[node].astype(np.int64)
+    return made[::-1]
