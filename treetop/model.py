@@ -136,6 +136,8 @@ class Model:
         if type(k) is not int or k < 1:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed is 1 or more.")
         k = min(k, len(self.labels))
+        if len(texts) <= BATCH:
+            return self._rank_batch(self.views(texts, given), k)
         parts = []
         for start, stop in threads.blocks(len(texts), BATCH):
             views = self.views(texts.span(start, stop), {name: X[start:stop] for name, X in given.items()})
@@ -148,8 +150,9 @@ class Model:
 
     def views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
         """Named views of a batch; ready-made ones win, the others are computed when first read."""
-        nothing = {"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)}
-        maps: list[Any] = [dict(given), nothing, *(features.views(texts) for features in self.features.values())]
+        maps: list[Any] = [dict(given), *(features.views(texts) for features in self.features.values())]
+        if any(level.view == "none" for member in self.members for level in member):
+            maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
         return ChainMap(*maps)
 
     def evaluate(self, dataset: Dataset, **options: Any) -> Scores:

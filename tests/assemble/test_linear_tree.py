@@ -177,13 +177,32 @@ def test_edge_shapes():
     assert set(found.ids.tolist()) <= {0, 1, 2} and np.isfinite(found.score).all()
 
 
+def damaged(part, name, value, place):
+    arrays = {key: np.array(array) for key, array in part.arrays.items()}
+    arrays[name][place] = np.array(value).astype(arrays[name].dtype)
+    return dataclasses.replace(part, arrays=arrays)
+
+
 def test_damaged_weights_are_refused(parts):
     part = levels_of(parts)[-1].rank.to_part()
-    for name, value in (("slots", 255), ("rows", 2**31), ("jumps", 2**31), ("shifts", 1), ("ids", -1), ("flags", 9)):
-        arrays = {key: np.array(array) for key, array in part.arrays.items()}
-        arrays[name][len(arrays[name]) // 2] = np.array(value).astype(arrays[name].dtype)
+    for name, value in (("shifts", 1), ("shifts", 70), ("bucket_ptr", 0), ("row_ptr", -1), ("ids", -1), ("flags", 9)):
         with pytest.raises(treetop.core.errors.ModelError):
-            Linear.from_part(dataclasses.replace(part, arrays=arrays))
+            Linear.from_part(damaged(part, name, value, len(part.arrays[name]) // 2))
+
+
+@pytest.mark.parametrize("n_documents", [1, 300])
+@pytest.mark.parametrize("storage", ["float32", "int8"])
+def test_damaged_rows_never_lead_outside(parts, storage, n_documents):
+    """What is not checked at opening is cut to its chunk: a walk ends, and names labels that exist."""
+    *upper, last = levels_of(parts, storage=storage)
+    part, rng = last.rank.to_part(), np.random.default_rng(0)
+    X = parts[1]
+    X = X[rng.integers(0, X.shape[0], n_documents)]
+    for name, value in (("slots", 255), ("buckets", 2**32 - 1), ("buckets", 0), ("lows", 65535), ("counts", 255)):
+        for place in (slice(None), slice(None, None, 3)):
+            rank = Linear.from_part(damaged(part, name, value, place))
+            found = descend([*upper, dataclasses.replace(last, rank=rank)], {last.view: X}, 5)
+            assert len(found) == n_documents and set(found.ids.tolist()) <= set(range(rank.n))
 
 
 def test_resume_gives_the_same_bytes(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def tree_of(rng, sizes, n_features, density=0.3):
 
 def go(levels, X, keeps, transform, combine, *, by_own=False, batch=True, storage="float32"):
     rows, made = rows_of(X), beam.root(X.shape[0])
-    prepared = beam.prepare(rows, X.shape[1]) if batch else beam.NO_BATCH
+    prepared = beam.prepare(rows, chunks.name_bits(X.shape[1])) if batch else beam.NO_BATCH
     for depth, ((W, bias, parents, flags), keep) in enumerate(zip(levels, keeps, strict=True)):
         rule = rule_of(transform, combine if depth else "own", by_own)
         made = beam.rank_level(packed(W, bias, parents, flags, storage), rows, made, rule, keep, prepared)

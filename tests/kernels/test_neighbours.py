@@ -45,3 +45,11 @@ def test_same_bits_for_any_thread_count_and_read_only_arrays():
             results.append(nearest(queries, index, 3000, 50))
     for best, sims in results[1:]:
         assert np.array_equal(best, results[0][0]) and np.array_equal(sims, results[0][1])
+
+
+def test_votes_of_nothing_list_no_label():
+    """Three neighbours whose targets weigh 0 (or NaN): more such votes than labels, and none of them counts."""
+    best, similar = np.array([[0, 1, 2]], np.int32), np.ones((1, 3), np.float32)
+    targets = (np.array([0, 1, 2, 4]), np.zeros(4, np.int32), np.array([0, np.nan, 0, 0], np.float32))
+    indptr, ids, _ = vote(best, similar, 1.0, targets, 1, 5)
+    assert indptr.tolist() == [0, 0] and len(ids) == 0

@@ -102,6 +102,8 @@ class Ranking:
     def concat(cls, parts: Sequence[Ranking]) -> Ranking:
         if not parts:
             return cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float32))
+        if len(parts) == 1:
+            return parts[0]
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
         return cls(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),

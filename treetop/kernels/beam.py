@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treetop.kernels.chunks import ABSENT, COPY, Chunks, entries_of, find_row, weight_at
+from treetop.kernels.chunks import ABSENT, COPY, Chunks, entries_in, name_of, rows_at, slot_at, weight_at
 from treetop.kernels.compile import kernel, tight
 from treetop.kernels.lanes import WIDTH, add_line
+from treetop.kernels.prefetch import prefetch
 from treetop.kernels.scores import OWN, PARENT, Rule, combined, lowest_margin, transformed
 from treetop.kernels.sparse import F32, U32, Rows
 from treetop.kernels.topk import Best, heaps, in_order, key_of, kth_largest, push, score_in
 
-LINE = np.uint64(1 << 31)  # marks a table entry that names a vector
+LINE = np.uint32(0xFFFFFFFF)  # marks a table entry that names a vector
 
 
 class Pairs(NamedTuple):
@@ -46,6 +47,16 @@ def _lowest(best: Best, pair: Any, rule: Rule, margins: F32, n: Any) -> Any:
     if rule.combine != OWN and not rule.by_own:
         parent = parent_own if rule.combine == PARENT else parent_score
     return lowest_margin(worst, parent, rule)
+
+
+@tight
+def _hopeless(best: Best, pair: Any, rule: Rule) -> Any:
+    """Whether no child of this pair can be among the best: along a path a score never exceeds its parent's."""
+    document, parent_own, parent_score = pair
+    if rule.combine == OWN or rule.by_own or np.uint64(best.size[document]) < np.uint64(best.keys.shape[1]):
+        return False
+    parent = parent_own if rule.combine == PARENT else parent_score
+    return best.keys.shape[1] > 0 and parent < score_in(best.keys[document, 0])
 
 
 @tight
@@ -100,91 +111,147 @@ def _offer_chunk(chunks: Chunks, chunk: Any, sums: F32, pair: Any, rule: Rule, b
 
 
 @tight
-def _sum_by_search(chunks: Chunks, chunk: Any, X: Rows, document: Any, sums: F32) -> None:
-    """Sums of a chunk's functions for one document, each row searched for."""
-    for q in range(X.indptr[document], X.indptr[document + np.uint32(1)]):
-        row = find_row(chunks, chunk, X.indices[q])
-        if row:
-            first, end = entries_of(chunks, chunk, row)
-            x = X.values[q]
-            for p in range(first, end):
-                sums[chunks.slots[p]] += x * weight_at(chunks.weights, p)
+def _sum_by_search(chunks: Chunks, chunk: Any, X: Rows, document: Any, sums: F32, found: Any) -> None:
+    """Sums of a chunk's functions for one document, each row searched for.
+
+    First all buckets, then all rows, then all entries, each asked for one step ahead: the waits for memory overlap.
+    """
+    start, bits, n_sums = X.indptr[document], chunks.sizes[1], np.uint64(len(sums))
+    n, low = X.indptr[document + np.uint32(1)] - start, np.uint64(chunks.bucket_ptr[chunk])
+    for q in range(n):
+        bucket = low + (name_of(X.indices[start + q], bits) >> np.uint64(chunks.shifts[chunk]))
+        prefetch(chunks.buckets, np.uint64(2) * bucket)
+    for q in range(n):
+        first, end, entry = rows_at(chunks, chunk, name_of(X.indices[start + q], bits))
+        found[q, 0], found[q, 1], found[q, 2] = first, end, entry
+        prefetch(chunks.lows, first)
+        prefetch(chunks.counts, first)
+    hits = np.uint64(0)
+    for q in range(n):
+        rows = (found[q, 0], found[q, 1], found[q, 2])
+        first, end = entries_in(chunks, chunk, name_of(X.indices[start + q], bits), rows)
+        found[hits, 0], found[hits, 1], found[hits, 2] = first, end, start + q
+        hits += np.uint64(first < end)
+        prefetch(chunks.slots, first)
+        prefetch(chunks.weights, first)
+    for hit in range(hits):
+        x = X.values[found[hit, 2]]
+        for p in range(found[hit, 0], found[hit, 1]):
+            sums[slot_at(chunks.slots, p, n_sums)] += x * weight_at(chunks.weights, p)
 
 
 @tight
 def _sum_by_table(chunks: Chunks, chunk: Any, X: Rows, document: Any, sums: F32, tables: Any) -> None:
-    """The same sums, rows found in a table under the batch's own feature numbers; full rows lie there as vectors."""
-    names, table, lines = tables
-    groups = np.uint64(lines.shape[1] // WIDTH)
+    """The same sums, rows found in a table under the batch's own feature numbers; full rows lie there as vectors.
+
+    A table entry is (1 + first entry within the chunk, end), or (LINE, place of the vector).
+    """
+    numbers, table, lines = tables
+    groups, base, n_sums = np.uint64(lines.shape[1] // WIDTH), np.uint64(chunks.entry_ptr[chunk]), np.uint64(len(sums))
     for q in range(X.indptr[document], X.indptr[document + np.uint32(1)]):
-        row = np.uint64(table[names[q]])
-        if row & LINE:
-            add_line(lines, row ^ LINE, X.values[q], groups, sums)
-        elif row:
-            first, end = entries_of(chunks, chunk, row)
+        number = numbers[q]
+        first = table[number, 0]
+        if first == LINE:
+            add_line(lines, table[number, 1], X.values[q], groups, sums)
+        elif first:
             x = X.values[q]
-            for p in range(first, end):
-                sums[chunks.slots[p]] += x * weight_at(chunks.weights, p)
+            for p in range(base + np.uint64(first) - np.uint64(1), base + np.uint64(table[number, 1])):
+                sums[slot_at(chunks.slots, p, n_sums)] += x * weight_at(chunks.weights, p)
+
+
+@tight
+def _enter_rows(chunks: Chunks, chunk: Any, numbers: U32, table: Any, n_slots: Any) -> Any:
+    """Enter (1 + first entry, end) of each row; full ones are listed at the end of the table. Returns how many."""
+    buckets, low, n_buckets, n_rows = _extent(chunks, chunk)
+    n_entries = np.uint64(chunks.entry_ptr[chunk + np.uint32(1)] - chunks.entry_ptr[chunk])
+    shift, mask = np.uint64(chunks.shifts[chunk]), (np.uint64(1) << np.uint64(chunks.shifts[chunk])) - np.uint64(1)
+    row, full, entry, most = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(len(table)) >> np.uint64(1)
+    for b in range(n_buckets):
+        end = min(np.uint64(chunks.buckets[buckets + b + np.uint64(1), 0]), n_rows)
+        while row < end:
+            after = min(entry + np.uint64(chunks.counts[low + row]), n_entries)
+            number = numbers[(b << shift) | (np.uint64(chunks.lows[low + row]) & mask)]
+            if number:
+                table[number, 0], table[number, 1] = np.uint32(entry + np.uint64(1)), np.uint32(after)
+                if (after - entry) * np.uint64(8) >= n_slots and full < most:
+                    full += np.uint64(1)
+                    table[np.uint64(len(table)) - full, 1] = number
+            entry = after
+            row += np.uint64(1)
+    return full
+
+
+@tight
+def _extent(chunks: Chunks, chunk: Any) -> Any:
+    """(first bucket, first row, number of buckets, of rows) of a chunk."""
+    buckets, low = np.uint64(chunks.bucket_ptr[chunk]), np.uint64(chunks.row_ptr[chunk])
+    n_buckets = np.uint64(chunks.bucket_ptr[chunk + np.uint32(1)]) - buckets - np.uint64(1)
+    return buckets, low, n_buckets, np.uint64(chunks.row_ptr[chunk + np.uint32(1)]) - low
+
+
+@tight
+def _empty(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> None:
+    buckets, low, n_buckets, n_rows = _extent(chunks, chunk)
+    shift, mask = np.uint64(chunks.shifts[chunk]), (np.uint64(1) << np.uint64(chunks.shifts[chunk])) - np.uint64(1)
+    row = np.uint64(0)
+    for b in range(n_buckets):
+        end = min(np.uint64(chunks.buckets[buckets + b + np.uint64(1), 0]), n_rows)
+        while row < end:
+            table[numbers[(b << shift) | (np.uint64(chunks.lows[low + row]) & mask)], 0] = np.uint32(0)
+            row += np.uint64(1)
 
 
 @kernel
-def _fill(chunks: Chunks, chunk: Any, names: U32, table: U32) -> Any:
+def _fill(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> Any:
     """Enter the rows of a chunk under the batch's own feature numbers; returns the fuller rows as vectors.
 
     A row with an eighth of the slots or more becomes a vector: adding x * 0 to the others changes no bit.
     """
-    low, base = np.uint64(chunks.row_ptr[chunk]), np.uint64(chunks.entry_ptr[chunk])
-    n = np.uint64(chunks.row_ptr[chunk + np.uint32(1)]) - low
     n_slots = np.uint64(chunks.slot_ptr[chunk + np.uint32(1)] - chunks.slot_ptr[chunk])
-    full, first = np.uint64(0), np.uint64(0)
-    for row in range(n):
-        end = np.uint64(chunks.rows[low + row, 1])
-        name = names[chunks.rows[low + row, 0]]
-        if name:
-            is_full = (end - first) * np.uint64(8) >= n_slots
-            table[name] = np.uint32(full | LINE) if is_full else np.uint32(row + np.uint64(1))
-            full += np.uint64(is_full)
-        first = end
-    width = (n_slots + np.uint64(WIDTH - 1)) // np.uint64(WIDTH) * np.uint64(WIDTH)
+    full = _enter_rows(chunks, chunk, numbers, table, n_slots)
+    width = (max(n_slots, np.uint64(1)) + np.uint64(WIDTH - 1)) // np.uint64(WIDTH) * np.uint64(WIDTH)
     lines = np.zeros((np.int64(full), np.int64(width)), np.float32)
-    first = np.uint64(0)
-    for row in range(n):
-        end = np.uint64(chunks.rows[low + row, 1])
-        if (end - first) * np.uint64(8) >= n_slots:
-            name = names[chunks.rows[low + row, 0]]
-            if name:
-                line = np.uint64(table[name]) ^ LINE
-                for p in range(base + first, base + end):
-                    lines[line, chunks.slots[p]] = weight_at(chunks.weights, p)
-        first = end
+    base = np.uint64(chunks.entry_ptr[chunk])
+    for k in range(full):  # their numbers stand at the end of the table
+        number = np.uint64(table[np.uint64(len(table)) - k - np.uint64(1), 1])
+        first, end = np.uint64(table[number, 0]) - np.uint64(1), np.uint64(table[number, 1])
+        for p in range(base + first, base + end):
+            lines[k, min(np.uint64(chunks.slots[p]), width - np.uint64(1))] = weight_at(chunks.weights, p)
+        table[number, 0], table[number, 1] = LINE, np.uint32(k)
     return lines
 
 
 @tight
-def _empty(chunks: Chunks, chunk: Any, names: U32, table: U32) -> None:
-    for row in range(np.uint64(chunks.row_ptr[chunk]), np.uint64(chunks.row_ptr[chunk + np.uint32(1)])):
-        table[names[chunks.rows[row, 0]]] = np.uint32(0)
-
-
-@tight
 def _rank_run(chunks: Chunks, X: Rows, pairs: Pairs, run: Any, rule: Rule, best: Best) -> None:
-    """The pairs of one chunk: run = (first pair, end, by table?, sums, tables)."""
-    first, end, by_table, sums, tables = run
+    """The pairs of one chunk: run = (first pair, end, by table?, scratch, tables)."""
+    first, end, by_table, (sums, found), tables = run
     chunk = pairs.chunks[first]
     for p in range(first, end):
         pair = (pairs.documents[p], pairs.own[p], pairs.score[p])
+        if _hopeless(best, pair, rule):
+            continue
         if by_table:
             _sum_by_table(chunks, chunk, X, pair[0], sums, tables)
         else:
-            _sum_by_search(chunks, chunk, X, pair[0], sums)
+            _sum_by_search(chunks, chunk, X, pair[0], sums, found)
         _offer_chunk(chunks, chunk, sums, pair, rule, best)
+
+
+@kernel
+def _scratch(chunks: Chunks, X: Rows) -> Any:
+    """Sums of a chunk, with a place for any slot of one byte, and room for the rows a document's features find."""
+    longest = np.uint64(0)
+    for document in range(len(X.indptr) - 1):
+        longest = max(longest, X.indptr[document + 1] - X.indptr[document])
+    sums = np.zeros(max(chunks.sizes[0], 256) + WIDTH, np.float32)
+    return sums, np.empty((np.int64(longest), 3), np.uint64)
 
 
 @kernel
 def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, batch: Any) -> None:
     """Offer every function of every pair's chunk to its document; `batch` comes from `prepare`."""
-    names, at_entry, table = batch
-    sums = np.zeros(chunks.widest[0] + WIDTH, np.float32)
+    numbers, at_entry, table = batch
+    scratch = _scratch(chunks, X)
     lines = np.zeros((0, WIDTH), np.float32)
     at, n = np.uint64(0), np.uint64(len(pairs.chunks))
     while at < n:
@@ -195,47 +262,46 @@ def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, ba
         # a table costs a few steps per row of the chunk, a search some ten steps per feature of a document
         by_table = len(table) > 0 and (end - at) * np.uint64(100) > rows
         if by_table:
-            lines = _fill(chunks, chunk, names, table)
-        _rank_run(chunks, X, pairs, (at, end, by_table, sums, (at_entry, table, lines)), rule, best)
+            lines = _fill(chunks, chunk, numbers, table)
+        _rank_run(chunks, X, pairs, (at, end, by_table, scratch, (at_entry, table, lines)), rule, best)
         if by_table:
-            _empty(chunks, chunk, names, table)
+            _empty(chunks, chunk, numbers, table)
         at = end
 
 
 @kernel
-def prepare(X: Rows, n_features: int) -> Any:
-    """Numbers from 1 for the features of a batch, frequent ones first: (per feature, per entry, an empty table)."""
+def prepare(X: Rows, bits: int) -> Any:
+    """Numbers from 1 for the features of a batch, frequent ones first: (per name, per entry, an empty table)."""
     first, last = X.indptr[0], X.indptr[len(X.indptr) - 1]
-    names, seen = np.zeros(n_features, np.uint32), np.empty(min(last - first, np.uint64(n_features)), np.uint32)
-    n = 0
+    numbers, at_entry = np.zeros(np.int64(1) << bits, np.uint32), np.zeros(last, np.uint32)
+    seen, n = np.empty(last - first, np.uint32), 0
     for q in range(first, last):
-        f = X.indices[q]
-        if names[f] == 0:
-            seen[n] = f
+        name = name_of(X.indices[q], bits)
+        at_entry[q] = np.uint32(name)
+        if numbers[name] == 0:
+            seen[n] = name
             n += 1
-        names[f] += np.uint32(1)
-    counts = names[seen[:n]]
-    tops = np.zeros(34, np.uint32)  # features by the number of bits of their count is order enough
-    bits = np.zeros(n, np.uint8)
+        numbers[name] += np.uint32(1)
+    tops, size = np.zeros(34, np.uint32), np.zeros(n, np.uint8)  # by the bits of a count is order enough
     for k in range(n):
-        while counts[k] >> bits[k]:
-            bits[k] += np.uint8(1)
-        tops[32 - bits[k]] += np.uint32(1)
+        while numbers[seen[k]] >> size[k]:
+            size[k] += np.uint8(1)
+        tops[32 - size[k]] += np.uint32(1)
     total = np.uint32(1)
     for b in range(34):
         total += tops[b]
         tops[b] = total - tops[b]
     for k in range(n):
-        names[seen[k]] = tops[32 - bits[k]]
-        tops[32 - bits[k]] += np.uint32(1)
-    at_entry = np.zeros(last, np.uint32)
+        numbers[seen[k]] = tops[32 - size[k]]
+        tops[32 - size[k]] += np.uint32(1)
     for q in range(first, last):
-        at_entry[q] = names[X.indices[q]]
-    return names, at_entry, np.zeros(n + 1, np.uint32)
+        at_entry[q] = numbers[at_entry[q]]
+    return numbers, at_entry, np.zeros((2 * n + 2, 2), np.uint32)
 
 
 @tight
-def _rank_named(chunks: Chunks, X: Rows, candidates: Any, sums: F32, rule: Rule, best: Best) -> None:
+def _rank_named(chunks: Chunks, X: Rows, candidates: Any, scratch: Any, rule: Rule, best: Best) -> None:
+    sums, found = scratch
     indptr, ids, parent_own, parent_score, owner, place = candidates
     scaled = len(chunks.scale) > 0
     for i in range(len(indptr) - 1):
@@ -246,7 +312,7 @@ def _rank_named(chunks: Chunks, X: Rows, candidates: Any, sums: F32, rule: Rule,
                 for k in range(len(sums)):
                     sums[k] = np.float32(0)
                 held = np.int64(chunk)
-                _sum_by_search(chunks, chunk, X, document, sums)
+                _sum_by_search(chunks, chunk, X, document, sums, found)
             slot = np.uint64(place[ids[c]])
             total = sums[slot - np.uint64(chunks.slot_ptr[chunk])]
             margin = (total * chunks.scale[slot] if scaled else total) + chunks.bias[slot]
@@ -254,37 +320,45 @@ def _rank_named(chunks: Chunks, X: Rows, candidates: Any, sums: F32, rule: Rule,
 
 
 @kernel
-def by_chunk(ranked: Any, n_chunks: int, from_rank: int, to_rank: int) -> Pairs:
-    """Kept nodes of some ranks as pairs sorted by chunk, documents ascending within one."""
+def _by_chunk(ranked: Any, n_chunks: int, ranks: Any, rule: Rule, best: Best) -> Pairs:
+    """Kept nodes of some ranks that still have a chance, as pairs sorted by chunk, documents ascending within one."""
     indptr, ids, score, own = ranked
     places = np.zeros(n_chunks + 1, np.int64)
+    kept = np.zeros(len(ids), np.bool_)
     for document in range(len(indptr) - 1):
-        for p in range(indptr[document] + from_rank, min(indptr[document] + to_rank, indptr[document + 1])):
-            places[ids[p] + 1] += 1
+        for p in range(indptr[document] + ranks[0], min(indptr[document] + ranks[1], indptr[document + 1])):
+            if not _hopeless(best, (np.uint32(document), own[p], score[p]), rule):
+                kept[p] = True
+                places[ids[p] + 1] += 1
     for c in range(n_chunks):
         places[c + 1] += places[c]
     n = places[n_chunks]
     made = Pairs(np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, np.float32), np.empty(n, np.float32))
     for document in range(len(indptr) - 1):
-        for p in range(indptr[document] + from_rank, min(indptr[document] + to_rank, indptr[document + 1])):
-            at = places[ids[p]]
-            places[ids[p]] = at + 1
-            made.chunks[at], made.documents[at] = ids[p], document
-            made.own[at], made.score[at] = own[p], score[p]
+        for p in range(indptr[document] + ranks[0], min(indptr[document] + ranks[1], indptr[document + 1])):
+            if kept[p]:
+                at = places[ids[p]]
+                places[ids[p]] = at + 1
+                made.chunks[at], made.documents[at] = ids[p], document
+                made.own[at], made.score[at] = own[p], score[p]
     return made
 
 
 @kernel
 def rank_level(chunks: Chunks, X: Rows, above: Any, rule: Rule, keep: int, batch: Any) -> Any:
-    """(indptr, ids, score, own) of the best `keep` below the kept nodes `above` (same form, best first)."""
-    n = len(X.indptr) - 1
+    """(indptr, ids, score, own) of the best `keep` below the kept nodes `above` (same form, best first).
+
+    The best parents come first: then most of the others have no chance any more.
+    """
+    n, n_chunks = len(X.indptr) - 1, len(chunks.slot_ptr) - 1
     best = heaps(n, keep)
-    n_chunks = len(chunks.slot_ptr) - 1
-    if n > 1:  # the best parents of all documents first: then few of the others' children are worth a look
-        rank_pairs(chunks, X, by_chunk(above, n_chunks, 0, 1), rule, best, batch)
-        rank_pairs(chunks, X, by_chunk(above, n_chunks, 1, 1 << 31), rule, best, batch)
+    if n > 1:
+        for ranks in ((0, 1), (1, 1 << 31)):
+            rank_pairs(chunks, X, _by_chunk(above, n_chunks, ranks, rule, best), rule, best, batch)
     else:
-        rank_pairs(chunks, X, by_chunk(above, n_chunks, 0, 1 << 31), rule, best, batch)
+        _, ids, score, own = above
+        pairs = Pairs(ids.astype(np.uint32), np.zeros(len(ids), np.uint32), own, score)
+        rank_pairs(chunks, X, pairs, rule, best, batch)
     return in_order(best, rule.by_own)
 
 
@@ -292,7 +366,7 @@ def rank_level(chunks: Chunks, X: Rows, above: Any, rule: Rule, keep: int, batch
 def rank_named(chunks: Chunks, X: Rows, candidates: Any, rule: Rule, keep: int) -> Any:
     """The same for named candidates: (indptr, ids, parents' own and combined scores, chunk and slot of each id)."""
     best = heaps(len(X.indptr) - 1, keep)
-    _rank_named(chunks, X, candidates, np.zeros(chunks.widest[0], np.float32), rule, best)
+    _rank_named(chunks, X, candidates, _scratch(chunks, X), rule, best)
     return in_order(best, rule.by_own)
 
 
@@ -303,4 +377,4 @@ def root(n_documents: int, n_chunks: int = 1) -> Any:
     return np.arange(n_documents + 1) * n_chunks, ids, nothing, nothing
 
 
-NO_BATCH = (np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+NO_BATCH = (np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros((0, 2), np.uint32))

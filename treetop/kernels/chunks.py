@@ -1,8 +1,10 @@
 """Weights of many linear functions in chunks: the functions of one chunk are scored together, feature by feature.
 
-Per chunk the features that any of its functions uses, ascending, and behind each the (slot, weight) pairs. Slots are
-stored in as few bytes as the widest chunk needs; weights as float32, as float16 bits or as int8 with a scale per
-function. All arrays may be read-only memory maps.
+Per chunk the features that any of its functions uses, and behind each the (slot, weight) pairs. A feature is found by
+its name: an odd multiple of its number, cut to a power of two, which spreads any numbering evenly. The upper bits of a
+name choose a bucket of some six rows, the lower ones, stored in two bytes, tell them apart. Slots are stored in as few
+bytes as the widest chunk needs; weights as float32, as float16 bits or as int8 with a scale per function. All arrays
+may be read-only memory maps.
 """
 
 from __future__ import annotations
@@ -24,21 +26,52 @@ NORMAL, COPY, ABSENT = 0, 1, 2  # flags of a slot: scored; passes its parent's s
 class Chunks(NamedTuple):
     """Weights of all functions of one level."""
 
-    widest: Ints  # (1,) slots of the widest chunk
+    sizes: Ints  # (2,) slots of the widest chunk; bits of a name
     special: NDArray[np.int64]  # slots with a flag (usually none)
     slot_ptr: Ints  # (n_chunks + 1,) slots of each chunk
     ids: NDArray[np.int32]  # (n,) function of each slot, ascending within a chunk
     bias: F32  # (n,) per slot
     flags: NDArray[np.uint8]  # (n,) per slot
     scale: F32  # (n,) per slot for int8 weights, else empty
+    shifts: NDArray[np.uint8]  # (n_chunks,) lower bits of a name
+    bucket_ptr: Ints  # (n_chunks + 1,) buckets of each chunk, one more at its end
+    buckets: Any  # (n_buckets, 2) uint32: first row and first entry of a bucket, counted from the chunk's first
     row_ptr: Ints  # (n_chunks + 1,) rows of each chunk
-    rows: Any  # (n_rows, 2) uint32: feature; end of its entries, counted from the chunk's first
+    lows: NDArray[np.uint16]  # (n_rows,) lower bits of each row's name
+    counts: Any  # (n_rows,) entries of each row, in as many bytes as a slot
     entry_ptr: Ints  # (n_chunks + 1,) entries of each chunk
-    jump_ptr: Ints  # (n_chunks + 1,) jumps of each chunk
-    jumps: U32  # first row of a chunk whose feature, shifted right, is at least the jump's place
-    shifts: NDArray[np.uint8]  # (n_chunks,)
     slots: Any  # (n_entries,) uint8, uint16 or uint32: place of the function within its chunk
     weights: Any  # (n_entries,) float32, uint16 (float16 bits) or int8
+
+
+ODD = np.uint64(0x9E3779B1)  # 2 ** 32 divided by the golden ratio
+
+
+def name_bits(n_features: int) -> int:
+    """Bits that name every feature."""
+    return max(1, int(n_features - 1).bit_length())
+
+
+@tight
+def name_of(feature: Any, bits: Any) -> Any:
+    """The name of a feature: no two share one, because the factor is odd."""
+    return (np.uint64(feature) * ODD) & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1))
+
+
+def slot_at(slots: Any, p: Any, end: Any) -> Any:
+    """The p-th slot, below `end` where it takes more than one byte: sums have a place for all slots of one byte."""
+    raise NotImplementedError  # only kernels call it; numba takes the version below
+
+
+@overload(slot_at, inline="always")
+def _slot_at(slots: Any, p: Any, end: Any) -> Any:
+    def byte(slots: Any, p: Any, end: Any) -> Any:
+        return slots[p]
+
+    def wider(slots: Any, p: Any, end: Any) -> Any:
+        return min(np.uint64(slots[p]), end - np.uint64(1))
+
+    return byte if slots.dtype == types.uint8 else wider
 
 
 def weight_at(weights: Any, p: Any) -> Any:
@@ -64,44 +97,70 @@ def _weight_at(weights: Any, p: Any) -> Any:
 
 
 @tight
-def find_row(chunks: Chunks, chunk: Any, feature: Any) -> Any:
-    """1 + place of a feature among the rows of a chunk, or 0: a jump near it, then a short search."""
-    low = np.uint64(chunks.row_ptr[chunk])
-    jump = np.uint64(chunks.jump_ptr[chunk]) + (np.uint64(feature) >> np.uint64(chunks.shifts[chunk]))
-    first, end = np.uint64(chunks.jumps[jump]), np.uint64(chunks.jumps[jump + np.uint64(1)])
-    while end - first > np.uint64(8):
-        middle = (first + end) >> np.uint64(1)
-        if chunks.rows[low + middle, 0] <= feature:
-            first = middle
-        else:
-            end = middle
-    while first < end:
-        if chunks.rows[low + first, 0] == feature:
-            return first + np.uint64(1)
-        first += np.uint64(1)
-    return np.uint64(0)
+def rows_at(chunks: Chunks, chunk: Any, name: Any) -> Any:
+    """(first row, end, first entry) of the bucket a name falls into, whatever the arrays hold."""
+    bucket = np.uint64(chunks.bucket_ptr[chunk]) + (name >> np.uint64(chunks.shifts[chunk]))
+    base = np.uint64(chunks.row_ptr[chunk])
+    end = min(
+        base + np.uint64(chunks.buckets[bucket + np.uint64(1), 0]), np.uint64(chunks.row_ptr[chunk + np.uint32(1)])
+    )
+    entry = np.uint64(chunks.entry_ptr[chunk]) + np.uint64(chunks.buckets[bucket, 1])
+    return base + np.uint64(chunks.buckets[bucket, 0]), end, entry
 
 
 @tight
-def entries_of(chunks: Chunks, chunk: Any, row: Any) -> Any:
-    """(first, end) of the entries behind 1 + place of a row."""
-    base, at = np.uint64(chunks.entry_ptr[chunk]), np.uint64(chunks.row_ptr[chunk]) + row
-    first = np.uint64(0) if row == np.uint64(1) else np.uint64(chunks.rows[at - np.uint64(2), 1])
-    return base + first, base + np.uint64(chunks.rows[at - np.uint64(1), 1])
+def entries_in(chunks: Chunks, chunk: Any, name: Any, bucket: Any) -> Any:
+    """(first, end) of a name's entries among the rows of its bucket; equal where it has none."""
+    first, end, entry = bucket
+    low = name & ((np.uint64(1) << np.uint64(chunks.shifts[chunk])) - np.uint64(1))
+    for row in range(first, end):
+        if np.uint64(chunks.lows[row]) == low:  # most names find nothing: counts are read only by those that do
+            for before in range(first, row):
+                entry += np.uint64(chunks.counts[before])
+            after = entry + np.uint64(chunks.counts[row])
+            return entry, min(after, np.uint64(chunks.entry_ptr[chunk + np.uint32(1)]))
+    return np.uint64(0), np.uint64(0)
+
+
+def entries(chunks: Chunks, chunk: int, feature: int) -> tuple[int, int]:
+    """(first, end) of a feature's entries in a chunk, for Python code."""
+    first, end = _entries(chunks, np.uint32(chunk), np.uint32(feature))
+    return int(first), int(end)
 
 
 @kernel
-def jumps_of(features: U32, n_features: int) -> Any:
-    """(jumps, shift) of a chunk with ascending `features`: about four rows to a jump."""
-    shift = np.uint64(0)
-    while (np.uint64(n_features) >> shift) * np.uint64(4) > np.uint64(len(features)) + np.uint64(4):
-        shift += np.uint64(1)
-    jumps = np.zeros((np.uint64(n_features) >> shift) + np.uint64(2), np.uint32)
-    for f in features:
-        jumps[(np.uint64(f) >> shift) + np.uint64(1)] += np.uint32(1)
-    for k in range(1, len(jumps)):
-        jumps[k] += jumps[k - 1]
-    return jumps, np.uint8(shift)
+def _entries(chunks: Chunks, chunk: Any, feature: Any) -> Any:
+    name = name_of(feature, chunks.sizes[1])
+    return entries_in(chunks, chunk, name, rows_at(chunks, chunk, name))
+
+
+@kernel
+def _place(features: U32, ends: U32, slots: U32, weights: F32, bits: int) -> Any:
+    """A piece with its rows in buckets: (shift, buckets, lows, counts, slots, weights)."""
+    n, shift = len(features), np.uint64(min(bits, 16))
+    while shift > 0 and (np.uint64(8) << (np.uint64(bits) - shift)) < np.uint64(n):
+        shift -= np.uint64(1)
+    buckets = np.zeros(((np.int64(1) << (bits - np.int64(shift))) + 1, 2), np.uint32)
+    for row in range(n):
+        bucket = (name_of(features[row], bits) >> shift) + np.uint64(1)
+        buckets[bucket, 0] += np.uint32(1)
+        buckets[bucket, 1] += ends[row] - (ends[row - 1] if row else np.uint32(0))
+    for b in range(1, len(buckets)):
+        buckets[b, 0] += buckets[b - 1, 0]
+        buckets[b, 1] += buckets[b - 1, 1]
+    places, lows, counts = buckets.copy(), np.empty(n, np.uint16), np.empty(n, np.uint32)
+    new_slots, new_weights = np.empty(len(slots), np.uint32), np.empty(len(slots), np.float32)
+    for row in range(n):
+        name = name_of(features[row], bits)
+        first, bucket = ends[row - 1] if row else np.uint32(0), name >> shift
+        at, to = places[bucket, 0], places[bucket, 1]
+        lows[at] = np.uint16(name & ((np.uint64(1) << shift) - np.uint64(1)))
+        counts[at] = ends[row] - first
+        for p in range(ends[row] - first):
+            new_slots[to + p], new_weights[to + p] = slots[first + p], weights[first + p]
+        places[bucket, 0] += np.uint32(1)
+        places[bucket, 1] += ends[row] - first
+    return shift, buckets, lows, counts, new_slots, new_weights
 
 
 @tight
@@ -176,38 +235,27 @@ def pack(
 ) -> Chunks:
     """`Chunks` of the pieces in chunk order; each piece is dropped once it is copied, so memory holds them once."""
     slot_ptr, ids = slots
-    jumps = [jumps_of(piece[0], n_features) for piece in pieces]
-    row_ptr, entry_ptr, jump_ptr = (
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(sizes, np.int64))])
-        for sizes in ([len(p[0]) for p in pieces], [len(p[2]) for p in pieces], [len(jump) for jump, _ in jumps])
+    row_ptr, entry_ptr = (
+        np.concatenate([np.zeros(1, np.int64), np.cumsum([len(piece[k]) for piece in pieces], dtype=np.int64)])
+        for k in (0, 2)
     )
-    widest = int(np.diff(slot_ptr).max(initial=0))
-    rows = np.empty((row_ptr[-1], 2), np.uint32)
-    places, weights = np.empty(entry_ptr[-1], narrowest(widest)), np.empty(entry_ptr[-1], np.float32)
+    bits, widest = name_bits(n_features), int(np.diff(slot_ptr).max(initial=0))
+    narrow = narrowest(widest + 1)
+    lows, counts = np.empty(row_ptr[-1], np.uint16), np.empty(row_ptr[-1], narrow)
+    places, weights = np.empty(entry_ptr[-1], narrow), np.empty(entry_ptr[-1], np.float32)
+    shifts, buckets = np.zeros(len(pieces), np.uint8), [np.zeros((0, 2), np.uint32)]
     for chunk in range(len(pieces)):
-        features, ends, slot, weight = pieces[chunk]
-        pieces[chunk] = (features[:0], ends[:0], slot[:0], weight[:0])
-        rows[row_ptr[chunk] : row_ptr[chunk + 1], 0] = features
-        rows[row_ptr[chunk] : row_ptr[chunk + 1], 1] = ends
-        places[entry_ptr[chunk] : entry_ptr[chunk + 1]] = slot
-        weights[entry_ptr[chunk] : entry_ptr[chunk + 1]] = weight
+        rows, entries = slice(*row_ptr[chunk : chunk + 2]), slice(*entry_ptr[chunk : chunk + 2])
+        made = _place(*pieces[chunk], bits)
+        pieces[chunk] = pieces[chunk][0][:0], pieces[chunk][1][:0], pieces[chunk][2][:0], pieces[chunk][3][:0]
+        shifts[chunk], own_buckets, lows[rows], counts[rows], places[entries], weights[entries] = made
+        buckets.append(own_buckets)
+    bucket_ptr = np.cumsum([len(own) for own in buckets], dtype=np.int64)
+    sizes, none = np.array([widest, bits], np.int64), np.zeros(0, np.float32)
     return Chunks(
-        np.array([widest]),
-        np.flatnonzero(flags),
-        slot_ptr,
-        ids,
-        bias,
-        flags,
-        np.zeros(0, np.float32),
-        row_ptr,
-        rows,
-        entry_ptr,
-        jump_ptr,
-        np.concatenate([np.zeros(0, np.uint32), *(jump for jump, _ in jumps)]),
-        np.array([shift for _, shift in jumps], np.uint8),
-        places,
-        weights,
-    )
+        sizes, np.flatnonzero(flags), slot_ptr, ids, bias, flags, none, shifts, bucket_ptr, np.concatenate(buckets),
+        row_ptr, lows, counts, entry_ptr, places, weights,
+    )  # fmt: skip
 
 
 def stored_as(chunks: Chunks, storage: str) -> Chunks:
@@ -227,27 +275,13 @@ def plain_weights(weights: NDArray[Any]) -> F32:
     return (weights.view(np.float16) if weights.dtype == np.uint16 else weights).astype(np.float32)
 
 
-@kernel
-def sound(chunks: Chunks, n_features: int) -> bool:
-    """Whether rows, entries, slots and jumps all lie inside their chunk: what makes the walk safe."""
-    for chunk in range(len(chunks.slot_ptr) - 1):
-        n_slots = chunks.slot_ptr[chunk + 1] - chunks.slot_ptr[chunk]
-        n_entries = chunks.entry_ptr[chunk + 1] - chunks.entry_ptr[chunk]
-        low, high = chunks.row_ptr[chunk], chunks.row_ptr[chunk + 1]
-        before = np.int64(0)
-        for row in range(low, high):
-            end = np.int64(chunks.rows[row, 1])
-            if end < before or end > n_entries or np.int64(chunks.rows[row, 0]) >= n_features:
-                return False
-            before = end
-        for p in range(chunks.entry_ptr[chunk], chunks.entry_ptr[chunk + 1]):
-            if np.int64(chunks.slots[p]) >= n_slots:
-                return False
-        n_jumps = chunks.jump_ptr[chunk + 1] - chunks.jump_ptr[chunk]
-        shift = np.int64(chunks.shifts[chunk])
-        if shift > 63 or (n_features >> shift) + 2 != n_jumps:
-            return False
-        for jump in range(chunks.jump_ptr[chunk], chunks.jump_ptr[chunk + 1]):
-            if np.int64(chunks.jumps[jump]) > high - low:
-                return False
-    return True
+def sound(chunks: Chunks) -> bool:
+    """Whether every chunk has the buckets its names need.
+
+    That is all a walk takes on trust: rows, entries and slots are cut to their chunk while it reads them, so opening a
+    model reads next to nothing of it, and a damaged one answers nonsense but touches no foreign memory.
+    """
+    bits, shifts = int(chunks.sizes[1]), chunks.shifts.astype(np.int64)
+    if shifts.max(initial=0) > min(bits, 16):
+        return False
+    return bool(np.array_equal(np.diff(chunks.bucket_ptr) - 1, np.int64(1) << (bits - shifts)))

@@ -110,11 +110,13 @@ def _vote_block(
             w = float(sims[q, j]) ** power
             total += w
             for i in range(y_ptr[r], y_ptr[r + 1]):
-                label = y_col[i]
+                label, gain = y_col[i], w * y_val[i]
+                if not gain > 0.0:  # a vote of nothing (or NaN) would list its label again and again
+                    continue
                 if votes[label] == 0.0:
                     touched[n_touched] = label
                     n_touched += 1
-                votes[label] += w * y_val[i]
+                votes[label] += gain
         labels = np.sort(touched[:n_touched])
         scores = np.empty(n_touched, np.float32)
         for i in range(n_touched):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +48,7 @@ class Linear:
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         X, keep = self._rows(view), min(keep, self.n)
         if candidates.ids is None:
-            batch = beam.prepare(X, self.n_features) if view.shape[0] > FEW else beam.NO_BATCH
+            batch = beam.prepare(X, int(self.weights.sizes[1])) if view.shape[0] > FEW else beam.NO_BATCH
             above = beam.root(view.shape[0], self.n_chunks)
             return Ranking(*beam.rank_level(self.weights, X, above, rule_of(join, first=True), keep, batch))
         named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
@@ -80,17 +80,13 @@ class Linear:
         owner, place = self._homes
         chunk, slot = int(owner[node]), int(place[node])
         scale = float(w.scale[slot]) if len(w.scale) else 1.0
-        first, last = int(w.row_ptr[chunk]), int(w.row_ptr[chunk + 1])
-        base, within = int(w.entry_ptr[chunk]), slot - int(w.slot_ptr[chunk])
-        rows = w.rows[first:last]
+        within = slot - int(w.slot_ptr[chunk])
         columns, parts = [], []
         for column, x in zip(view.indices.tolist(), view.data.tolist(), strict=True):
-            row = int(np.searchsorted(rows[:, 0], column))
-            if row < len(rows) and rows[row, 0] == column:
-                a, b = base + (int(rows[row - 1, 1]) if row else 0), base + int(rows[row, 1])
-                for p in a + np.flatnonzero(w.slots[a:b] == within):
-                    columns.append(column)
-                    parts.append(x * float(chunks.plain_weights(w.weights[p : p + 1])[0]) * scale)
+            a, b = chunks.entries(w, chunk, column)
+            for p in a + np.flatnonzero(w.slots[a:b] == within):
+                columns.append(column)
+                parts.append(x * float(chunks.plain_weights(w.weights[p : p + 1])[0]) * scale)
         order = np.argsort(columns, kind="stable")
         made = np.array(columns, np.int64)[order], np.array(parts, np.float32)[order]
         return *made, float(w.bias[slot]), bool(w.flags[slot] == chunks.COPY)
@@ -104,7 +100,7 @@ class Linear:
         w = self.weights
         storage = next(name for name, code in STORAGE.items() if np.dtype(code) == w.weights.dtype)
         config = {"n_features": self.n_features, "storage": storage, "slot_bytes": w.slots.dtype.itemsize}
-        arrays = {name: array for name, array in w._asdict().items() if name not in {"widest", "special"}}
+        arrays = {name: array for name, array in w._asdict().items() if name not in {"sizes", "special"}}
         return Part(self.kind, config, arrays)
 
     @classmethod
@@ -115,33 +111,37 @@ class Linear:
         if storage not in STORAGE or width not in SLOTS or n_features < 0:
             raise ModelError(f"{part.kind}: storage '{storage}' with slots of {width} bytes is unknown.")
         n = len(part.array("ids", "<i4", None))
-        n_rows, n_entries = len(part.array("rows", "<u4", None, 2)), len(part.array("slots", SLOTS[width], None))
-        n_jumps = len(part.array("jumps", "<u4", None))
+        n_rows, n_entries = len(part.array("lows", "<u2", None)), len(part.array("slots", SLOTS[width], None))
+        n_buckets = len(part.array("buckets", "<u4", None, 2))
         n_chunks = len(part.array("slot_ptr", "<i8", None)) - 1
         slot_ptr = part.pointers("slot_ptr", n_chunks + 1, n)
         flags = part.indices("flags", "|u1", n, 3)
         made = Chunks(
-            np.array([np.diff(slot_ptr).max(initial=0)], np.int64),
+            np.array([np.diff(slot_ptr).max(initial=0), chunks.name_bits(n_features)], np.int64),
             np.flatnonzero(flags),
             slot_ptr,
             part.indices("ids", "<i4", n, n),
             part.array("bias", "<f4", n),
             flags,
             part.array("scale", "<f4", n if storage == "int8" else 0),
-            part.pointers("row_ptr", n_chunks + 1, n_rows),
-            part.array("rows", "<u4", n_rows, 2),
-            part.pointers("entry_ptr", n_chunks + 1, n_entries),
-            part.pointers("jump_ptr", n_chunks + 1, n_jumps),
-            part.array("jumps", "<u4", n_jumps),
             part.array("shifts", "|u1", n_chunks),
+            part.pointers("bucket_ptr", n_chunks + 1, n_buckets),
+            part.array("buckets", "<u4", n_buckets, 2),
+            part.pointers("row_ptr", n_chunks + 1, n_rows),
+            part.array("lows", "<u2", n_rows),
+            part.array("counts", SLOTS[width], n_rows),
+            part.pointers("entry_ptr", n_chunks + 1, n_entries),
             part.array("slots", SLOTS[width], n_entries),
             part.array("weights", STORAGE[storage], n_entries),
         )
-        if not chunks.sound(made, n_features):
-            raise ModelError(f"{part.kind}: weights point outside their chunk. The model is damaged; copy it again.")
+        if not chunks.sound(made):
+            raise ModelError(
+                f"{part.kind}: buckets do not fit {n_features} features. The model is damaged; copy it again."
+            )
         return cls(made, n_features)
 
 
+@cache
 def rule_of(join: Join, *, first: bool) -> scores.Rule:
     """A join in the kernels' numbers; on the first level there is no parent to combine with."""
     name = join.transform.removeprefix("log_")
@@ -157,7 +157,7 @@ def _block(X: Rows, start: int, stop: int) -> Rows:
 
 def _walk(plan: Sequence[tuple[Linear, scores.Rule, int]], X: Rows, n: int) -> Ranking:
     """One block of documents down all levels."""
-    batch = beam.prepare(X, plan[0][0].n_features) if n > FEW else beam.NO_BATCH
+    batch = beam.prepare(X, int(plan[0][0].weights.sizes[1])) if n > FEW else beam.NO_BATCH
     ranked = beam.root(n)
     for rank, rule, keep in plan:
         ranked = beam.rank_level(rank.weights, X, ranked, rule, min(keep, rank.n), batch)

@@ -44,7 +44,7 @@ class Neighbours:
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         best, similar = self.nearest(view)
-        # the kernel knows a label that was voted for by a vote above 0, so none may vanish in the power
+        # a vote of 0 counts for nothing, so none may vanish in the power
         similar = np.maximum(similar, np.float32(max(10.0 ** (-250.0 / max(self.power, 1.0)), 1e-37)))
         indptr, ids, votes = vote(best, similar, self.power, self.targets, self.n, keep)
         score = join.own(votes)
