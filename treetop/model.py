@@ -256,6 +256,7 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
         raise ModelError(f"{folder}: a part of the model is missing or malformed ({error}). Copy it again.") from None
     except (ModelError, InputError, ConfigError) as error:
         raise ModelError(f"{folder}: {error}") from None
+    part.let_go()
     blend = part.config.get("blend")
     return Model(labels, features, members, counts, part.setting("n_train", int), card, blend, golden)  # type: ignore[arg-type]
 

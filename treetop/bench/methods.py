@@ -27,7 +27,7 @@ class Method:
     adapter: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
     datasets: tuple[str, ...] = BIG + SMALL
-    once: bool = False  # slow peers run in the first repetition only
+    once: bool = False  # slow peers and blends of trees (whose single tree is repeated) run in the first only
     rival: str = ""  # the peer a method of ours runs right behind and is compared with
 
 
@@ -42,7 +42,7 @@ def _pecos(name: str, **more: Any) -> Method:
 
 def _omikuji(name: str, hyper: Mapping[str, Any], datasets: tuple[str, ...] = BIG + SMALL) -> Method:
     settings = {"hyper": dict(hyper), "beam": 10, "topk": TOPK}
-    return Method(name, "omikuji", ADAPTERS / "omikuji_run.py", settings, datasets)
+    return Method(name, "omikuji", ADAPTERS / "omikuji_run.py", settings, datasets, once=hyper["n_trees"] > 1)
 
 
 def _libmultilabel(name: str, kind: str, datasets: tuple[str, ...]) -> Method:
@@ -53,7 +53,8 @@ def _libmultilabel(name: str, kind: str, datasets: tuple[str, ...]) -> Method:
 def _treetop(name: str, rival: str, config: Mapping[str, Any], datasets: tuple[str, ...] = BIG + SMALL) -> Method:
     recipe = name.removeprefix("treetop-").partition("-")[0]
     settings = {"recipe": recipe, "config": dict(config), "topk": TOPK}
-    return Method(name, None, ADAPTERS / "treetop_run.py", settings, datasets, rival=rival)
+    once = {method.name: method.once for method in PEERS}[rival]
+    return Method(name, None, ADAPTERS / "treetop_run.py", settings, datasets, once=once, rival=rival)
 
 
 BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}

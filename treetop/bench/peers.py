@@ -5,6 +5,7 @@ A cell that is there already, for the same matrices and settings, is not run aga
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import resource
@@ -65,7 +66,10 @@ def plan(methods: Sequence[Method], datasets: Sequence[str], reps: int) -> Itera
 def run(
     bench: Bench, methods: Sequence[Method], datasets: Sequence[str], *, reps: int = 3, fresh: bool = False
 ) -> list[Path]:
-    """Run every cell that is missing (all with `fresh`) and return the records; failures are named at the end."""
+    """Run every cell that is missing (all with `fresh`) and return the records; failures are named at the end.
+
+    Each repetition has a seed of its own, so that the mean of the scores does not hang on one tree.
+    """
     methods = [method for method in methods if _available(method)]
     for name in dict.fromkeys(method.environment for method in methods):
         if name is not None:
@@ -82,7 +86,7 @@ def run(
             warmed.add(method.name)
         logger.info("%s, %s, repetition %d", dataset, method.name, rep)
         try:
-            record.write(file, measure(bench, method, matrices, rep))
+            record.write(file, measure(dataclasses.replace(bench, seed=bench.seed + rep - 1), method, matrices, rep))
             made.append(file)
         except ResourceError as error:
             logger.warning("%s", error)

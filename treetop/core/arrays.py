@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
         at = stop
     if at != room:
         raise _damaged(file, f"arrays cover {at:,} of {room:,} bytes")
-    data = np.memmap(file, dtype=np.uint8, mode="r") if room else np.zeros(base, np.uint8)
+    data = _map(file) if room else np.zeros(base, np.uint8)
     made: dict[str, NDArray[Any]] = {}
     for name, (dtype, shape, start, stop) in entries.items():
         if name.startswith("~"):
@@ -70,6 +71,20 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
             raw = raw.copy()
         made[name] = raw.view(dtype).reshape(shape)
     return made
+
+
+def _map(file: Path) -> NDArray[np.uint8]:
+    with file.open("rb") as source:
+        return np.frombuffer(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+def let_go(array: Any) -> None:
+    """Give back the memory of a mapped file that checks have touched; what is used next comes back by itself."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    held = array.obj if isinstance(array, memoryview) else array
+    if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        held.madvise(mmap.MADV_DONTNEED)
 
 
 def _damaged(file: Path, reason: str) -> ModelError:

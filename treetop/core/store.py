@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.arrays import read_arrays, write_arrays
+from treetop.core.arrays import let_go, read_arrays, write_arrays
 from treetop.core.errors import ModelError, ResourceError, WorkError
 from treetop.core.version import FORMAT_VERSION
 
@@ -72,6 +72,13 @@ class Part:
         if length == 0 or found[0] != 0 or found[-1] != end or steps_back:
             raise ModelError(f"{self.kind}: row pointers '{name}' do not run from 0 to {end}. The model is damaged.")
         return found
+
+    def let_go(self) -> None:
+        """Give back the memory that checking the arrays of this part and all below has taken."""
+        for array in self.arrays.values():
+            let_go(array)
+        for part in self.parts.values():
+            part.let_go()
 
     def setting(self, name: str, kind: type) -> Any:
         """The setting `name` after checking its type."""
