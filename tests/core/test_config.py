@@ -57,11 +57,24 @@ def test_round_trip_and_nested_defaults():
     assert [row[0] for row in describe(Outer)] == ["beam", "loss", "cap", "fast", "inner.rate", "inner.layers"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    block: Outer = setting(Outer(beam=7, inner=Inner(rate=3.0)), "a block with values of its own")
+
+
+def test_defaults_of_the_field_win_over_those_of_its_class():
+    """At any depth: what is shown, and what stays when something beside it is set."""
+    shown = {row[0]: row[2] for row in describe(Recipe)}
+    assert shown["block.beam"] == 7 and shown["block.inner.rate"] == 3.0
+    made = build(Recipe, {"block": {"inner": {"layers": [5]}}})
+    assert made.block == Outer(beam=7, inner=Inner(rate=3.0, layers=(5,)))
+
+
 def test_overrides():
     values = override({"beam": 3}, ["inner.layers=[3]", "fast=true", "beam=4"])
     assert build(Outer, values) == Outer(beam=4, fast=True, inner=Inner(layers=(3,)))
     for wrong, message in {
-        "beam": "--set beam: expected name=value, for example --set beam=20.",
+        "beam": "--set beam: expected name=value, for example --set linear.beam=20.",
         "beam.x=1": "--set beam.x=1: 'beam' is a plain value and has no settings inside.",
         "beam=[": "--set beam=[: cannot read the value '[' as YAML.",
     }.items():

@@ -39,13 +39,22 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
         field, hint = fields[key]
         base = field.default
         if dataclasses.is_dataclass(base) and isinstance(value, Mapping):
-            value = {**to_dict(base), **value}
+            value = _merged(to_dict(base), value)
         made[key] = _convert(hint, value, where)
         _check_range(field, made[key], where)
     try:
         return kind(**made)
     except ConfigError as error:
         raise ConfigError(f"{path}.{error}" if path else str(error)) from None
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes`, nested settings merged too."""
+    made = {**base, **changes}
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
+            made[key] = _merged(base[key], value)
+    return made
 
 
 @functools.cache
@@ -171,7 +180,7 @@ def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> di
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
-            raise ConfigError(f"--set {assignment}: expected name=value, for example --set beam=20.")
+            raise ConfigError(f"--set {assignment}: expected name=value, for example --set linear.beam=20.")
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError:
@@ -186,13 +195,17 @@ def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> di
     return result
 
 
-def describe(kind: type, *, path: str = "") -> list[tuple[str, str, Any, str]]:
-    """Rows (dotted name, type, default, help) of a settings class, nested ones included."""
+def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[str, str, Any, str]]:
+    """Rows (dotted name, type, default, help) of a settings class, nested ones included.
+
+    A nested class has the defaults of the field it stands in: a recipe may differ from its blocks.
+    """
     rows: list[tuple[str, str, Any, str]] = []
     for name, (field, hint) in _fields(kind).items():
         where = f"{path}.{name}" if path else name
+        default = field.default if defaults is None else getattr(defaults, name)
         if dataclasses.is_dataclass(hint):
-            rows += describe(typing.cast(type, hint), path=where)
+            rows += describe(typing.cast(type, hint), path=where, defaults=default)
         else:
-            rows.append((where, _name(hint), field.default, str(field.metadata.get("doc", ""))))
+            rows.append((where, _name(hint), default, str(field.metadata.get("doc", ""))))
     return rows
