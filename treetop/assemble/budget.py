@@ -26,23 +26,28 @@ TRIES = 4
 
 
 class Held(NamedTuple):
-    """Training documents kept out, on which the cost of shrinking is measured."""
+    """Training documents kept out, on which the cost of shrinking is measured, and how to train on the others."""
 
+    train: Train
     views: dict[str, Any]
     dataset: Dataset
     blend: Blend
 
 
 def fit_within(train: Train, linear: LinearConfig, held: Held, *, limit: float, fixed: float) -> list[Member]:
-    """Members whose weights and everything else (`fixed` bytes) stay under `limit` bytes, or a refusal with numbers."""
-    members = train(linear, "full")
-    before = _precision(members, held)
+    """Members whose weights and everything else (`fixed` bytes) stay under `limit` bytes, or a refusal with numbers.
+
+    They are trained on all texts; what shrinking costs is measured by members trained without the held-out ones.
+    """
+    members = train(linear, "member")
+    if fixed + weigh(members) <= limit:
+        return members
     best, config = members, linear
     for storage in _narrower(linear.storage):
-        if fixed + weigh(best) <= limit:
-            break
         config = dataclasses.replace(linear, storage=storage)
         best = [[_stored_as(level, storage) for level in member] for member in members]
+        if fixed + weigh(best) <= limit:
+            break
     for attempt in range(TRIES):
         if fixed + weigh(best) <= limit:
             break
@@ -55,8 +60,8 @@ def fit_within(train: Train, linear: LinearConfig, held: Held, *, limit: float, 
         )
     logger.info(
         "budget: %s instead of %s (weights as %s, dropped below %.3g); P@5 on %d held-out texts %.2f instead of %.2f",
-        size(total), size(fixed + weigh(members)), config.storage, config.threshold,
-        len(held.dataset), _precision(best, held), before,
+        size(total), size(fixed + weigh(members)), config.storage, config.threshold, len(held.dataset),
+        _precision(held.train(config, "held-out-budget"), held), _precision(held.train(linear, "held-out"), held),
     )  # fmt: skip
     return best
 

@@ -47,14 +47,14 @@ def fit_trees(
     if "model" not in job.budget:
         return Model.over(dataset, view.features, train(linear, "member"), blend)
     kept, out = holdout(dataset, min(0.1, 2000 / max(len(dataset), 1)), job.seed)
-    held = Held({view.name: view.X[out]}, dataset.take(out), blend)
+    part = dataset.take(kept)
+    held = Held(
+        lambda config, stage: train(config, stage, part, view.X[kept]),
+        {view.name: view.X[out]}, dataset.take(out), blend,
+    )  # fmt: skip
     fixed = _bytes(labels_part(dataset.labels, dataset.label_counts))
     fixed += sum(_bytes(features.to_part()) for features in view.features.values()) + 50_000
-    part = dataset.take(kept)
-    members = fit_within(
-        lambda config, stage: train(config, stage, part, view.X[kept]),
-        linear, held, limit=job.budget["model"], fixed=fixed,
-    )  # fmt: skip
+    members = fit_within(train, linear, held, limit=job.budget["model"], fixed=fixed)
     return Model.over(dataset, view.features, members, blend)
 
 
