@@ -1,50 +1,68 @@
-"""Write what the GPU runs need into one small folder: encoder in float16, tokens and targets of a data set.
+"""Write what the GPU runs need into one small folder: an encoder in float16, bytes sorted so that zip bites, and data.
 
-python benchmarks/gpu/pack.py DATA OUT [--encoder NAME] [--max-length 128]
+python benchmarks/gpu/pack.py OUT DATA... [--encoder NAME]
+python benchmarks/gpu/pack.py OUT --unpack
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 
-from treetop.core.dataset import Dataset
-from treetop.core.work import Job
 from treetop.features.sources import find_encoder
-from treetop.features.tokens import Tokenizer, tokenise
+
+
+def pack(out: Path, data: list[Path], encoder: str) -> None:
+    source = find_encoder(encoder)
+    out.mkdir(parents=True, exist_ok=True)
+    names = sorted(source.weights)
+    flat = np.concatenate([source.weights[name].astype(np.float16).ravel() for name in names]).view(np.uint8)
+    shapes = json.dumps({name: source.weights[name].shape for name in names})
+    np.savez_compressed(
+        out / "encoder.npz", low=flat[0::2], high=flat[1::2], shapes=shapes, config=json.dumps(source.config),
+        tokenizer=np.frombuffer(source.tokenizer, np.uint8),
+    )  # fmt: skip
+    for folder in data:
+        (out / folder.name).mkdir(exist_ok=True)
+        for file in folder.glob("*.jsonl.gz"):
+            shutil.copyfile(file, out / folder.name / file.name)
+    print({str(file.relative_to(out)): file.stat().st_size for file in out.rglob("*") if file.is_file()})
+
+
+def unpack(out: Path) -> Path:
+    """The encoder's folder, made anew."""
+    from safetensors.numpy import save_file
+
+    folder = out / "encoder"
+    folder.mkdir(exist_ok=True)
+    held = np.load(out / "encoder.npz")
+    flat = np.stack([held["low"], held["high"]], 1).ravel().view(np.float16)
+    weights, start = {}, 0
+    for name, shape in json.loads(str(held["shapes"])).items():
+        size = int(np.prod(shape))
+        weights[name] = np.ascontiguousarray(flat[start : start + size].reshape(shape))
+        start += size
+    save_file(weights, folder / "model.safetensors")
+    (folder / "config.json").write_text(str(held["config"]))
+    (folder / "tokenizer.json").write_bytes(held["tokenizer"].tobytes())
+    return folder
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data")
     parser.add_argument("out", type=Path)
+    parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--unpack", action="store_true")
     options = parser.parse_args()
-    from safetensors.numpy import save_file
-
-    source = find_encoder(options.encoder)
-    folder = options.out / "encoder"
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = {key: value.astype(np.float16) for key, value in source.weights.items()}
-    save_file(kept, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(source.config))
-    (folder / "tokenizer.json").write_bytes(source.tokenizer)
-    tokenizer = Tokenizer(source.tokenizer, options.max_length)
-    train = Dataset.read(options.data, "train")
-    test = Dataset.read(options.data, "test").align(train.labels)
-    arrays = {"n_labels": np.array(train.n_labels)}
-    for name, part in (("train", train), ("test", test)):
-        tokens = tokenise(part.texts, tokenizer, Job())
-        arrays |= {f"{name}_ids": tokens.ids, f"{name}_lengths": tokens.lengths.astype(np.uint16)}
-        arrays |= {f"{name}_columns": part.Y.indices.astype(np.int32), f"{name}_counts": np.diff(part.Y.indptr)}
-    label_tokens = tokenise(train.labels.texts, tokenizer, Job())
-    arrays |= {"label_ids": label_tokens.ids, "label_lengths": label_tokens.lengths.astype(np.uint16)}
-    np.savez_compressed(options.out / "data.npz", **arrays)
-    print({file.name: file.stat().st_size for file in options.out.rglob("*") if file.is_file()})
+    if options.unpack:
+        unpack(options.out)
+    else:
+        pack(options.out, options.data, options.encoder)
 
 
 if __name__ == "__main__":

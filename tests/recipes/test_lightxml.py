@@ -73,7 +73,7 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, changes, tmp_path, m
 def test_static_negatives_with_an_encoder_of_their_own(encoder, tmp_path):
     chosen = settings(encoder, **TREE, negatives="static_extra")
     model = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen, out=tmp_path / "m")
-    assert sorted(model.features) == ["encoder", "ranker"]
+    assert sorted(model.features) == ["encoder", "encoder-ranker"]
     texts = toy.dataset(seed=3).texts
     a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)

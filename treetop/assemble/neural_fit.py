@@ -26,6 +26,7 @@ from treetop.train.batches import Order, Plan, Rows, TokenRows, split_off
 from treetop.train.devices import World
 from treetop.train.loop import train
 from treetop.train.task import Result, TrainConfig
+from treetop.train.warmup import Warmup
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +36,17 @@ class Prepared:
     transformer: Transformer
     tokens: Tokens
     device: torch.device
+    warmup: Warmup | None = None
 
-    def inputs(self, *, frozen: bool, job: Job, fuse: bool = True, name: str = "views") -> Inputs:
+    def inputs(self, *, frozen: bool, job: Job, compiled: bool = False, name: str = "views") -> Inputs:
         """Views by the encoder as it learns, or once and for all."""
         poolings = self.transformer.poolings
         if frozen:
             part = job.stage(name, lambda: self._views())
             return Cached(part.arrays, self.tokens.lengths, self.device)
         encoder = self.transformer.encoder.to(self.device)
-        if self.device.type == "cuda":
-            encoder.compile_layers() if fuse else encoder.fuse_layers()
         store = TokenRows(self.tokens.ids, self.tokens.offsets, self.device, self.tokens.rows)
-        return Encoded(encoder, store, poolings)
+        return Encoded(encoder, store, poolings, compiled=compiled)
 
     def _views(self) -> Part:
         made = self.transformer.to(self.device).vectors(self.tokens, say="encoding texts")
@@ -62,13 +62,15 @@ def prepare(
     poolings: Sequence[Pooling] = (),
     dropout: float | None = None,
     checkpointing: bool = False,
+    frozen: bool = False,
 ) -> Prepared:
-    """Load the encoder and tokenise the texts once."""
+    """Load the encoder and tokenise the texts once; GPU programs for its training are compiled meanwhile."""
     device = devices.pick(job.device)
     transformer = Transformer.load(config, poolings, dropout=dropout, checkpointing=checkpointing)
+    warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
     tokens = tokenise(dataset.texts, transformer.tokenizer, job)
     logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
-    return Prepared(transformer, tokens, device)
+    return Prepared(transformer, tokens, device, warmup)
 
 
 @dataclass(frozen=True)
@@ -102,14 +104,19 @@ def train_levels(
     def make() -> Part:
         world = World.join(prepared.device)
         rows, held_out = cut(dataset, validation, job.seed)
+        start = _start(dataset, prepared, plans[-1], config, job)
+        if isinstance(inputs, Encoded):
+            inputs.hasten()
         task = NeuralTree(
             inputs, dataset, tree, plans, config,
-            seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=_start(dataset, prepared, config, job),
+            seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=start,
         )  # fmt: skip
         order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
         plan = Plan(
             rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
         )
+        if prepared.warmup is not None:
+            prepared.warmup.wait()
         result = train(task, plan, training, world=world, work=job.work, name=name)
         _say(result)
         prepared.transformer.encoder.to("cpu").float()
@@ -124,14 +131,15 @@ def train_levels(
     return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
 
 
-def _start(dataset: Dataset, prepared: Prepared, config: TreeConfig, job: Job) -> Start | None:
+def _start(dataset: Dataset, prepared: Prepared, plan: LevelPlan, config: TreeConfig, job: Job) -> Start | None:
     """The label vectors to begin with, by the encoder as it stands and where it stands."""
     transformer = prepared.transformer
     transformer.encoder.to(prepared.device)
     transformer.device = prepared.device
     return from_texts(
-        dataset, transformer, transformer.poolings[-1], begin=config.begin, size=config.size, seed=job.seed
-    )
+        dataset, transformer, transformer.poolings[-1],
+        begin=config.begin, size=config.size, length=plan.length or 1.0, seed=job.seed,
+    )  # fmt: skip
 
 
 def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:

@@ -41,9 +41,12 @@ class Start:
 
 
 def from_texts(
-    dataset: Dataset, transformer: Transformer, pooling: Pooling, *, begin: Begin, size: float, seed: int
+    dataset: Dataset, transformer: Transformer, pooling: Pooling, *, begin: Begin, size: float, length: float, seed: int
 ) -> Start | None:
-    """Vectors of the label texts, so long that a text's cosine with a label counts `size` times in its margin."""
+    """Vectors of the label texts, so long that a text's cosine with a label counts `size` times in its margin.
+
+    `length` is what training multiplies the transformer's vectors by.
+    """
     if begin == "zero":
         return None
     documents = np.flatnonzero(dataset.documents)
@@ -51,7 +54,7 @@ def from_texts(
     rows = np.sort(rng.permutation(documents)[:SAMPLE])
     name = transformer.view_name(pooling)
     H, T = (
-        transformer.vectors(transformer.tokenizer.encode(texts))[name]
+        np.float32(length) * transformer.vectors(transformer.tokenizer.encode(texts))[name]
         for texts in (dataset.texts.take(rows), label_texts(dataset))
     )
     centre = H.mean(0)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.neural_start import Begin, Start, log_odds
@@ -42,6 +43,7 @@ class LevelPlan:
     bottleneck: int = 0  # 0: none
     dropout: float = 0.0
     weight: float = 1.0  # of its loss
+    length: float = 0.0  # that vectors are brought to; 0: as they are
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,15 @@ class Branch(nn.Module):
 
     def __init__(self, plan: LevelPlan, nodes: int = 0) -> None:
         super().__init__()
+        self.length = plan.length
         self.dropout = nn.Dropout(plan.dropout)
         self.squeeze = nn.Linear(plan.view_width, plan.bottleneck) if plan.bottleneck else None
         self.width = plan.bottleneck or plan.view_width
         self.nodes = nn.Linear(self.width, nodes) if nodes else None
 
     def forward(self, view: Tensor) -> Tensor:
-        h = self.dropout(view.float())
+        h = view.float()
+        h = self.dropout(self.length * F.normalize(h, dim=1) if self.length else h)
         made: Tensor = h if self.squeeze is None else self.squeeze(h)
         return made
 
@@ -306,9 +310,12 @@ class NeuralTree:
             offset = array(bias).copy()
             if t == len(self.plans) - 1:
                 offset[~seen] = -np.inf
-            squeeze = branch.squeeze
-            more = {} if squeeze is None else {"squeeze": array(squeeze.weight), "squeeze_bias": array(squeeze.bias)}
-            made.append(Head(array(weight), offset, **more))
+            squeeze, length = branch.squeeze, branch.length or 1.0  # a model's views have length 1
+            if squeeze is None:
+                made.append(Head(length * array(weight), offset))
+            else:
+                more = {"squeeze": length * array(squeeze.weight), "squeeze_bias": array(squeeze.bias)}
+                made.append(Head(array(weight), offset, **more))
         return made
 
 

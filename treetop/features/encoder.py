@@ -22,8 +22,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from treetop.core.errors import ConfigError, ModelError
 from treetop.features.sources import Source, quiet
 from treetop.kernels import fused_layers
-from treetop.kernels.packed_attention import attend, beyond_tiles
+from treetop.kernels.packed_attention import attend, attend_plain, beyond_tiles
 from treetop.train.batches import Packed, TokenRows
+from treetop.train.warmup import Shapes
 
 ATTENTION = "treetop_packed"
 
@@ -39,6 +40,8 @@ def _attention(
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
     q, k, v = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
     dropout = float(kwargs.get("dropout") or 0.0)
+    if query.is_cuda and query.dtype == torch.float32:  # a few texts before training: not worth compiling for
+        return attend_plain(q, k, v, starts, scale=scale, dropout=dropout)[None], None
     out = attend(q, k, v, starts, kwargs["treetop_beyond"], scale=scale, dropout=dropout)
     return out[None], None
 
@@ -115,6 +118,16 @@ class Encoder(nn.Module):
             )
         return index % (self.depth + 1)
 
+    @property
+    def shapes(self) -> Shapes | None:
+        """What its GPU programs are compiled for; None where it is no BERT-like encoder."""
+        config = self.body.config
+        names = ("num_attention_heads", "intermediate_size", "layer_norm_eps", "attention_probs_dropout_prob")
+        heads, inner, eps, dropout = (getattr(config, name, None) for name in names)
+        if not self.packs or not heads or not inner:
+            return None
+        return Shapes(self.width, int(inner), int(heads), float(eps or 1e-12), float(dropout or 0.0))
+
     def fuse_layers(self) -> None:
         """Norms and linear layers with a faster way back, for training on a GPU without compiling."""
         fused_layers.exchange(self.body)
@@ -161,7 +174,7 @@ class Encoder(nn.Module):
         try:
             caught[self.depth] = self.body(**inputs).last_hidden_state  # behind a final norm where there is one
         finally:
-            self._catch.wanted = frozenset()
+            self._catch.wanted, self._catch.states = frozenset(), {}  # nothing is held until the next call
         return caught
 
     def _watch(self) -> None:

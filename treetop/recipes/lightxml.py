@@ -26,6 +26,7 @@ from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, LabelTree, Level
@@ -51,9 +52,11 @@ FEW = 50_000  # labels below which clusters cost more than they save
 class Config:
     """Settings of `lightxml`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(), "the encoder and its view")
+    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
     begin: Begin = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
-    size: float = setting(10.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
+    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
     frozen: bool = setting(False, "leave the encoder as it is and train the heads only (for CPUs)")
     clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
     tree: BalancedConfig = setting(
@@ -62,6 +65,7 @@ class Config:
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
     keep: int = setting(75, "nodes of a level whose children are ranked", low=1)
     bottleneck: int = setting(400, "width of label vectors where there are clusters; 0: the view's own", low=0)
+    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
     encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of both levels")
@@ -72,7 +76,7 @@ class Config:
     learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
     learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
     train: TrainConfig = setting(
-        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )
     steps: int = setting(100, "updates of an epoch at least; small data get smaller batches", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
@@ -95,31 +99,57 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Cluster the labels, then train generator and ranker on one encoder."""
+    """Cluster the labels, then train generator and ranker on one encoder; once for each member."""
+    if config.encoders and config.members not in (1, len(config.encoders)):
+        raise ConfigError(f"members: {config.members}, but encoders names {len(config.encoders)}. Leave members out.")
+    features: dict[str, Transformer] = {}
+    members = []
+    for m in range(len(config.encoders) or config.members):
+        found, levels = _member(dataset, config, job, m)
+        features |= {transformer.name: transformer for transformer in found}
+        members.append(levels)
+    return Model.over(dataset, features, members)
+
+
+def _member(dataset: Dataset, config: Config, job: Job, m: int) -> tuple[list[Transformer], list[Level]]:
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    prepared = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
-    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, job)
+    own = _job_of(job, m)
+    chosen = replace(config.encoder, encoder=config.encoders[m]) if config.encoders else config.encoder
+    shared = own if config.encoders else job  # tokens and frozen views of one encoder serve all
+    prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout, frozen=config.frozen)
+    prepared.transformer.name += f"-{m}" if m else ""
+    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
     width = prepared.transformer.encoder.width * len(pooling.layers)
-    plans = [LevelPlan(pooling.name, width, dropout=config.dropout)]
+    length = config.length if config.encoder.l2 else 0.0
+    plans = [LevelPlan(pooling.name, width, dropout=config.dropout, length=length)]
     for above in tree.sizes[:-1]:
-        keep = min(config.keep, above)
-        plans.append(LevelPlan(pooling.name, width, keep, config.bottleneck, config.dropout, config.ranker_weight))
-    inputs = prepared.inputs(frozen=config.frozen, job=job, fuse=config.compile)
-    learning = _learning(config)
+        more = {"dropout": config.dropout, "weight": config.ranker_weight, "length": length}
+        plans.append(LevelPlan(pooling.name, width, min(config.keep, above), config.bottleneck, **more))
+    inputs = prepared.inputs(frozen=config.frozen, job=shared, compiled=config.compile)
     if config.negatives != "dynamic" and len(plans) == 2:
-        return _static(dataset, config, job, prepared, inputs, tree, plans)
+        return _static(dataset, config, own, prepared, inputs, tree, plans)
     trained = train_levels(
-        dataset, prepared, inputs, tree, plans, learning,
-        training=_training(dataset, config), job=job, validation=config.validation,
+        dataset, prepared, inputs, tree, plans, _learning(config),
+        training=_training(dataset, config), job=own, validation=config.validation,
     )  # fmt: skip
     views = [trained.transformer.view_name(pooling)] * len(plans)
-    return Model.over(dataset, {"encoder": trained.transformer}, [_levels(views, tree, trained.heads, plans)])
+    return [trained.transformer], _levels(views, tree, trained.heads, plans)
+
+
+def _job_of(job: Job, m: int) -> Job:
+    """The first member's stages are the job's own; each further one has a seed and a folder to itself."""
+    if m == 0:
+        return job
+    work = None if job.work is None else job.work / f"member-{m:02d}"
+    if work is not None:
+        work.mkdir(exist_ok=True)
+    return replace(job, seed=job.seed + m, work=work)
 
 
 def _static(
     dataset: Dataset, config: Config, job: Job, prepared: Prepared, inputs: Inputs, tree: LabelTree,
     plans: list[LevelPlan],
-) -> Model:  # fmt: skip
+) -> tuple[list[Transformer], list[Level]]:  # fmt: skip
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
     learning, training = _learning(config), _training(dataset, config)
     generator = train_levels(
@@ -131,21 +161,20 @@ def _static(
     view = frozen.views(*frozen.load(np.arange(len(dataset))))[plans[0].view].cpu().numpy()
     everything = Candidates.all(len(dataset), tree.sizes[0])
     kept = generator.heads[0].rank(view, everything, Join(), plans[1].keep).padded(plans[1].keep)
-    second, features = first, {"encoder": generator.transformer}
+    second = first
     if config.negatives == "static_extra":
         own = Transformer.from_part(generator.transformer.to_part())
-        own.name = "ranker"
+        own.name += "-ranker"
         second = Prepared(own, prepared.tokens, prepared.device)
+    views = frozen if second is first else second.inputs(frozen=False, job=job, compiled=config.compile)
     ranker = train_levels(
-        dataset, second,
-        frozen if second is first else second.inputs(frozen=False, job=job, fuse=config.compile), tree, plans, learning,
+        dataset, second, views, tree, plans, learning,
         training=training, job=job, fixed=np.maximum(kept, 0), name="ranker",
     )  # fmt: skip
-    if second is not first:
-        features["ranker"] = ranker.transformer
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    views = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
-    return Model.over(dataset, features, [_levels(views, tree, [generator.heads[0], ranker.heads[1]], plans)])
+    found = [generator.transformer] if second is first else [generator.transformer, ranker.transformer]
+    names = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
+    return found, _levels(names, tree, [generator.heads[0], ranker.heads[1]], plans)
 
 
 def _learning(config: Config) -> TreeConfig:
@@ -153,7 +182,7 @@ def _learning(config: Config) -> TreeConfig:
 
 
 def _training(dataset: Dataset, config: Config) -> TrainConfig:
-    """Six passes over a thousand texts in batches of a thousand would be six updates."""
+    """Five passes over a thousand texts in batches of a thousand would be five updates."""
     return replace(config.train, batch=max(1, min(config.train.batch, len(dataset) // config.steps)))
 
 

@@ -11,6 +11,7 @@
 | `optim.py` | AdamW with float32 masters, groups, schedules, clipping |
 | `rows.py` | tables whose rows are gathered, scored and updated at a cost that follows the candidates |
 | `shortlists.py` | negatives from the level above, teacher forcing |
+| `warmup.py` | GPU programs compiled while texts are read |
 | `average.py` | running averages of weights |
 | `checkpoint.py` | state that survives `kill -9` |
 | `devices.py` | where it runs: device, memory, several processes |

@@ -1,0 +1,151 @@
+"""Whole trainings by `treetop.fit` on one GPU, one JSON line each: settings, seconds, memory, scores.
+
+    python benchmarks/gpu/recipe.py --data build/gpu --plan PLAN.json --out results.jsonl
+
+A plan is a list of runs: {"data", "settings", "seed", "on": "held-out" or "test", "curve": true}. Choices are made on
+rows held out from train.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gc
+import json
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pack import unpack
+
+from treetop.assemble import neural_fit
+from treetop.core.dataset import Dataset
+from treetop.data.split import holdout
+from treetop.train import journal
+from treetop.training import fit
+
+OUT: list[dict[str, Any]] = []
+RESULTS: list[Any] = []
+HELD = 12_000
+
+
+def say(**line: Any) -> None:
+    OUT.append(line)
+    print(json.dumps(line), flush=True)
+
+
+@functools.cache
+def read(folder: Path, split: str) -> Dataset:
+    train = Dataset.read(folder, "train")
+    return train if split == "train" else Dataset.read(folder, "test").align(train.labels)
+
+
+@functools.cache
+def halves(folder: Path, on: str) -> tuple[Dataset, Dataset]:
+    train = read(folder, "train")
+    if on == "test":
+        return train, read(folder, "test")
+    kept, out = holdout(train, min(0.2, HELD / len(train)), 0)
+    return train.take(kept), train.take(out)
+
+
+def watch() -> None:
+    """Remember what every training says about itself, and tokenise a data set once."""
+    real, tokenise, held = neural_fit.train, neural_fit.tokenise, {}
+
+    def train(*args: Any, **named: Any) -> Any:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        made = real(*args, **named)
+        torch.cuda.synchronize()
+        RESULTS.append(made)
+        return made
+
+    def once(texts: Any, tokenizer: Any, *rest: Any) -> Any:
+        key = (id(texts), tokenizer.max_length, tokenizer.long)
+        if key not in held:
+            held[key] = (texts, tokenise(texts, tokenizer, *rest))
+        return held[key][1]
+
+    neural_fit.train, neural_fit.tokenise = train, once  # type: ignore[assignment]
+
+
+def one(root: Path, run: dict[str, Any]) -> Any:
+    on = run.get("on", "held-out")
+    train, test = halves(root / run["data"], on)
+    settings = {**run.get("settings", {})}
+    settings["encoder"] = {"encoder": str(root / "encoder"), **settings.get("encoder", {})}
+    journal.SECONDS = 0.25 if run.get("curve") else 2.0
+    RESULTS.clear()
+    started = time.perf_counter()
+    model = fit("lightxml", train, settings=settings, seed=run.get("seed", 0), device="cuda")
+    whole = time.perf_counter() - started
+    for transformer in model.features.values():
+        transformer.to(torch.device("cuda"))
+    scores = model.evaluate(test, resamples=run.get("resamples", 0))
+    names = [f"{kind}@{k}" for kind in ("P", "PSP") for k in (1, 3, 5)]
+    line = {
+        **run, "on": on, "fit_s": whole, "train_s": sum(r.seconds for r in RESULTS),
+        "steps": sum(r.steps for r in RESULTS), "tokens_per_s": sum(r.tokens for r in RESULTS)
+        / sum(r.seconds for r in RESULTS), "memory": max(r.memory for r in RESULTS), "loss": RESULTS[-1].loss,
+        **{name: round(scores[name], 2) for name in names}, "levels": [level.rank.n for level in model.members[0]],
+        "model_bytes": sum(array.nbytes for array in arrays(model)),
+    }  # fmt: skip
+    if run.get("curve"):
+        line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
+    if run.get("latency"):
+        line |= latencies(model, test)
+    say(section="recipe", **line)
+    return model
+
+
+def arrays(model: Any) -> list[np.ndarray]:
+    parts = [item.to_part() for item in model.features.values()]
+    parts += [level.rank.to_part() for member in model.members for level in member]
+    return [array for part in parts for array in part.arrays.values()]
+
+
+def latencies(model: Any, test: Dataset) -> dict[str, float]:
+    """Milliseconds: one text on the GPU, and per text in a large batch."""
+    texts = [test.texts[i] for i in range(300)]
+    model.predict(texts[0])
+    spent = []
+    for text in texts:
+        started = time.perf_counter()
+        model.predict(text)
+        spent.append(1e3 * (time.perf_counter() - started))
+    started = time.perf_counter()
+    model.rank(test.texts.take(np.arange(8192) % len(test)), 5)
+    return {"one_text_ms": float(np.median(spent)), "batch_ms": 1e3 * (time.perf_counter() - started) / 8192}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--plan", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=540.0, help="start no run after this")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    begun = time.perf_counter()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    unpack(options.data)
+    watch()
+    say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
+    for run in json.loads(options.plan.read_text()):
+        if time.perf_counter() - begun > options.seconds:
+            break
+        try:
+            one(options.data, run)
+        except Exception:
+            say(section="recipe", **run, error=traceback.format_exc()[-1500:])
+        gc.collect()
+        torch.cuda.empty_cache()
+        if options.out:
+            options.out.write_text("".join(json.dumps(line) + "\n" for line in OUT))
+
+
+if __name__ == "__main__":
+    main()
