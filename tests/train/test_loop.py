@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import signal
@@ -192,3 +193,11 @@ def test_journal_lines(tmp_path, monkeypatch):
     assert len(lines) == 2 * PLAN.steps
     assert lines[-1]["step"] == 10 and lines[-1]["seconds_left"] == 0
     assert {"loss", "rate", "tokens_per_s", "memory"} <= lines[0].keys()
+
+
+def test_journal_never_repeats_an_old_loss(tmp_path, monkeypatch):
+    clock = itertools.count(0.0, 0.7)  # every look takes a while, so that it falls due before or behind a step
+    monkeypatch.setattr(journal.time, "monotonic", lambda: next(clock))
+    run(TrainConfig(epochs=8), work=tmp_path)
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert len(losses) > 3 and len(set(losses)) == len(losses)

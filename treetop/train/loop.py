@@ -6,6 +6,7 @@ the step number are the whole state. The device is asked for a number only every
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def train(
     with torch.random.fork_rng(devices=devices_), devices.cpu_threads(1):
         if task.device.type != "cuda":
             return run.go()
-        stream = torch.cuda.Stream(task.device)  # type: ignore[no-untyped-call]
+        stream = _stream(task.device)
         with torch.cuda.stream(stream):
             if config.record and world.size == 1:
                 run.replay = Replay(run.body, stream)
@@ -55,6 +56,12 @@ def train(
             finally:
                 stream.synchronize()
                 run.replay = None  # recordings hold memory
+
+
+@functools.cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """One stream per device for all trainings: matrix libraries keep a workspace of 65 MB for each stream seen."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 class _Run:
@@ -73,6 +80,7 @@ class _Run:
         self.saver = Checkpoints(work, name, world, config.checkpoint_seconds) if work is not None else None
         self.journal = Journal(None if work is None else work / f"{name}.jsonl", task.device, world.rank)
         self.loss = torch.zeros((), device=task.device)
+        self.fresh = False  # whether `loss` is of the step just made
         self.replay: Replay | None = None
         self.broken = torch.full((), -1, dtype=torch.int64, device=task.device)
 
@@ -117,6 +125,7 @@ class _Run:
                 if not devices.is_out_of_memory(error):
                     raise
                 self._shrink(len(batch.rows))
+        self.fresh = wanted
         if wanted:
             self.loss = loss
         self.broken = torch.where((self.broken < 0) & ~torch.isfinite(loss), batch.step, self.broken)
@@ -126,9 +135,8 @@ class _Run:
 
     def _wants_value(self, step: int) -> bool:
         """Whether this step's loss is computed as a number: gradients do not need it, people do now and then."""
-        if self.task.device.type == "cuda":
-            return self.journal.due() or step == 0 or step + 1 == self.total
-        return step % 8 == 0 or step + 1 == self.total
+        often = self.task.device.type != "cuda" and step % 8 == 0
+        return often or self.journal.due() or step == 0 or step + 1 == self.total
 
     def _update(self, batch: Batch, wanted: bool) -> Tensor:
         """One step, replayed where it was recorded."""
@@ -195,7 +203,7 @@ class _Run:
     # --- looking at it ---
 
     def _report(self, batch: Batch, bar: log.Progress) -> None:
-        if self.journal.due():
+        if self.fresh and self.journal.due():  # due only now: the next step will bring its loss
             self._check(batch.step)
             factor = rate(self.config.schedule, batch.step, self.total)
             line = self.journal.write(batch.step + 1, float(self.loss), factor, int(self.numbers["tokens"]))
