@@ -125,6 +125,20 @@ def section_heads(sources: dict[str, Source]) -> None:
             say(section="heads", encoder=name, heads=head, **size, **case, **made, added=made["ms"] / base - 1)
 
 
+def section_speed(sources: dict[str, Source]) -> None:
+    """Real tokens per second of whole steps with all 24,199 labels, beside the bare encoder over as many tokens."""
+    name, source = next(iter(sources.items()))
+    for batch in (1024, 2048):
+        best = 0.0
+        for compiled in (False, True):
+            made = bare(source, batch, 17, compiled)
+            best = max(best, made["tokens_per_s"])
+            say(section="speed", encoder=name, bare=True, compiled=compiled, batch=batch, length=17, **made)
+        case = {"batch": batch, "length": 17, "labels": 24_199, "clusters": 0}
+        made = steps(source, case, 24, 84)
+        say(section="speed", encoder=name, **case, **made, of_bare=made["tokens_per_s"] / best)
+
+
 def section_memory(sources: dict[str, Source]) -> None:
     flat = {"clusters": 0}
     cases = [
