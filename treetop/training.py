@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import re
 import shutil
 import time
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.probe import probed
 from treetop.core import registry
-from treetop.core.config import build, override, read_yaml, to_dict
+from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget
@@ -36,9 +38,10 @@ class Plan:
     module: Any
     config: Any
 
-    def forecast(self, dataset: Dataset) -> Forecast:
+    def forecast(self, dataset: Dataset, *, probe: bool = False) -> Forecast:
+        """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
-        return made
+        return probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
 
 
 def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | Iterable[str] = ()) -> Plan:
@@ -46,7 +49,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     module = registry.find("recipe", recipe)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(recipe, preset))
     if isinstance(settings, Mapping):
-        values = _merged(values, settings)
+        values = merged(values, settings)
     else:
         values = override(values, settings)
     return Plan(recipe, module, build(module.Config, values))
@@ -67,14 +70,6 @@ def _preset_file(recipe: str, preset: str) -> Path:
             f"preset '{preset}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}"
         )
     return Path(str(files("treetop") / "presets" / recipe / f"{preset}.yaml"))
-
-
-def _merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(base)
-    for key, value in top.items():
-        both = isinstance(value, Mapping) and isinstance(made.get(key), Mapping)
-        made[key] = _merged(made[key], value) if both else value
-    return made
 
 
 def fit(
@@ -101,9 +96,11 @@ def fit(
     planned = plan(recipe, preset=preset, settings=settings)
     folder = None if out is None else Path(out)
     limits = parse_budget(budget)
-    needs = planned.forecast(dataset)
+    needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
+    if needs.memory > limits.get("memory", np.inf):
+        limits["weights"] = needs.model_within(limits["memory"])
     with pool.limited(threads):
         if folder is None:
             return _train(planned, dataset, Job(seed, device, None, limits))
@@ -148,9 +145,12 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         "settings": to_dict(planned.config),
         "recipe": planned.recipe,
         "seed": job.seed,
+        "budget": {name: limit for name, limit in job.budget.items() if name in {"model", "memory"}},
         "format": FORMAT_VERSION,
     }
-    work = open_work(folder, key, resume=resume, overwrite=overwrite)
+    rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
+    target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
+    work = open_work(target, key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
     try:
         model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
@@ -159,7 +159,8 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
             shutil.rmtree(work)
         raise
     run = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used, "threads": pool.count()}
-    model.save(folder, overwrite=overwrite, run=run)
+    if rank == 0:
+        model.save(folder, overwrite=overwrite, run=run)
     shutil.rmtree(work)
     return model
 

@@ -30,11 +30,15 @@ def packed(W, bias, parents, flags=None, storage="float32"):
         columns = [np.flatnonzero(W[:, i]) for i in ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]]
         values = [W[c, i] for c, i in zip(columns, ids[slot_ptr[chunk] :], strict=False)]
         pieces.append(
-            chunks.transpose(
-                np.array([len(c) for c in columns], np.uint32),
-                np.concatenate([*columns, []]).astype(np.uint32),
-                np.concatenate([*values, []]).astype(np.float32),
+            chunks.piece(
+                (
+                    np.array([len(c) for c in columns], np.uint32),
+                    np.concatenate([*columns, []]).astype(np.uint32),
+                    np.concatenate([*values, []]).astype(np.float32),
+                ),
                 scratch,
+                n_features,
+                int(np.diff(slot_ptr).max()),
             )
         )
         assert not scratch[0].any()

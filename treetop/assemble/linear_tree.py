@@ -182,7 +182,7 @@ def _train_level(
     n_chunks = len(slot_ptr) - 1
     rows_per_chunk = np.full(1, n_rows) if inside is None else np.diff(inside[0].indptr)
     order = np.argsort(-(rows_per_chunk * np.diff(slot_ptr)), kind="stable")
-    solver, bias = config.solver, np.zeros(len(ids), np.float32)
+    solver, bias, width = config.solver, np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
     pieces: list[Any] = [None] * n_chunks
     with progress(f"level {t + 1} of {len(tree.parents)}", n_chunks) as bar:
 
@@ -194,7 +194,7 @@ def _train_level(
                 group = Group(children.astype(np.uint32), *_members(inside, chunk, n_rows), seed + chunk)
                 found = solve_group(X, problems, group, solver, scratch)
                 bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = found.bias
-                pieces[chunk] = chunks.transpose(found.counts, found.features, found.values, (scratch[0], marks))
+                pieces[chunk] = chunks.piece(found[:3], (scratch[0], marks), n_features, width)
                 bar.step()
 
         threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))

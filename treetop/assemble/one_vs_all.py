@@ -42,7 +42,7 @@ class OneVsAllConfig:
     eps: float = setting(0.01, "stop at this share of the first gradient, scaled by the share of positives", low=1e-8)
     gap: float = setting(5e-4, "share of the objective that texts not looked at may add (working_set)", low=0.0)
     threshold: float = setting(0.01, "drop smaller weights", low=0.0)
-    block: int = setting(256, "labels trained, written and scored together", low=1)
+    block: int = setting(255, "labels trained, written and scored together", low=1)
     storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
 
     @property
@@ -67,12 +67,12 @@ def train_labels(X: Csr, dataset: Dataset, config: OneVsAllConfig, job: Job) -> 
                 ),
             )
             bar.step(end - first - bar.done + first)  # also counts blocks of an earlier run
-            pieces.append(tuple(part.arrays[name] for name in ("features", "ends", "slots", "weights")))
+            pieces.append(chunks.Piece(*(part.arrays[name] for name in chunks.Piece._fields)))
             bias.append(part.arrays["bias"])
     slot_ptr = np.array([0, *(end for _, end in spans)], np.int64)
     slots = slot_ptr, np.arange(n_labels, dtype=np.int32)
     flags = _flags(dataset.Y, X)
-    packed = chunks.pack(slots, np.concatenate(bias), flags, pieces, n_features)  # type: ignore[arg-type]
+    packed = chunks.pack(slots, np.concatenate(bias), flags, pieces, n_features)
     return Linear(chunks.stored_as(packed, config.storage), n_features)
 
 
@@ -118,11 +118,9 @@ def _train_block(
     counts, features, values, bias = (np.concatenate([getattr(f, name) for f in found]) for name in NAMES)
     n_features = len(shared.total)
     scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
-    arrays = dict(
-        zip(("features", "ends", "slots", "weights"), chunks.transpose(counts, features, values, scratch), strict=True)
-    )
-    arrays["slots"] = arrays["slots"].astype(chunks.narrowest(config.block))
-    return Part("stage.one_vs_all.1", {}, {**arrays, "bias": bias})
+    piece = chunks.piece((counts, features, values), scratch, n_features, config.block)
+    arrays = {**piece._asdict(), "shift": np.asarray(piece.shift), "bias": bias}
+    return Part("stage.one_vs_all.1", {}, arrays)
 
 
 NAMES = ("counts", "features", "values", "bias")

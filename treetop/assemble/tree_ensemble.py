@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
-from treetop.assemble.budget import Held, fit_within
+import numpy as np
+
+from treetop.assemble.budget import PLACE, WIDTHS, Held, capped, fit_within
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.linear_tree import LinearConfig, Task, train_member
-from treetop.assemble.view import SparseView, sparse_view
+from treetop.assemble.probe import part_bytes
+from treetop.assemble.view import SparseView, expected_terms, sparse_view
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
-from treetop.core.store import Part
 from treetop.core.types import LabelTree, Level
 from treetop.core.work import Job
 from treetop.data.split import holdout
@@ -19,6 +23,10 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.model import Model, labels_part
 from treetop.predict.blend import Blend
 
+# Fitted to trainings of seven shapes: bytes of the interpreter with its kernels, of a label's description per term and
+# of all weights per byte of the model, when a level ends and when the model is written.
+BASE, PER_TERM, COPIES, MARGIN = 2.0e8, 18.0, 2.1, 1.06
+SAMPLE = 20_000  # texts on which the cost of fewer weights is measured when all would need too much memory
 MakeTree = Callable[[SparseView, int], LabelTree]  # (view, seed) -> tree
 
 
@@ -44,18 +52,29 @@ def fit_trees(
             for tree, name in zip(grown, names, strict=True)
         ]
 
+    fixed = part_bytes(labels_part(dataset.labels, dataset.label_counts))
+    fixed += sum(part_bytes(features.to_part()) for features in view.features.values()) + 50_000
+    if "weights" in job.budget:
+        held = _held(dataset, view, train, blend, job.seed, SAMPLE)
+        functions = sum(sum(tree.sizes) for tree in grown)
+        linear = capped(linear, held, limit=job.budget["weights"] - fixed, functions=functions)
     if "model" not in job.budget:
         return Model.over(dataset, view.features, train(linear, "member"), blend)
-    kept, out = holdout(dataset, min(0.1, 2000 / max(len(dataset), 1)), job.seed)
-    part = dataset.take(kept)
-    held = Held(
-        lambda config, stage: train(config, stage, part, view.X[kept]),
-        {view.name: view.X[out]}, dataset.take(out), blend,
+    held = _held(dataset, view, train, blend, job.seed, len(dataset))
+    return Model.over(
+        dataset, view.features, fit_within(train, linear, held, limit=job.budget["model"], fixed=fixed), blend
+    )
+
+
+def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> Held:
+    """At most 2,000 texts kept out of `most` of all."""
+    rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
+    kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
+    part, X = dataset.take(rows[kept]), view.X[rows[kept]]
+    return Held(
+        lambda config, stage: train(config, stage, part, X), {view.name: view.X[rows[out]]},
+        dataset.take(rows[out]), blend,
     )  # fmt: skip
-    fixed = _bytes(labels_part(dataset.labels, dataset.label_counts))
-    fixed += sum(_bytes(features.to_part()) for features in view.features.values()) + 50_000
-    members = fit_within(train, linear, held, limit=job.budget["model"], fixed=fixed)
-    return Model.over(dataset, view.features, members, blend)
 
 
 def _tree(job: Job, name: str, view: SparseView, make_tree: MakeTree, seed: int) -> LabelTree:
@@ -64,22 +83,34 @@ def _tree(job: Job, name: str, view: SparseView, make_tree: MakeTree, seed: int)
     return tree
 
 
-def _bytes(part: Part) -> float:
-    return sum(array.nbytes for array in part.arrays.values()) + sum(_bytes(inner) for inner in part.parts.values())
-
-
 def forecast_trees(dataset: Dataset, tfidf: TfidfConfig, linear: LinearConfig, trees: int) -> Forecast:
     """Memory, model size and time of `fit_trees`, from the shape of the data."""
-    low, high = tfidf.ngrams or (1, 5)
-    given = dataset.features.get("given")
-    grams = len(dataset.texts.blob) / 6.5 * (1 + high - low)
-    nnz = float(given.nnz) if given is not None else grams * (0.75 if tfidf.min_df > 1 else 1.0)
-    per_label = nnz / max(len(dataset), 1) * dataset.Y.nnz / max(dataset.n_labels, 1)
-    weights = dataset.n_labels * min(per_label, 3000.0) * 1.2  # pruned; upper levels add a fifth
-    width = {"float32": 4, "float16": 2, "int8": 1}[linear.storage]
-    names = 2.0 * (len(dataset.labels.names.blob) + len(dataset.labels.texts.blob))
-    model = trees * weights * (width + 3.0) + names + (0 if given is not None else grams * 6)
-    working = 12.0 * nnz + 16.0 * dataset.Y.nnz + 2 * len(dataset.texts.blob) + 12.0 * weights + model
-    memory = 2.5e8 + 1.06 * working  # the interpreter with its kernels, and what was seen on five data sets
+    nnz, vocabulary = expected_terms(dataset, tfidf)
+    entries = min(nnz / max(len(dataset), 1) * dataset.Y.nnz * 1.25, dataset.n_labels * 3000.0)  # weights kept
+    names = part_bytes(labels_part(dataset.labels, dataset.label_counts))
+    model = trees * entries * (WIDTHS[linear.storage] + PLACE) + names + vocabulary
+    inputs = BASE + 8.5 * nnz + 24.0 * dataset.Y.nnz + 5.0 * names
+    if vocabulary:  # tables that count terms, and the texts themselves
+        inputs += min(6e7, 8.0 * len(dataset.texts.blob)) + 1.5 * len(dataset.texts.blob)
     seconds = 3.0 + trees * nnz / max(len(dataset), 1) * dataset.Y.nnz * 5e-7 * (4 if "man" in linear.negatives else 1)
-    return Forecast(memory=memory, model=model, time=seconds, shrinks=True)
+    floor = MARGIN * (inputs + PER_TERM * _described(dataset, nnz))
+    needs = Forecast(0, 0, seconds, shrinks=True, copies=MARGIN * COPIES, beside=MARGIN * inputs, floor=floor)
+    return needs.sized(model)
+
+
+def _described(dataset: Dataset, nnz: float) -> float:
+    """Terms of all labels' descriptions: different ones in the texts of a label, counted for some labels."""
+    by_label, X = dataset.Y.tocsc(), dataset.features.get("given")
+    labels = np.random.default_rng(0).permutation(dataset.n_labels)[:200]
+    found, all_terms = 0.0, 0.0
+    for label in labels.tolist():
+        rows = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]][:2000]
+        if X is not None:
+            found += len(np.unique(X[rows].indices))
+            continue
+        words = [dataset.texts[row].split() for row in rows.tolist()]
+        found += len({pair for text in words for pair in (*text, *pairwise(text))})
+        all_terms += sum(2 * len(text) for text in words)
+    if X is None and all_terms:  # cut and rare terms are missing in the real count, so take only the share of repeats
+        return float(nnz / max(len(dataset), 1) * dataset.Y.nnz * found / all_terms)
+    return float(found / max(len(labels), 1) * dataset.n_labels)

@@ -36,6 +36,15 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
     return SparseView({"tfidf": tfidf}, "tfidf", X)
 
 
+def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]:
+    """(non-zero features of all rows, bytes of the vocabulary) as a forecast needs them: known, or by text length."""
+    if GIVEN in dataset.features:
+        return float(dataset.features[GIVEN].nnz), 0.0
+    low, high = config.ngrams or (1, 5)
+    grams = len(dataset.texts.blob) / 6.5 * (1 + high - low)
+    return grams * (0.75 if config.min_df > 1 else 1.0), 6.0 * grams
+
+
 def _fit(dataset: Dataset, config: TfidfConfig) -> Part:
     documents = dataset.documents
     if documents.all():

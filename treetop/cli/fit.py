@@ -16,7 +16,7 @@ def fit(
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     out: Annotated[Path | None, typer.Option(help="Folder to write the model to.")] = None,
     preset: Annotated[str, typer.Option(help="Named settings of the recipe.")] = "default",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="One setting, such as beam=20; repeatable.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as linear.beam=20; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
@@ -44,7 +44,7 @@ def fit(
         check_target(out, overwrite=overwrite)
     dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
     if dry_run:
-        needs = planned.forecast(dataset)
+        needs = planned.forecast(dataset, probe=True)
         typer.echo(describe(dataset))
         typer.echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
         needs.check(limits, out)

@@ -39,7 +39,7 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
         field, hint = fields[key]
         base = field.default
         if dataclasses.is_dataclass(base) and isinstance(value, Mapping):
-            value = _merged(to_dict(base), value)
+            value = merged(to_dict(base), value)
         made[key] = _convert(hint, value, where)
         _check_range(field, made[key], where)
     try:
@@ -48,12 +48,12 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
         raise ConfigError(f"{path}.{error}" if path else str(error)) from None
 
 
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with `changes`, nested settings merged too."""
     made = {**base, **changes}
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
-            made[key] = _merged(base[key], value)
+            made[key] = merged(base[key], value)
     return made
 
 

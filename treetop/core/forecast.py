@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from treetop.core.errors import ConfigError, ResourceError, choose
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+LEAST = 0.2  # share of its size below which a model is not shrunk to save memory
 TIMES = {"S": 1, "SEC": 1, "MIN": 60, "H": 3600, "HOUR": 3600}
 
 
@@ -23,15 +25,29 @@ class Forecast:
     model: float
     time: float
     shrinks: bool = False  # the recipe can make its model fit a budget
+    # Where memory depends on the model: bytes for each of its bytes, bytes beside it, and what is needed in any case.
+    copies: float = 0.0
+    beside: float = 0.0
+    floor: float = 0.0
 
     def describe(self) -> str:
         return f"about {size(self.memory)} of memory, a model of {size(self.model)}, {duration(self.time)} of training"
+
+    def sized(self, model: float) -> Forecast:
+        """The same job with a model of another size."""
+        return dataclasses.replace(self, model=model, memory=max(self.floor, self.beside + self.copies * model))
+
+    def model_within(self, memory: float) -> float:
+        """Bytes the model may have so that the job stays below `memory`; 0 where a smaller model would not help."""
+        return (memory - self.beside) / self.copies if self.copies and self.floor <= memory else 0.0
 
     def check(self, budget: Mapping[str, float], out: Path | None) -> None:
         """Refuse a job that would break the budget, the machine's memory or the disk."""
         limits = {"memory": available_memory(), **budget}
         if self.shrinks:
             limits.pop("model", None)  # the recipe makes the model fit, or refuses itself
+        if "memory" in budget and self.model_within(budget["memory"]) > LEAST * self.model:
+            limits.pop("memory")
         for name, limit in limits.items():
             needed = getattr(self, name)
             if needed > limit:

@@ -135,8 +135,8 @@ def _entries(chunks: Chunks, chunk: Any, feature: Any) -> Any:
 
 
 @kernel
-def _place(features: U32, ends: U32, slots: U32, weights: F32, bits: int) -> Any:
-    """A piece with its rows in buckets: (shift, buckets, lows, counts, slots, weights)."""
+def _place(features: U32, ends: U32, slots: U32, weights: F32, bits: int, narrow: Any) -> Any:
+    """Rows in buckets: the fields of a `Piece`; counts and slots get the type of the array `narrow`."""
     n, shift = len(features), np.uint64(min(bits, 16))
     while shift > 0 and (np.uint64(8) << (np.uint64(bits) - shift)) < np.uint64(n):
         shift -= np.uint64(1)
@@ -148,8 +148,8 @@ def _place(features: U32, ends: U32, slots: U32, weights: F32, bits: int) -> Any
     for b in range(1, len(buckets)):
         buckets[b, 0] += buckets[b - 1, 0]
         buckets[b, 1] += buckets[b - 1, 1]
-    places, lows, counts = buckets.copy(), np.empty(n, np.uint16), np.empty(n, np.uint32)
-    new_slots, new_weights = np.empty(len(slots), np.uint32), np.empty(len(slots), np.float32)
+    places, lows, counts = buckets.copy(), np.empty(n, np.uint16), np.empty(n, narrow.dtype)
+    new_slots, new_weights = np.empty(len(slots), narrow.dtype), np.empty(len(slots), np.float32)
     for row in range(n):
         name = name_of(features[row], bits)
         first, bucket = ends[row - 1] if row else np.uint32(0), name >> shift
@@ -227,34 +227,43 @@ def narrowest(n: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
 
 
-Piece = tuple[U32, U32, U32, F32]  # rows, ends, slots, weights of one chunk
+class Piece(NamedTuple):
+    """The weights of one chunk, laid out as in `Chunks`."""
+
+    shift: Any
+    buckets: Any
+    lows: NDArray[np.uint16]
+    counts: Any
+    slots: Any
+    weights: F32
+
+
+def piece(columns: tuple[U32, U32, F32], scratch: Any, n_features: int, width: int) -> Piece:
+    """The piece of (counts per slot, features, weights); `width` slots are the most any chunk beside it has."""
+    narrow = np.zeros(0, narrowest(width + 1))
+    rows, ends, slots, weights = transpose(*columns, scratch)
+    return Piece(*_place(rows, ends, slots, weights, name_bits(n_features), narrow))
 
 
 def pack(
     slots: tuple[Ints, NDArray[np.int32]], bias: F32, flags: NDArray[np.uint8], pieces: list[Piece], n_features: int
 ) -> Chunks:
-    """`Chunks` of the pieces in chunk order; each piece is dropped once it is copied, so memory holds them once."""
+    """`Chunks` of the pieces in chunk order, which are taken out of their list field by field to save memory."""
     slot_ptr, ids = slots
-    row_ptr, entry_ptr = (
-        np.concatenate([np.zeros(1, np.int64), np.cumsum([len(piece[k]) for piece in pieces], dtype=np.int64)])
-        for k in (0, 2)
-    )
-    bits, widest = name_bits(n_features), int(np.diff(slot_ptr).max(initial=0))
-    narrow = narrowest(widest + 1)
-    lows, counts = np.empty(row_ptr[-1], np.uint16), np.empty(row_ptr[-1], narrow)
-    places, weights = np.empty(entry_ptr[-1], narrow), np.empty(entry_ptr[-1], np.float32)
-    shifts, buckets = np.zeros(len(pieces), np.uint8), [np.zeros((0, 2), np.uint32)]
-    for chunk in range(len(pieces)):
-        rows, entries = slice(*row_ptr[chunk : chunk + 2]), slice(*entry_ptr[chunk : chunk + 2])
-        made = _place(*pieces[chunk], bits)
-        pieces[chunk] = pieces[chunk][0][:0], pieces[chunk][1][:0], pieces[chunk][2][:0], pieces[chunk][3][:0]
-        shifts[chunk], own_buckets, lows[rows], counts[rows], places[entries], weights[entries] = made
-        buckets.append(own_buckets)
-    bucket_ptr = np.cumsum([len(own) for own in buckets], dtype=np.int64)
-    sizes, none = np.array([widest, bits], np.int64), np.zeros(0, np.float32)
+    narrow = narrowest(int(np.diff(slot_ptr).max(initial=0)) + 1)
+    ends = [
+        np.concatenate([np.zeros(1, np.int64), np.cumsum([len(piece[field]) for piece in pieces], dtype=np.int64)])
+        for field in (1, 2, 4)
+    ]
+    shifts = np.array([piece.shift for piece in pieces], np.uint8)
+    fields: list[list[Any]] = [list(field) for field in zip(*pieces, strict=True)] or [[] for _ in Piece._fields]
+    pieces.clear()
+    empty = (np.zeros((0, 2), np.uint32), np.zeros(0, np.uint16), *(np.zeros(0, narrow),) * 2, np.zeros(0, np.float32))
+    weights, places, counts, lows, buckets = (np.concatenate([none, *fields.pop()]) for none in reversed(empty))
+    sizes = np.array([np.diff(slot_ptr).max(initial=0), name_bits(n_features)], np.int64)
     return Chunks(
-        sizes, np.flatnonzero(flags), slot_ptr, ids, bias, flags, none, shifts, bucket_ptr, np.concatenate(buckets),
-        row_ptr, lows, counts, entry_ptr, places, weights,
+        sizes, np.flatnonzero(flags), slot_ptr, ids, bias, flags, np.zeros(0, np.float32), shifts, ends[0], buckets,
+        ends[1], lows, counts, ends[2], places, weights,
     )  # fmt: skip
 
 

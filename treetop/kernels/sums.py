@@ -68,15 +68,18 @@ def _sum_block(weights: Rows, X: Rows, first: int, end: int, n_features: int) ->
 
 def unit_sums(weights: Rows, X: Rows, n_features: int) -> Rows:
     """Weights @ X with rows of length 1 (a row of zeros stays empty), columns ascending."""
-    n = len(weights.indptr) - 1
-    parts = list(stream(lambda a, b: _sum_block(weights, X, a, b, n_features), blocks(n, BLOCK)))
-    indptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)]), out=indptr[1:])
-    features, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], np.float32)
-    at = 0
-    for k in range(len(parts)):
-        _, own_features, own_values = parts[k]
-        parts[k] = ()  # each block is freed once it is copied
-        features[at : at + len(own_features)], values[at : at + len(own_values)] = own_features, own_values
-        at += len(own_features)
-    return Rows(indptr.view(np.uint64), features, values)
+    n, lengths = len(weights.indptr) - 1, [np.zeros(1, np.int64)]
+    features, values, at = np.empty(1 << 16, np.uint32), np.empty(1 << 16, np.float32), 0
+    for own_lengths, own_features, own_values in stream(
+        lambda a, b: _sum_block(weights, X, a, b, n_features), blocks(n, BLOCK)
+    ):
+        end = at + len(own_values)
+        if end > len(values):  # the allocator moves large blocks by renaming their pages: nothing lies there twice
+            features.resize(end + end // 8, refcheck=False)
+            values.resize(end + end // 8, refcheck=False)
+        features[at:end], values[at:end] = own_features, own_values
+        lengths.append(own_lengths)
+        at = end
+    features.resize(at, refcheck=False)
+    values.resize(at, refcheck=False)
+    return Rows(np.cumsum(np.concatenate(lengths)).view(np.uint64), features, values)

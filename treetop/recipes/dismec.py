@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from treetop.assemble.budget import WIDTHS
 from treetop.assemble.one_vs_all import OneVsAllConfig, train_labels
-from treetop.assemble.view import sparse_view
+from treetop.assemble.view import expected_terms, sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
@@ -38,15 +39,11 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """From the shape of the data; a label costs a few walks through the index and steps over texts near its own."""
-    low, high = config.tfidf.ngrams or (1, 5)
-    given = dataset.features.get("given")
-    grams = len(dataset.texts.blob) / 6.5 * (1 + high - low)
-    nnz = float(given.nnz) if given is not None else grams * (0.75 if config.tfidf.min_df > 1 else 1.0)
+    nnz, vocabulary = expected_terms(dataset, config.tfidf)
     per_label = nnz / max(len(dataset), 1) * dataset.Y.nnz / max(dataset.n_labels, 1)
     weights = dataset.n_labels * min(4.5 * per_label, nnz)
-    width = {"float32": 4, "float16": 2, "int8": 1}[config.linear.storage]
     names = 2.0 * (len(dataset.labels.names.blob) + len(dataset.labels.texts.blob))
-    model = weights * (width + 2.0) + names + (0 if given is not None else grams * 6)
+    model = weights * (WIDTHS[config.linear.storage] + 2.0) + names + vocabulary
     memory = 2.5e8 + 40.0 * nnz + 16.0 * dataset.Y.nnz + 2 * len(dataset.texts.blob) + model
     walks = 70.0 if config.linear.solver == "newton" else 4.0
     return Forecast(memory=memory, model=model, time=3.0 + dataset.n_labels * (walks * nnz + 6e3 * per_label) * 1e-9)
