@@ -19,6 +19,7 @@ SETTINGS = {
     "keep": 4,
     "bottleneck": 16,
     "train": {"epochs": 15.0, "batch": 16},
+    "steps": 1,
 }
 
 
@@ -70,6 +71,59 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, changes, tmp_path, m
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
 
 
+@pytest.mark.parametrize("changes", [{}, {**TREE, "begin": "text"}])
+def test_members_differ_and_are_blended(encoder, changes, tmp_path):
+    chosen = settings(encoder, **changes, members=3)
+    chosen["train"] = {"epochs": 3.0, "batch": 16}
+    model = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen, out=tmp_path / "m")
+    assert sorted(model.features) == ["encoder", "encoder-1", "encoder-2"]
+    heads = [member[-1].rank.weight for member in model.members]
+    assert not np.array_equal(heads[0], heads[1]) and not np.array_equal(heads[1], heads[2])
+    first = treetop.fit("lightxml", toy.dataset(n=60), settings={**chosen, "members": 1})
+    assert np.array_equal(heads[0], first.members[0][-1].rank.weight)
+    texts = toy.dataset(seed=3).texts
+    a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def test_an_encoder_for_each_member(encoder, tmp_path):
+    other = toy_encoder.write_encoder(tmp_path / "other", seed=1)
+    chosen = settings(encoder, encoders=[encoder, str(other)])
+    chosen["train"] = {"epochs": 1.0, "batch": 16}
+    model = treetop.fit("lightxml", toy.dataset(n=40), settings=chosen)
+    assert len(model.members) == 2
+    with pytest.raises(ConfigError, match="members: 3, but encoders names 2"):
+        treetop.fit("lightxml", toy.dataset(n=40), settings={**chosen, "members": 3})
+
+
+def test_a_deeper_tree(encoder):
+    tree = {"max_leaf": 3, "shallow": False, "per_node": False, "width": 4, "top": 4}
+    model = treetop.fit("lightxml", toy.dataset(n=120), settings=settings(encoder, clusters="tree", tree=tree))
+    assert len(model.members[0]) == 3
+    floor = treetop.fit("popular", toy.dataset(n=120)).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor
+
+
+@pytest.mark.parametrize("changes", [{}, TREE])
+def test_memory_that_runs_out_is_survived(encoder, changes, monkeypatch):
+    real, refused = neural_fit.NeuralTree.loss, []
+
+    def loss(self, loaded):
+        if len(loaded.batch.rows) > 5:
+            refused.append(len(loaded.batch.rows))
+            raise torch.OutOfMemoryError("simulated")
+        return real(self, loaded)
+
+    chosen = settings(encoder, **changes, dropout=0.0, encoder_dropout=0.0)
+    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    whole = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen)
+    monkeypatch.setattr(neural_fit.NeuralTree, "loss", loss)
+    split = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen)
+    assert refused == [16, 8]
+    a, b = (model.rank(toy.dataset(seed=3).texts, 5) for model in (whole, split))
+    np.testing.assert_allclose(a.score, b.score, atol=2e-3)
+
+
 def test_static_negatives_with_an_encoder_of_their_own(encoder, tmp_path):
     chosen = settings(encoder, **TREE, negatives="static_extra")
     model = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen, out=tmp_path / "m")
@@ -107,6 +161,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ({"encoder": {"encoder": encoder, "max_length": 32, "layers": [-1, 9]}}, "layers: the encoder has no layer 9"),
         ({"encoder": {"encoder": "nobody/has-this"}}, "treetop\\[offline\\]"),
         ({"encoder": {"encoder": encoder, "max_length": 2}}, "max_length: 2 leaves no room"),
+        ({"encoder": {"encoder": encoder, "max_length": 999}}, "max_length: 999 is too long"),
         ({"loss": "hinge"}, "loss: unknown value 'hinge'"),
         ({"keep": 0}, "keep: 0 is out of range"),
     ):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
+from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
 from treetop.assemble.neural_start import Start, from_texts
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset
@@ -66,7 +68,9 @@ def prepare(
 ) -> Prepared:
     """Load the encoder and tokenise the texts once; GPU programs for its training are compiled meanwhile."""
     device = devices.pick(job.device)
-    transformer = Transformer.load(config, poolings, dropout=dropout, checkpointing=checkpointing)
+    transformer = Transformer.load(
+        config, poolings, dropout=dropout, attention_dropout=dropout, checkpointing=checkpointing
+    )
     warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
     tokens = tokenise(dataset.texts, transformer.tokenizer, job)
     logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
@@ -100,9 +104,9 @@ def train_levels(
 
     `fixed` makes the negatives static (see `NeuralTree`).
     """
+    world = World.join(prepared.device)
 
     def make() -> Part:
-        world = World.join(prepared.device)
         rows, held_out = cut(dataset, validation, job.seed)
         start = _start(dataset, prepared, plans[-1], config, job)
         if isinstance(inputs, Encoded):
@@ -117,7 +121,10 @@ def train_levels(
         )
         if prepared.warmup is not None:
             prepared.warmup.wait()
-        result = train(task, plan, training, world=world, work=job.work, name=name)
+        fitted = training
+        if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
+            fitted = _within_card(training, plan, inputs, plans, tree)
+        result = train(task, plan, fitted, world=world, work=job.work, name=name)
         _say(result)
         prepared.transformer.encoder.to("cpu").float()
         prepared.transformer.device = torch.device("cpu")
@@ -126,7 +133,10 @@ def train_levels(
         more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
         return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
 
-    part = job.stage(f"{name}ed", make)
+    stage = f"{name}ed"
+    if job.work is not None and not world.all(job.work.joinpath(stage).exists()):
+        shutil.rmtree(job.work / stage, ignore_errors=True)  # all processes train, or none
+    part = job.stage(stage, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
     return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
 
@@ -148,6 +158,28 @@ def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
     others = np.flatnonzero(~dataset.documents)
     kept, held_out = split_off(documents, share, seed)
     return np.sort(np.concatenate([kept, others])), held_out
+
+
+def _within_card(
+    training: TrainConfig, plan: Plan, inputs: Encoded, plans: Sequence[LevelPlan], tree: LabelTree
+) -> TrainConfig:
+    """As many micro-batches as the card's free memory asks for, said before the first step."""
+    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    clusters = tree.sizes[-2] if len(tree.sizes) > 1 else 0
+    last = plans[-1]
+    levels = Levels(tree.sizes[-1], clusters, last.keep, last.bottleneck, max(1, last.view_width // size.width))
+    held = 8.0 * len(inputs.store.ids)  # and what the targets take
+    mean = inputs.store.count(plan.rows) / max(1, len(plan.rows))
+
+    def needed(micro: int) -> float:
+        rows = -(-plan.batch // micro)
+        return gpu_memory(size, levels, rows=rows, tokens=rows * mean, data=held)
+
+    micro, room = training.accumulate, float(devices.room(inputs.device))
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
+    while needed(micro) > room and micro < plan.batch:
+        micro *= 2
+    return replace(training, accumulate=min(micro, plan.batch))
 
 
 def _say(result: Result) -> None:

@@ -300,13 +300,14 @@ class NeuralTree:
         seen = np.bincount(self.Y.indices, minlength=self.Y.shape[1]) > 0
         for t, branch in enumerate(self.branches):
             if self.full is not None:
-                weight, bias = self.full.weight, self.full.bias
+                weight, bias = (self.world.rows(part, self.full.n) for part in (self.full.weight, self.full.bias))
             elif branch.nodes is not None:
                 weight, bias = branch.nodes.weight, branch.nodes.bias
             else:
                 table = self.rows[t]
-                weight = table.weight[:, : table.width]
-                bias = table.weight[:, -1] if table.has_bias else weight.new_zeros(len(weight))
+                whole = self.world.rows(table.weight, table.n)
+                weight = whole[:, : table.width]
+                bias = whole[:, -1] if table.has_bias else weight.new_zeros(len(weight))
             offset = array(bias).copy()
             if t == len(self.plans) - 1:
                 offset[~seen] = -np.inf

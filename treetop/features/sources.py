@@ -50,6 +50,22 @@ def find_encoder(name: str) -> Source:
     return _from_hub(name)
 
 
+def peek(name: str) -> dict[str, Any]:
+    """The settings of an encoder at hand without opening its weights; nothing where it would have to be fetched."""
+    folder = Path(name)
+    package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
+    try:
+        if not folder.is_dir() and package is not None:
+            folder = Path(import_module(package).get_model_path())
+        if (folder / "manifest.json").is_file():
+            parts = read_part(folder).parts["features"].parts.values()
+            return dict(next((part.config["encoder"] for part in parts if part.kind == KIND), {}))
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    except (ImportError, OSError, ValueError, KeyError, TypeError, ModelError):
+        return {}  # training itself will say what is wrong
+
+
 def _from_model(folder: Path) -> Source:
     check_folder(folder, check="quick")
     parts = read_part(folder).parts["features"].parts

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from treetop.kernels.full_bce import Loss, Positives, full_loss
 from treetop.train.devices import ALONE, World, compute_type
@@ -60,7 +61,7 @@ class FullTable:
 
     @torch.no_grad()
     def best(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """(margins, labels) of the best `k` of each row, highest first (this process's rows of the table)."""
+        """(margins, labels) of the best `k` of each row, highest first; all processes ask for the same rows."""
         h = h.float()  # logits of low precision tie
         block = max(k, BLOCK // max(1, len(h)))
         found: list[tuple[Tensor, Tensor]] = []
@@ -70,8 +71,13 @@ class FullTable:
             top = torch.topk(z, min(k, z.shape[1]), dim=1)
             found.append((top.values, top.indices + start))
         values, ids = torch.cat([v for v, _ in found], 1), torch.cat([i for _, i in found], 1)
-        top = torch.topk(values, min(k, values.shape[1]), dim=1)
-        return top.values, ids.gather(1, top.indices) + self.low
+        values, ids = _highest(values, ids + self.low, k)
+        if self.world.size > 1:  # parts may differ in width: fill up, then lay them side by side
+            more = k - values.shape[1]
+            values, ids = F.pad(values, (0, more), value=float("-inf")), F.pad(ids, (0, more))
+            values, ids = (torch.cat(self.world.gather(x).chunk(self.world.size), 1) for x in (values, ids))
+            values, ids = _highest(values, ids, min(k, self.n))
+        return values, ids
 
     # --- the loop's side ---
 
@@ -129,6 +135,11 @@ class FullTable:
                 lr=self.rates.now[0], beta1=c.beta1, beta2=c.beta2, weight_decay=decay, eps=c.eps,
                 amsgrad=False, maximize=False,
             )  # fmt: skip
+
+
+def _highest(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    top = torch.topk(values, min(k, values.shape[1]), dim=1)
+    return top.values, ids.gather(1, top.indices)
 
 
 class _FullLoss(torch.autograd.Function):

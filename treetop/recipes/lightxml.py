@@ -21,6 +21,7 @@ from scipy import sparse
 
 from treetop.assemble.inputs import Inputs
 from treetop.assemble.neural_fit import Prepared, prepare, train_levels
+from treetop.assemble.neural_forecast import EncoderSize
 from treetop.assemble.neural_start import Begin
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
@@ -32,6 +33,7 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, LabelTree, Level
 from treetop.core.work import Job
 from treetop.features.encoder import Pooling
+from treetop.features.sources import peek
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.pifa import pifa
@@ -85,17 +87,36 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
-    width = 384.0 * len(config.encoder.layers)
-    tokens = min(len(dataset.texts.blob) / 4.0, float(config.encoder.max_length) * len(dataset)) + 2.0 * len(dataset)
+    names = config.encoders or (config.encoder.encoder,) * config.members
+    needs = [_forecast(dataset, config, EncoderSize.of(peek(name))) for name in names]
+    return Forecast(
+        memory=max(n.memory for n in needs) + sum(n.model for n in needs[1:]),
+        model=sum(n.model for n in needs),
+        time=sum(n.time for n in needs),
+    )
+
+
+def _forecast(dataset: Dataset, config: Config, size: EncoderSize) -> Forecast:
+    width = float(size.width * len(config.encoder.layers))
+    n, epochs = len(dataset), config.train.epochs
+    tokens = min(len(dataset.texts.blob) / 4.0, float(config.encoder.max_length) * n) + 2.0 * n
     vectors = dataset.n_labels * (width if _is_flat(dataset, config) else config.bottleneck or width)
-    weights = 9e7
-    states = 16.0 * vectors + (0 if config.frozen else 4.0 * weights)
-    views = 2.0 * width * len(dataset) if config.frozen else 0.0
+    weights = 4.0 * size.parameters
+    states = 16.0 * vectors + (0.0 if config.frozen else 4.0 * weights)
+    views = 2.0 * width * n if config.frozen else 0.0
     model = weights + 4.0 * vectors + len(dataset.labels.names.blob) * 2.0
     memory = 8e8 + 2 * weights + states + views + 6.0 * tokens + 4.0 * config.train.batch * dataset.n_labels
-    encode = tokens * 2.1e7 * (1.0 if config.frozen else 3.0 * config.train.epochs)
-    heads = 6.0 * config.train.epochs * len(dataset) * vectors
-    return Forecast(memory=memory, model=model, time=20.0 + (encode + heads) / 1e11)
+    texts = tokens * (1.0 if config.frozen else 3.0 * epochs) + (
+        0 if config.begin == "zero" else 6.0 * dataset.n_labels
+    )
+    scored = (
+        vectors
+        if _is_flat(dataset, config)
+        else vectors * min(1.0, config.keep * config.tree.max_leaf / dataset.n_labels)
+    )
+    return Forecast(
+        memory=memory, model=model, time=20.0 + (2.0 * texts * size.layers + 6.0 * epochs * n * scored) / 1e11
+    )
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

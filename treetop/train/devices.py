@@ -41,6 +41,11 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def room(device: torch.device) -> int:
+    """Bytes of a GPU that this process may have in all: what is free and what it holds."""
+    return int(torch.cuda.mem_get_info(device)[0]) + torch.cuda.memory_reserved(device)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out (the CPU allocator raises a plain RuntimeError)."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -79,7 +84,7 @@ class World:
         if size == 1:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
         return cls(dist.get_rank(), dist.get_world_size())
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -103,6 +108,21 @@ class World:
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
         dist.all_gather(parts, tensor.contiguous())
         return torch.cat(parts)
+
+    def rows(self, tensor: torch.Tensor, n: int) -> torch.Tensor:
+        """All `n` rows of a table whose rows are shared out, in every process."""
+        if self.size == 1:
+            return tensor
+        most = -(-n // self.size) + 1
+        padded = tensor.new_zeros(most, *tensor.shape[1:])
+        padded[: len(tensor)] = tensor
+        parts = self.gather(padded).view(self.size, most, *tensor.shape[1:])
+        counts = [n * (rank + 1) // self.size - n * rank // self.size for rank in range(self.size)]
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    def all(self, true: bool) -> bool:
+        """Whether it is true in every process."""
+        return true if self.size == 1 else int(self.sum(torch.tensor(int(true)))) == self.size
 
     def share(self, n: int) -> tuple[int, int]:
         """The range of `n` rows this process owns."""

@@ -1,0 +1,66 @@
+"""`treetop fit` under torchrun: two processes share the label rows and end in one model, that of a single process."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+import toy_encoder
+import treetop
+
+TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "bottleneck=16"]
+
+
+def write(folder):
+    data = toy.dataset(n=64)
+    folder.mkdir()
+    with (folder / "train.jsonl").open("w") as out:
+        for row, text in enumerate(data.texts):
+            ids = [data.labels.ids[c] for c in data.Y[row].indices]
+            out.write(json.dumps({"text": text, "labels": ids}) + "\n")
+    with (folder / "labels.jsonl").open("w") as out:
+        for id_, name in zip(data.labels.ids, data.labels.names, strict=True):
+            out.write(json.dumps({"id": id_, "name": name}) + "\n")
+    return folder
+
+
+def start(data, out, settings, **environment):
+    given = [part for item in settings for part in ("--set", item)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "treetop", "fit", "lightxml", str(data), "--out", str(out), "--device", "cpu", *given],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
+
+
+@pytest.mark.parametrize("more", [[], pytest.param(TREE, marks=pytest.mark.slow)], ids=["flat", "tree"])
+def test_two_processes_give_the_model_of_one(tmp_path, more):
+    encoder = toy_encoder.write_encoder(tmp_path / "encoder")
+    settings = [
+        f"encoder.encoder={encoder}", "encoder.max_length=32", "dropout=0.0", "encoder_dropout=0.0", "steps=1",
+        "train.epochs=3.0", "train.batch=16", "learn_encoder.lr=0.001", "learn_heads.lr=0.01", *more,
+    ]  # fmt: skip
+    data = write(tmp_path / "data")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "GLOO_SOCKET_IFNAME": "lo"}
+    ranks = [
+        start(data, tmp_path / "two", settings, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE="2", **place)
+        for r in range(2)
+    ]
+    assert [process.wait(300) for process in ranks] == [0, 0]
+    assert start(data, tmp_path / "one", settings).wait(300) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "encoder", "one", "two"]
+    one, two = treetop.load(tmp_path / "one"), treetop.load(tmp_path / "two")
+    for a, b in zip(one.members[0], two.members[0], strict=True):
+        np.testing.assert_allclose(b.rank.weight, a.rank.weight, rtol=1e-2, atol=1e-3)
+    texts = toy.dataset(seed=1).texts
+    a, b = (model.rank(texts, 3) for model in (one, two))
+    assert np.mean(a.ids == b.ids) > 0.95
+    np.testing.assert_allclose(b.score, a.score, atol=1e-3)
