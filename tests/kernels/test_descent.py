@@ -144,3 +144,73 @@ def test_duplicates_are_summed_and_shuffles_are_fair():
         state = np.uint64(shuffle(items, np.uint64(state)))
         places[np.arange(4), items] += 1
     assert np.abs(places / 1000 - 1).max() < 0.15
+
+
+@pytest.mark.parametrize("n_problems", [1, 2, 3, 16, 19])
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+def test_every_width_finds_the_weights_of_the_slow_twin(loss, n_problems):
+    X, Y = toy(50, 30, n_problems, seed=8)
+    costs = Y.copy()
+    costs.data = np.random.default_rng(2).random(Y.nnz).astype(np.float32) + 0.2
+    costs.data[::5] = 0
+    W = solve(
+        X, Y, costs=costs, loss=descent.LOSSES[loss], eps=1e-4, max_passes=20000, threshold=0.0, cost_negative=0.7
+    )
+    full = dense(X)
+    for k in {0, n_problems // 2, n_problems - 1}:
+        positive = Y.toarray()[:, k] > 0
+        y, weights = np.where(positive, 1.0, -1.0), np.where(positive, costs.toarray()[:, k], 0.7)
+        best = reference.dual_descent(full, y, weights, loss)
+        value = reference.linear_objective(full, y, weights, W[:, k], loss)
+        assert value <= reference.linear_objective(full, y, weights, best, loss) * (1 + 1e-4)
+        assert np.abs(W[:, k] - best).max() < (0.02 if loss == "hinge" else 2e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 30.0, 1e3])
+@pytest.mark.parametrize("cost", [1e-3, 10.0])
+def test_logistic_at_any_scale(scale, cost):
+    X, Y = toy(30, 30, 2, seed=4)
+    X = (X * scale).tocsr()
+    settings = {"cost_positive": cost, "cost_negative": cost, "threshold": 0.0, "max_passes": 3000}
+    W, full = solve(X, Y, loss=descent.LOGISTIC, eps=1e-3, **settings), dense(X)
+    assert np.isfinite(W).all()
+    for k in range(2):
+        y, weights = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0), np.full(30, cost)
+        best = reference.linear_objective(
+            full, y, weights, reference.dual_descent(full, y, weights, "logistic"), "logistic"
+        )
+        assert reference.linear_objective(full, y, weights, W[:, k], "logistic") <= best * 1.01 + 1e-6
+
+
+@pytest.mark.parametrize("loss", descent.LOSSES.values())
+def test_equal_rows_and_contradictions(loss):
+    X = sparse.csr_matrix(np.ones((30, 2), np.float32))
+    Y = sparse.csr_matrix((np.arange(30)[:, None] % 3 == np.arange(3)).astype(np.float32)[:, [0, 0, 1]])
+    W, full = solve(X, Y, loss=loss, eps=1e-3, max_passes=5000, threshold=0.0), dense(X)
+    name = {number: name for name, number in descent.LOSSES.items()}[loss]
+    for k in range(3):
+        y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
+        best = reference.dual_descent(full, y, np.ones(30), name)
+        least = reference.linear_objective(full, y, np.ones(30), best, name)
+        assert reference.linear_objective(full, y, np.ones(30), W[:, k], name) <= least * 1.001
+    assert np.array_equal(W[:, 0], W[:, 1])  # lanes do not touch each other
+
+
+@pytest.mark.parametrize("loss", descent.LOSSES.values())
+def test_a_problem_is_solved_alike_in_either_lane(loss):
+    X, Y = toy(80, 50, 2, seed=6)
+    ahead, behind = solve(X, Y, loss=loss), solve(X, Y[:, [1, 0]].tocsr(), loss=loss)
+    assert np.array_equal(ahead, behind[:, [1, 0]])
+
+
+def test_passes_are_limited_and_sleeping_rows_are_looked_at_again():
+    X, Y = toy(120, 50, 2, seed=9)
+    few = [solve(X, Y, eps=1e-6, max_passes=passes, threshold=0.0) for passes in (1, 2, 3, 4, 50)]
+    full = dense(X)
+    slept = solve(X, Y, eps=1e-4, max_passes=5000, threshold=0.0)
+    for k in range(2):
+        y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
+        values = [reference.linear_objective(full, y, np.ones(120), W[:, k]) for W in few]
+        assert values[0] > values[-1]
+        best = reference.linear_objective(full, y, np.ones(120), reference.dual_descent(full, y, np.ones(120)))
+        assert reference.linear_objective(full, y, np.ones(120), slept[:, k]) <= best * (1 + 1e-6)

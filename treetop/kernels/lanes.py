@@ -1,7 +1,8 @@
-"""Sixteen problems side by side: a sparse row meets a (features, 16) float32 matrix, one cache line per feature.
+"""Problems side by side: a sparse row meets a (features, width) float32 matrix, one line per feature.
 
 Written as LLVM vectors because numba's own vectoriser keeps such accumulators in memory. Multiply and add stay two
-operations (no fused multiply-add), so every machine gives the same bits.
+operations (no fused multiply-add), so every machine gives the same bits. The width is the length of a tuple, which
+the compiler knows: two problems over many rows need an eighth of the memory of sixteen.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 WIDTH = 16
-_LONG = ir.IntType(64)
-_LANES = ir.VectorType(ir.FloatType(), WIDTH)
-MARGIN, BIAS, LOW, HIGH, STEP = range(5)  # rows of a (5, 16) state
+LONG, WORD = ir.IntType(64), ir.IntType(32)
+# rows of a state: sum of the row, bias, lowest and highest gradient of this pass, those of the last one, step
+MARGIN, BIAS, LOW, HIGH, LOW_BEFORE, HIGH_BEFORE, STEP = range(7)
 
 
 def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -25,148 +26,148 @@ def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return context.make_array(kind)(context, builder, value).data
 
 
-def _spread(builder: Any, number: Any) -> Any:
-    """One number in all lanes."""
-    nothing = ir.Constant(_LANES, ir.Undefined)
-    first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-    return builder.shuffle_vector(first, nothing, zeros)
+def typed(function: Any) -> Any:
+    """An intrinsic that mypy lets be called from kernels."""
+    return intrinsic(function)
 
 
-def _row_loop(context: Any, builder: Any, signature: Any, args: Any, body: Callable[..., Any], start: Any) -> Any:
-    """`for p in range(begin, end): carried = body(address of matrix[index[p]], value[p] in all lanes, carried)`."""
-    matrix, index, value, begin, end = (
-        _data(context, builder, kind, arg)
-        if isinstance(kind, types.Array)
-        else context.cast(builder, arg, kind, types.int64)
-        for kind, arg in zip(signature.args[:5], args[:5], strict=True)
+class Vectors:
+    """Writes arithmetic on vectors of one width; a vector holds one float32 of every problem."""
+
+    def __init__(self, context: Any, builder: Any, width: int) -> None:
+        self.context, self.builder, self.width = context, builder, width
+        self.kind = ir.VectorType(ir.FloatType(), width)
+
+    def number(self, value: float) -> Any:
+        """The same constant in all lanes."""
+        return ir.Constant(self.kind, [value] * self.width)
+
+    def spread(self, value: Any) -> Any:
+        """One number in all lanes."""
+        nothing = ir.Constant(self.kind, ir.Undefined)
+        first = self.builder.insert_element(nothing, value, ir.Constant(WORD, 0))
+        zeros = ir.Constant(ir.VectorType(WORD, self.width), [0] * self.width)
+        return self.builder.shuffle_vector(first, nothing, zeros)
+
+    def line(self, start: Any, row: Any) -> Any:
+        """Address of a row of a (rows, width) matrix."""
+        place = self.builder.gep(start, [self.builder.mul(row, ir.Constant(LONG, self.width))])
+        return self.builder.bitcast(place, self.kind.as_pointer())
+
+    def load(self, address: Any) -> Any:
+        return self.builder.load(address, align=4)
+
+    def store(self, value: Any, address: Any) -> None:
+        self.builder.store(value, address, align=4)
+
+    def pick(self, test: str, left: Any, right: Any, yes: Any, no: Any) -> Any:
+        """`yes` in the lanes where the test holds, else `no`."""
+        return self.builder.select(self.builder.fcmp_ordered(test, left, right), yes, no)
+
+    def any(self, test: str, left: Any, right: Any) -> Any:
+        """Whether the test holds in some lane."""
+        bits = ir.IntType(self.width)
+        found = self.builder.bitcast(self.builder.fcmp_ordered(test, left, right), bits)
+        return self.builder.icmp_unsigned("!=", found, ir.Constant(bits, 0))
+
+    def least(self, left: Any, right: Any) -> Any:
+        return self.pick("<", left, right, left, right)
+
+    def most(self, left: Any, right: Any) -> Any:
+        return self.pick(">", left, right, left, right)
+
+    def size(self, value: Any) -> Any:
+        """Without its sign."""
+        return self.most(value, self.builder.fsub(self.number(0.0), value))
+
+
+class Lanes(Vectors):
+    """The lanes of some problems as LLVM values, read out of a named tuple (w, alpha, side, state, width)."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, value: Any) -> None:
+        names = kind.fields
+        super().__init__(context, builder, len(kind[names.index("width")]))
+        parts = {name: (kind[k], builder.extract_value(value, k)) for k, name in enumerate(names)}
+        self.w, self.alpha, self.side, state = (
+            _data(context, builder, *parts[name]) for name in ("w", "alpha", "side", "state")
+        )
+        self.state = [self.line(state, ir.Constant(LONG, k)) for k in range(STEP + 1)]
+
+
+def _row_loop(lanes: Lanes, signature: Any, args: Any, body: Callable[..., Any], start: Any) -> Any:
+    """`for p in range(begin, end): carried = body(address of w[indices[p]], values[p] in all lanes, carried)`."""
+    context, builder = lanes.context, lanes.builder
+    rows = signature.args[1]
+    indices, values = (
+        _data(context, builder, rows[k], builder.extract_value(args[1], k))
+        for k in (rows.fields.index("indices"), rows.fields.index("values"))
     )
+    begin, end = (context.cast(builder, args[k], signature.args[k], types.int64) for k in (2, 3))
     entry = builder.block
     head, inside, after = (builder.append_basic_block(name) for name in ("lanes.head", "lanes.body", "lanes.end"))
     builder.branch(head)
     builder.position_at_end(head)
-    at, carried = builder.phi(_LONG), builder.phi(_LANES)
+    at, carried = builder.phi(LONG), builder.phi(lanes.kind)
     at.add_incoming(begin, entry)
     carried.add_incoming(start, entry)
     builder.cbranch(builder.icmp_signed("<", at, end), inside, after)
     builder.position_at_end(inside)
-    feature = builder.zext(builder.load(builder.gep(index, [at])), _LONG)
-    line = builder.gep(matrix, [builder.mul(feature, ir.Constant(_LONG, WIDTH))])
-    line = builder.bitcast(line, _LANES.as_pointer())
-    carried.add_incoming(body(line, _spread(builder, builder.load(builder.gep(value, [at]))), carried), inside)
-    at.add_incoming(builder.add(at, ir.Constant(_LONG, 1)), inside)
+    line = lanes.line(lanes.w, builder.zext(builder.load(builder.gep(indices, [at])), LONG))
+    carried.add_incoming(body(line, lanes.spread(builder.load(builder.gep(values, [at]))), carried), inside)
+    at.add_incoming(builder.add(at, ir.Constant(LONG, 1)), inside)
     builder.branch(head)
     builder.position_at_end(after)
     return carried
 
 
-def _state_row(context: Any, builder: Any, signature: Any, args: Any, row: int) -> Any:
-    place = builder.gep(_data(context, builder, signature.args[5], args[5]), [ir.Constant(_LONG, row * WIDTH)])
-    return builder.bitcast(place, _LANES.as_pointer())
-
-
-def _typed(function: Any) -> Any:
-    """An intrinsic that mypy lets be called from kernels."""
-    return intrinsic(function)
-
-
-@_typed
-def add_products(typing: Any, matrix: Any, index: Any, value: Any, begin: Any, end: Any, state: Any) -> Any:
-    """state[MARGIN] += sum over p of value[p] * matrix[index[p], :], added in the order of p."""
+@typed
+def add_products(typing: Any, lanes: Any, rows: Any, begin: Any, end: Any) -> Any:
+    """state[MARGIN] += sum over p of rows.values[p] * w[rows.indices[p], :], added in the order of p."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def body(line: Any, number: Any, carried: Any) -> Any:
-            return builder.fadd(carried, builder.fmul(builder.load(line, align=4), number))
+        own = Lanes(context, builder, lanes, args[0])
 
-        address = _state_row(context, builder, signature, args, MARGIN)
-        start = builder.load(address, align=4)
-        builder.store(_row_loop(context, builder, signature, args, body, start), address, align=4)
+        def body(line: Any, number: Any, carried: Any) -> Any:
+            return builder.fadd(carried, builder.fmul(own.load(line), number))
+
+        start = own.load(own.state[MARGIN])
+        own.store(_row_loop(own, signature, args, body, start), own.state[MARGIN])
         return context.get_dummy_value()
 
-    return types.void(matrix, index, value, begin, end, state), generate
+    return types.void(lanes, rows, begin, end), generate
 
 
-@_typed
-def spread_row(typing: Any, matrix: Any, index: Any, value: Any, begin: Any, end: Any, state: Any) -> Any:
-    """matrix[index[p], :] += value[p] * state[STEP] for every p."""
+@typed
+def spread_row(typing: Any, lanes: Any, rows: Any, begin: Any, end: Any) -> Any:
+    """w[rows.indices[p], :] += rows.values[p] * state[STEP] for every p."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        step_lanes = builder.load(_state_row(context, builder, signature, args, STEP), align=4)
+        own = Lanes(context, builder, lanes, args[0])
+        step = own.load(own.state[STEP])
 
         def body(line: Any, number: Any, carried: Any) -> Any:
-            builder.store(builder.fadd(builder.load(line, align=4), builder.fmul(step_lanes, number)), line, align=4)
+            own.store(builder.fadd(own.load(line), builder.fmul(step, number)), line)
             return carried
 
-        _row_loop(context, builder, signature, args, body, step_lanes)
+        _row_loop(own, signature, args, body, step)
         return context.get_dummy_value()
 
-    return types.void(matrix, index, value, begin, end, state), generate
+    return types.void(lanes, rows, begin, end), generate
 
 
-@_typed
-def box_step(typing: Any, duals: Any, sides: Any, row: Any, state: Any, numbers: Any, squared: Any) -> Any:
-    """One step of dual coordinate descent on `duals[row, :]` for sixteen problems; moves `state` along.
-
-    The sign of a side is the target y. Its size is 1 / (2 cost) where `squared`, inf meaning absent, else the cost,
-    0 meaning absent. `numbers` = (squared length, part of it only this row has, value of the bias feature):
-    g = y m - 1 + (shift + alone) a;  a' = min(max(a - g / (length + shift), 0), cap).
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = builder.mul(context.cast(builder, args[2], signature.args[2], types.int64), ir.Constant(_LONG, WIDTH))
-
-        def address(k: int, offset: Any) -> Any:
-            place = builder.gep(_data(context, builder, signature.args[k], args[k]), [offset])
-            return builder.bitcast(place, _LANES.as_pointer())
-
-        def number(value: float) -> Any:
-            return ir.Constant(_LANES, [value] * WIDTH)
-
-        def pick(test: str, left: Any, right: Any, yes: Any, no: Any) -> Any:
-            return builder.select(builder.fcmp_ordered(test, left, right), yes, no)
-
-        cells = {k: address(3, ir.Constant(_LONG, k * WIDTH)) for k in range(5)}
-        margin, bias, low, high = (builder.load(cells[k], align=4) for k in (MARGIN, BIAS, LOW, HIGH))
-        length, alone, constant = (_spread(builder, builder.extract_value(args[4], k)) for k in range(3))
-        zero, one, inf = number(0.0), number(1.0), number(float("inf"))
-        side, old = builder.load(address(1, at), align=4), builder.load(address(0, at), align=4)
-        y = pick(">", side, zero, one, number(-1.0))
-        size = builder.fmul(side, y)
-        flag = context.cast(builder, args[5], signature.args[5], types.boolean)
-        present = builder.select(flag, pick("<", size, inf, one, zero), pick(">", size, zero, one, zero))
-        shift = builder.select(flag, pick("<", size, inf, size, one), zero)
-        cap = builder.select(flag, pick("<", size, inf, inf, zero), size)
-        gradient = builder.fsub(builder.fmul(y, margin), one)
-        gradient = builder.fadd(gradient, builder.fmul(builder.fadd(shift, alone), old))
-        falling, rising = pick("<", gradient, zero, gradient, zero), pick(">", gradient, zero, gradient, zero)
-        projected = pick(">", old, zero, pick("<", old, cap, gradient, rising), falling)
-        projected = pick(">", present, zero, projected, zero)
-        new = builder.fsub(old, builder.fdiv(gradient, builder.fadd(length, shift)))
-        new = pick(">", new, zero, new, zero)
-        new = pick("<", new, cap, new, cap)
-        step = builder.fmul(builder.fsub(new, old), y)
-        builder.store(new, address(0, at), align=4)
-        builder.store(builder.fadd(bias, builder.fmul(step, constant)), cells[BIAS], align=4)
-        builder.store(pick("<", projected, low, projected, low), cells[LOW], align=4)
-        builder.store(pick(">", projected, high, projected, high), cells[HIGH], align=4)
-        builder.store(step, cells[STEP], align=4)
-        return context.get_dummy_value()
-
-    return types.void(duals, sides, row, state, numbers, squared), generate
-
-
-@_typed
+@typed
 def add_line(typing: Any, matrix: Any, row: Any, number: Any, groups: Any, sums: Any) -> Any:
     """sums[:] += number * matrix[row, :] where both are `groups` times sixteen long."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
         row, groups = (context.cast(builder, args[k], kinds[k], types.int64) for k in (1, 3))
-        factor = _spread(builder, context.cast(builder, args[2], kinds[2], types.float32))
-        width = builder.mul(groups, ir.Constant(_LONG, WIDTH))
+        own = Vectors(context, builder, WIDTH)
+        factor = own.spread(context.cast(builder, args[2], kinds[2], types.float32))
+        width = builder.mul(groups, ir.Constant(LONG, WIDTH))
         source = builder.gep(_data(context, builder, kinds[0], args[0]), [builder.mul(row, width)])
-        source = builder.bitcast(source, _LANES.as_pointer())
-        target = builder.bitcast(_data(context, builder, kinds[4], args[4]), _LANES.as_pointer())
+        source = builder.bitcast(source, own.kind.as_pointer())
+        target = builder.bitcast(_data(context, builder, kinds[4], args[4]), own.kind.as_pointer())
         with cgutils.for_range(builder, groups) as loop:
             place = builder.gep(target, [loop.index])
             line = builder.load(builder.gep(source, [loop.index]), align=4)
@@ -176,7 +177,7 @@ def add_line(typing: Any, matrix: Any, row: Any, number: Any, groups: Any, sums:
     return types.void(matrix, row, number, groups, sums), generate
 
 
-@_typed
+@typed
 def lowest_bit(typing: Any, word: Any) -> Any:
     """Place of the lowest bit set in a word that is not zero."""
 
