@@ -17,8 +17,8 @@ def test_keys_order_like_scores():
 
 
 @settings(deadline=None)  # the first call compiles
-@given(st.lists(NUMBERS, max_size=40), st.integers(0, 12))
-def test_heap_keeps_the_best(scores, keep):
+@given(st.lists(NUMBERS, max_size=40) | st.lists(NUMBERS, min_size=90, max_size=200), st.integers(0, 12) | st.just(100))
+def test_the_best_are_kept(scores, keep):
     best = topk.heaps(1, keep)
     for id_, score in enumerate(scores):
         key = np.uint64(topk.key_of(np.float32(score), np.int32(id_)))

@@ -210,7 +210,7 @@ def _fill(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> Any:
     n_slots = np.uint64(chunks.slot_ptr[chunk + np.uint32(1)] - chunks.slot_ptr[chunk])
     full = _enter_rows(chunks, chunk, numbers, table, n_slots)
     width = (max(n_slots, np.uint64(1)) + np.uint64(WIDTH - 1)) // np.uint64(WIDTH) * np.uint64(WIDTH)
-    lines = np.zeros((np.int64(full), np.int64(width)), np.float32)
+    lines = _zeros(np.int64(full) * np.int64(width)).reshape((np.int64(full), np.int64(width)))
     base = np.uint64(chunks.entry_ptr[chunk])
     for k in range(full):  # their numbers stand at the end of the table
         number = np.uint64(table[np.uint64(len(table)) - k - np.uint64(1), 1])
@@ -226,7 +226,12 @@ def _rank_run(chunks: Chunks, X: Rows, pairs: Pairs, run: Any, rule: Rule, best:
     """The pairs of one chunk: run = (first pair, end, by table?, scratch, tables)."""
     first, end, by_table, (sums, found), tables = run
     chunk = pairs.chunks[first]
+    keep = np.uint64(best.keys.shape[1])
     for p in range(first, end):
+        ahead = pairs.documents[min(p + np.uint64(2), end - np.uint64(1))]
+        prefetch(best.keys, ahead * keep)
+        prefetch(X.values, X.indptr[ahead])
+        prefetch(tables[0] if by_table else X.indices, X.indptr[ahead])
         pair = (pairs.documents[p], pairs.own[p], pairs.score[p])
         if _hopeless(best, pair, rule):
             continue
@@ -243,8 +248,15 @@ def _scratch(chunks: Chunks, X: Rows) -> Any:
     longest = np.uint64(0)
     for document in range(len(X.indptr) - 1):
         longest = max(longest, X.indptr[document + 1] - X.indptr[document])
-    sums = np.zeros(max(chunks.sizes[0], 256) + WIDTH, np.float32)
-    return sums, np.empty((np.int64(longest), 3), np.uint64)
+    return _zeros(max(chunks.sizes[0], 256) + WIDTH), np.empty((np.int64(longest), 3), np.uint64)
+
+
+@kernel
+def _zeros(n: Any) -> Any:
+    """Zeros from the start of a cache line on, so that no vector of them lies in two."""
+    room = np.zeros(n + WIDTH, np.float32)
+    skipped = -(room.ctypes.data // 4) % WIDTH
+    return room[skipped : skipped + n]
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The best few of a stream of (score, id): a heap per document. Ties go to the lower id, whatever the order."""
+"""The best few of a stream of (score, id) for each document. Ties go to the lower id, whatever the order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treetop.kernels.sparse import F32
 
 
 class Best(NamedTuple):
-    """Per document a heap of the best so far, the worst on top: (score, id) as one number, and the other score."""
+    """Per document the best so far, the worst of them first: (score, id) as one number, and the other score."""
 
     size: NDArray[np.int32]
     keys: Any  # (n_documents, keep) uint64, larger is better
@@ -44,32 +44,33 @@ def score_in(key: Any) -> Any:
 
 @tight
 def push(size: Any, keys: Any, others: Any, document: Any, key: Any, other: Any) -> None:
-    """Offer a candidate to a document's heap."""
-    n, keep = np.uint32(size[document]), np.uint32(keys.shape[1])
+    """Offer a candidate to a document's best; the worst of them stands first.
+
+    The others are in no order: to look through all of them for the new worst runs on vectors and beats a heap, whose
+    branches nobody can foresee, for the lists of some dozens that are asked for.
+    """
+    n, keep, first = np.uint32(size[document]), np.uint32(keys.shape[1]), np.uint32(0)
     if n < keep:
-        at = n
         size[document] = n + np.uint32(1)
-        while at > 0:
-            up = (at - np.uint32(1)) >> np.uint32(1)
-            if keys[document, up] <= key:
-                break
-            keys[document, at], others[document, at] = keys[document, up], others[document, up]
-            at = up
-    elif keep == 0 or key <= keys[document, 0]:
-        return
-    else:
+        keys[document, n], others[document, n] = key, other
+        if key < keys[document, first]:
+            _swap(keys, others, document, n)
+    elif keep > 0 and key > keys[document, first]:
+        keys[document, first], others[document, first] = key, other
+        worst = key
+        for k in range(np.uint32(1), keep):
+            worst = min(worst, keys[document, k])
         at = np.uint32(0)
-        while True:
-            down = np.uint32(2) * at + np.uint32(1)
-            if down >= n:
-                break
-            if down + np.uint32(1) < n and keys[document, down + np.uint32(1)] < keys[document, down]:
-                down += np.uint32(1)
-            if keys[document, down] >= key:
-                break
-            keys[document, at], others[document, at] = keys[document, down], others[document, down]
-            at = down
-    keys[document, at], others[document, at] = key, other
+        for k in range(np.uint32(1), keep):
+            at = np.uint32(k) if keys[document, k] == worst else at
+        _swap(keys, others, document, at)
+
+
+@tight
+def _swap(keys: Any, others: Any, document: Any, at: Any) -> None:
+    first = np.uint32(0)
+    keys[document, first], keys[document, at] = keys[document, at], keys[document, first]
+    others[document, first], others[document, at] = others[document, at], others[document, first]
 
 
 @tight
@@ -114,6 +115,20 @@ def heaps(n_documents: int, keep: int) -> Best:
 
 
 @kernel
+def _fall(keys: Any, places: Any, n: int) -> None:
+    """Places of keys[:n] from the largest to the smallest; few are sorted by insertion, which also sorts `keys`."""
+    if n > 64:
+        places[:n] = np.argsort(keys[:n])[::-1]
+        return
+    for k in range(n):
+        at, key = k, keys[k]
+        while at > 0 and keys[at - 1] < key:
+            keys[at], places[at] = keys[at - 1], places[at - 1]
+            at -= 1
+        keys[at], places[at] = key, k
+
+
+@kernel
 def in_order(best: Best, by_own: bool) -> Any:
     """(indptr, ids, score, own) of every heap, by combined score, then id."""
     n = len(best.size)
@@ -122,14 +137,15 @@ def in_order(best: Best, by_own: bool) -> Any:
         indptr[document + 1] = indptr[document] + best.size[document]
     ids = np.empty(indptr[n], np.int32)
     score, own = np.empty(indptr[n], np.float32), np.empty(indptr[n], np.float32)
+    keys, places = np.empty(best.keys.shape[1], np.uint64), np.empty(best.keys.shape[1], np.int64)
     for document in range(n):
-        first = indptr[document]
-        for k in range(best.size[document]):
-            at, key = first + k, best.keys[document, k]
-            chosen, other, id_ = score_in(key), best.other[document, k], id_in(key)
-            total, alone = (other, chosen) if by_own else (chosen, other)
-            while at > first and (score[at - 1] < total or (score[at - 1] == total and ids[at - 1] > id_)):
-                ids[at], score[at], own[at] = ids[at - 1], score[at - 1], own[at - 1]
-                at -= 1
-            ids[at], score[at], own[at] = id_, total, alone
+        first, size = indptr[document], best.size[document]
+        for k in range(size):
+            key = best.keys[document, k]
+            keys[k] = key_of(best.other[document, k], id_in(key)) if by_own else key
+        _fall(keys, places, size)
+        for k in range(size):
+            key, other = best.keys[document, places[k]], best.other[document, places[k]]
+            ids[first + k] = id_in(key)
+            score[first + k], own[first + k] = (other, score_in(key)) if by_own else (score_in(key), other)
     return indptr, ids, score, own
