@@ -208,6 +208,22 @@ def recipes(results: Path, words: Sequence[str]) -> str:
     return markdown(["recipe", "group", "idea", "P@1", "P@5", "PSP@5", "train CPU s", "model MB"], rows)
 
 
+def variants(results: Path, words: Sequence[str]) -> str:
+    """`variants`: what one changed choice of XR-Linear is worth on each data set."""
+    from treetop.bench.variants import VARIANTS
+
+    rows = []
+    for folder in sorted(path for path in (results / "variants").glob("*") if path.is_dir()):
+        for tag, settings in VARIANTS.items():
+            file = folder / f"{tag}.json"
+            if file.exists():
+                reps = [record.read(file)]
+                figures = [_triple(reps, "scores", metric) for metric in ("P", "PSP")]
+                size = text(middle(reps, "model_mb"), 0)
+                rows.append([folder.name, f"`{' '.join(settings)}`" if settings else "as it is", *figures, size])
+    return markdown(["data set", "settings", "P@1/3/5", "PSP@1/3/5", "model MB"], rows)
+
+
 def scores(results: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Recipe -> data set -> metrics of every recorded recipe; what `treetop recipes` shows."""
     made: dict[str, dict[str, dict[str, float]]] = {}
@@ -237,5 +253,6 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "scale": scale,
     "datasets": datasets,
     "recipes": recipes,
+    "variants": variants,
     "speed": speed,
 }

@@ -70,6 +70,21 @@ def recipe(
 
 
 @app.command()
+def variants(
+    dataset: Annotated[list[str] | None, typer.Option(help="Only these data sets.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder with the benchmark's data sets.")] = Path("../shared/data"),
+    seed: Annotated[int, typer.Option(min=0, help="Of every training.")] = 0,
+    root: Root = Path(),
+) -> None:
+    """Train XR-Linear with one choice changed at a time and record what each is worth."""
+    from treetop.bench.methods import BIG
+    from treetop.bench.variants import run
+
+    for file in run(dataset or BIG, data=data, root=root, seed=seed):
+        typer.echo(str(file))
+
+
+@app.command()
 def pages(root: Root = Path()) -> None:
     """Write the pages of docs/ that are made from the code."""
     from treetop.bench.pages import write
