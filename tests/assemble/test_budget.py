@@ -62,10 +62,12 @@ def test_a_probe_follows_the_growth_of_the_model():
     assert needs.model_within(200.0) == 50.0 and needs.model_within(140.0) == 0.0
 
 
-def test_a_probe_measures_real_samples():
+def test_a_probe_measures_real_samples(caplog):
+    caplog.set_level(logging.INFO, "treetop")
     data = toy.dataset(n=8000)
     planned = plan("xr_linear", settings=SETTINGS)
     guess, measured = planned.forecast(data), planned.forecast(data, probe=True)
+    assert not caplog.records  # the trainings of the probe say nothing
     model = planned.module.fit(data, planned.config, Job())
     real = sum(part_bytes(level.rank.to_part()) for level in model.members[0])
     assert abs(measured.model - real) < abs(guess.model - real)

@@ -12,6 +12,7 @@ import numpy as np
 
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
+from treetop.core.log import quiet
 from treetop.core.store import Part
 from treetop.model import Model, labels_part
 
@@ -45,7 +46,8 @@ def _further(sizes: list[float], doublings: float) -> float:
 
 def _train(fit: Callable[[Dataset], Model], sample: Dataset) -> _Seen:
     started = time.monotonic()
-    model = fit(sample)
+    with quiet():
+        model = fit(sample)
     seconds = time.monotonic() - started
     parts = [level.rank.to_part() for member in model.members for level in member]
     parts += [features.to_part() for features in model.features.values()]

@@ -26,6 +26,19 @@ def show(*, level: int = logging.INFO, bars: bool = True) -> None:
     _state["bars"] = bars
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No lines and no bars for a while, only warnings: for work inside other work."""
+    level, bars = logger.level, _state["bars"]
+    logger.setLevel(logging.WARNING)
+    _state["bars"] = False
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        _state["bars"] = bars
+
+
 class _Format(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno < logging.WARNING else record.levelname.lower() + ": "
