@@ -107,7 +107,10 @@ def test_edge_cases():
         assert W[3, 1] < 0  # a problem without positives: only a negative bias
     assert solve(empty, Y, bias=0.0, loss=descent.HINGE).any() == np.False_
     one = sparse.csr_matrix(np.array([[1e6, 0, 1e-6]], np.float32))
-    assert np.isfinite(solve(one, sparse.csr_matrix(np.ones((1, 1), np.float32)), threshold=0.0)).all()
+    for loss in descent.LOSSES.values():
+        W = solve(one, sparse.csr_matrix(np.ones((1, 1), np.float32)), loss=loss, threshold=0.0)
+        assert np.isfinite(W).all()
+        assert dense(one)[0] @ W[:, 0] > 0.9
     assert solve(X=toy()[0], Y=sparse.csr_matrix((60, 0), dtype=np.float32)).shape == (41, 0)
 
 
