@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from treetop.core import store
 from treetop.core.arrays import read_arrays, write_arrays
 from treetop.core.errors import ModelError, ResourceError
 from treetop.core.store import Part, check_folder, read_part, replacing, write_manifest, write_part
@@ -133,3 +135,24 @@ def test_a_failed_write_leaves_the_old_folder(tmp_path):
         raise OSError(28, "No space left on device")
     assert (folder / "manifest.json").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
+    """No moment without a model: where the system exchanges folders, no rename ever takes the old one away."""
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "old").touch()
+    fresh_one, other = tmp_path / "a", tmp_path / "b"
+    fresh_one.mkdir()
+    other.mkdir()
+    if not store._exchange(fresh_one, other):
+        pytest.skip("this file system cannot exchange folders")
+
+    def never(*_):
+        raise AssertionError("renamed")
+
+    monkeypatch.setattr(Path, "rename", never)
+    with store.replacing(target) as fresh:
+        (fresh / "new").touch()
+    assert [p.name for p in target.iterdir()] == ["new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "model"]
