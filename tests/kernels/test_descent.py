@@ -206,14 +206,25 @@ def test_a_problem_is_solved_alike_in_either_lane(loss):
     assert np.array_equal(ahead, behind[:, [1, 0]])
 
 
-def test_passes_are_limited_and_sleeping_rows_are_looked_at_again():
+def test_more_passes_come_nearer():
     X, Y = toy(120, 50, 2, seed=9)
-    few = [solve(X, Y, eps=1e-6, max_passes=passes, threshold=0.0) for passes in (1, 2, 3, 4, 50)]
-    full = dense(X)
-    slept = solve(X, Y, eps=1e-4, max_passes=5000, threshold=0.0)
-    for k in range(2):
-        y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
-        values = [reference.linear_objective(full, y, np.ones(120), W[:, k]) for W in few]
-        assert values[0] > values[-1]
-        best = reference.linear_objective(full, y, np.ones(120), reference.dual_descent(full, y, np.ones(120)))
-        assert reference.linear_objective(full, y, np.ones(120), slept[:, k]) <= best * (1 + 1e-6)
+    full, y = dense(X), np.where(Y.toarray()[:, 0] > 0, 1.0, -1.0)
+    best = reference.linear_objective(full, y, np.ones(120), reference.dual_descent(full, y, np.ones(120)))
+    gaps = []
+    for passes in (1, 2, 4, 1000):
+        W = solve(X, Y, eps=1e-4, max_passes=passes, threshold=0.0)
+        gaps.append(reference.linear_objective(full, y, np.ones(120), W[:, 0]) / best - 1)
+    assert gaps[0] > gaps[1] > gaps[2] > gaps[3]
+    assert gaps[3] < 1e-6
+
+
+def test_sleeping_rows_are_looked_at_again():
+    costs = np.full(1000, 10.0)
+    for seed in range(3):
+        X, Y = toy(1000, 300, 2, seed=seed, density=0.05)
+        settings = {"loss": descent.LOGISTIC, "cost_positive": 10.0, "cost_negative": 10.0, "threshold": 0.0}
+        loose, best = solve(X, Y, **settings), solve(X, Y, eps=1e-3, max_passes=1000, **settings)
+        for k in range(2):
+            y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
+            values = [reference.linear_objective(dense(X), y, costs, W[:, k], "logistic") for W in (loose, best)]
+            assert values[0] <= values[1] * (1 + 5e-5)  # rows left asleep: 1e-4 to 1e-3
