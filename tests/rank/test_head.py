@@ -48,9 +48,11 @@ def ids_of(ranking):
 @pytest.mark.parametrize("squeeze", [False, True])
 @pytest.mark.parametrize("transform", ["noop", "sigmoid", "log_sigmoid", "hinge3"])
 @pytest.mark.parametrize("keep", [1, 5, 100])
-def test_all_labels_equal_sorting_everything(squeeze, transform, keep, monkeypatch):
+@pytest.mark.parametrize("documents", [4, 64])  # blocks of documents, or one whose labels are shared out
+def test_all_labels_equal_sorting_everything(squeeze, transform, keep, documents, monkeypatch):
     monkeypatch.setattr(head_, "LABELS", 13)
-    monkeypatch.setattr(head_, "DOCUMENTS", 4)
+    monkeypatch.setattr(head_, "SHARE", 7)
+    monkeypatch.setattr(head_, "DOCUMENTS", documents)
     head, view = setup(squeeze)
     join = Join(transform)
     ranking = head.rank(view, Candidates.all(9, 50), join, keep)

@@ -10,6 +10,7 @@ import toy_encoder
 import treetop
 from treetop.assemble import neural_fit
 from treetop.core.errors import ConfigError
+from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.train import loop
 
 SETTINGS = {
@@ -140,6 +141,18 @@ def test_validation_and_early_stop(encoder):
     rows, held_out = neural_fit.cut(data, 0.2, 0)
     assert len(held_out) == 20 and not set(rows) & set(held_out)
     treetop.fit("lightxml", data, settings=chosen)
+
+
+def test_the_cpu_preset_leaves_the_encoder_alone(encoder):
+    data = toy.dataset(n=120)
+    chosen = {"encoder": {"encoder": encoder, "max_length": 32}, "learn_heads": {"lr": 0.05}, "steps": 8}
+    model = treetop.fit("lightxml", data, preset="cpu", settings=chosen)
+    plain = Transformer.load(TransformerConfig(encoder=encoder, max_length=32, layers=(-1, -3), l2=True))
+    texts = toy.dataset(seed=2).texts
+    (ours,), (theirs,) = (list(part.views(texts).values()) for part in (model.features["encoder"], plain))
+    assert np.array_equal(ours, theirs)
+    floor = treetop.fit("popular", data).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor
 
 
 def test_a_trained_model_is_an_encoder_for_another(encoder, tmp_path):

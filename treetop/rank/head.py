@@ -18,6 +18,7 @@ from treetop.kernels import threads
 
 DOCUMENTS = 256  # in one block of work
 LABELS = 1 << 15  # whose margins are held at a time
+SHARE = 1 << 12  # labels a thread takes where there is but one block of documents
 # Above these margins a float32 score stands still, so that ties there are settled by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
@@ -48,7 +49,7 @@ class Head:
         def block(start: int, stop: int) -> Ranking:
             h = self._squeezed(np.asarray(view[start:stop], np.float32))
             if candidates.ids is None:
-                return self._all(h, join, keep)
+                return self._all(h, join, keep, alone=len(view) <= DOCUMENTS)
             return self._gathered(h, candidates, start, join, keep)
 
         return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
@@ -59,14 +60,19 @@ class Head:
         made: Floats = h @ self.squeeze.T
         return made if self.squeeze_bias is None else made + self.squeeze_bias
 
-    def _all(self, h: Floats, join: Join, keep: int) -> Ranking:
+    def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
         """Keep by margin first (scores grow with it), with room for those whose scores are level."""
-        found: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
-        for start, stop in threads.blocks(self.n, LABELS):
+
+        def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
             margins = h @ self.weight[start:stop].T
             margins += self.bias[start:stop]
             rows, columns = np.nonzero(margins >= _floor(margins, keep, join)[:, None])
-            found.append((rows, columns + start, margins[rows, columns]))
+            return rows, columns + start, margins[rows, columns]
+
+        if alone:  # the threads share the labels instead of the documents
+            found = threads.run(part, threads.blocks(self.n, SHARE))
+        else:
+            found = [part(start, stop) for start, stop in threads.blocks(self.n, LABELS)]
         rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
         order = np.argsort(rows, kind="stable")
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(rows, minlength=len(h)))])

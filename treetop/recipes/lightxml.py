@@ -1,14 +1,16 @@
 """LightXML (AAAI 2021): one transformer, a generator of label clusters and a ranker of labels, trained together.
 
-Features: transformer, the first token of the last five layers side by side. Labels: PIFA. Tree: one level of
-balanced clusters, or none for small label sets. Shortlist: descend (negatives are the labels of the clusters the
-generator likes now). Rank: head through a bottleneck. The own idea is the dynamic negatives: easy at first, harder as
-the generator learns. Score: product of both probabilities.
+Features: transformer, the mean of the last layer (the paper: the first token of the last five layers, as in the
+presets `paper-...`). Labels: PIFA. Tree: one level of balanced clusters, more if asked for, or none for small label
+sets. Shortlist: descend (negatives are the labels of the clusters the generator likes now). Rank: head through a
+bottleneck. The own idea is the dynamic negatives: easy at first, harder as the generator learns. Score: product of
+the probabilities. `members` trains several and averages them.
 
-Deviations: padding is masked instead of repeating the last label; labels whose cluster is not among the kept ones are
-left out instead of overwriting negatives (keep is larger than any document's clusters); losses are sums over
-candidates, which the 1 : 1 weighting of the two means turns into `ranker_weight`; the accidental end of dropout after
-the first evaluation is not copied.
+Deviations: label vectors begin at what the encoder makes of the label texts, which is worth three points P@1 on
+short texts, and biases at the log odds; padding is masked instead of repeating the last label; labels whose cluster
+is not among the kept ones are left out instead of overwriting negatives (keep is larger than any document's
+clusters); losses are sums over candidates, which the 1 : 1 weighting of the two means turns into `ranker_weight`; the
+accidental end of dropout after the first evaluation is not copied.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "transformer, trees"
+LEAST = 16  # rows of a batch
 FEW = 50_000  # labels below which clusters cost more than they save
 
 
@@ -80,7 +83,7 @@ class Config:
     train: TrainConfig = setting(
         TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )
-    steps: int = setting(100, "updates of an epoch at least; small data get smaller batches", low=1)
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
     compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
@@ -204,7 +207,7 @@ def _learning(config: Config) -> TreeConfig:
 
 def _training(dataset: Dataset, config: Config) -> TrainConfig:
     """Five passes over a thousand texts in batches of a thousand would be five updates."""
-    return replace(config.train, batch=max(1, min(config.train.batch, len(dataset) // config.steps)))
+    return replace(config.train, batch=min(config.train.batch, max(LEAST, len(dataset) // config.steps)))
 
 
 def _of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
