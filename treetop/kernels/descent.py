@@ -245,16 +245,16 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
     while live > 0:
         state = shuffle(order[:active], state)
         awake = _pass(local, lanes, order[:active], diagonal, settings)
-        age += active
+        age += 1
         whole = active == len(order)
-        sleep = following >= n and not _look_again(lanes.state, holds, age, (settings, len(order)))
+        sleep = following >= n and not _look_again(lanes.state, holds, age, settings)
         active = awake if sleep else len(order)
         _remember(lanes.state, sleep)
         if not whole:
             continue
         for lane in range(width):
             k = holds[lane]
-            if k < 0 or not _done(lanes.state, lane, age[lane], (settings, len(order))):
+            if k < 0 or not _done(lanes.state, lane, age[lane], settings):
                 continue
             features, values = grown_u32(features, used + most), grown_f32(values, used + most)
             found = collect(local, (lanes.w, lanes.alpha, lanes.side), lane, rule, (features[used:], values[used:]))
@@ -275,23 +275,23 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
 
 
 @tight
-def _done(state: F32, lane: int, age: int, limits: Any) -> bool:
-    """Whether the gradients of a lane lie within eps, or it has seen as many rows as its passes allow."""
-    settings, n_rows = limits
+def _done(state: F32, lane: int, age: int, settings: Settings) -> bool:
+    """Whether the gradients of a lane lie within eps, or its passes are used up."""
     low, high = state[LOW, lane], state[HIGH, lane]
-    width = max(-low, high) if settings.loss == LOGISTIC else high - low
-    return bool(width <= settings.eps or age >= settings.max_passes * n_rows)
+    if settings.loss == LOGISTIC:
+        return max(-low, high) <= settings.eps or age >= settings.max_passes
+    return high - low <= settings.eps or age >= settings.max_passes
 
 
 @tight
-def _look_again(state: F32, holds: Any, age: Any, limits: Any) -> bool:
+def _look_again(state: F32, holds: Any, age: Any, settings: Settings) -> bool:
     """Whether the next pass has to see the sleeping rows too: all lanes seem to be done, or one has its last pass."""
-    ready, (settings, n_rows) = True, limits
+    ready = True
     for lane in range(state.shape[1]):
         if holds[lane] >= 0:
-            if age[lane] + n_rows >= settings.max_passes * n_rows:
+            if age[lane] + 1 >= settings.max_passes:
                 return True
-            ready &= _done(state, lane, age[lane], limits)
+            ready &= _done(state, lane, age[lane], settings)
     return ready
 
 
