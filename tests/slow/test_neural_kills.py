@@ -1,0 +1,51 @@
+"""Ten random `kill -9` while `treetop fit lightxml` trains on the CPU: the same bytes in the end. `make slow`."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy_encoder
+
+pytestmark = pytest.mark.slow
+KILLS = 10
+
+
+def command(encoder, out, *more):
+    settings = [
+        f"encoder.encoder={encoder}", "encoder.max_length=24", "train.epochs=8.0", "train.batch=64",
+        "train.checkpoint_seconds=0.0", "clusters=tree", "tree.max_leaf=50", "keep=16", "bottleneck=16",
+    ]  # fmt: skip
+    given = [part for item in settings for part in ("--set", item)]
+    return [
+        sys.executable, "-m", "treetop", "-q", "fit", "lightxml", "metamath", "--out", str(out), "--device", "cpu",
+        *given, *more,
+    ]  # fmt: skip
+
+
+def newest(work):
+    return max((folder.stat().st_mtime_ns for folder in work.glob("train-0-?")), default=0)
+
+
+def test_ten_kills_change_nothing(tmp_path):
+    encoder = toy_encoder.write_encoder(tmp_path / "encoder")
+    subprocess.run(command(encoder, tmp_path / "whole"), check=True)
+    random = np.random.default_rng(0)
+    work = tmp_path / "cut.work"
+    for _ in range(KILLS):
+        seen = newest(work)
+        process = subprocess.Popen(command(encoder, tmp_path / "cut", *(["--resume"] if work.exists() else [])))
+        while newest(work) == seen:  # it got further than the one before
+            assert process.poll() is None, "it ended before it was killed"
+            time.sleep(0.02)
+        time.sleep(float(random.uniform(0.0, 1.0)))
+        assert process.poll() is None, "it ended before it was killed"
+        process.kill()
+        process.wait()
+    subprocess.run(command(encoder, tmp_path / "cut", "--resume"), check=True)
+    assert (tmp_path / "cut/manifest.json").read_bytes() == (tmp_path / "whole/manifest.json").read_bytes()
+    assert not work.exists()
