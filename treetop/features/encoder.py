@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -38,6 +39,9 @@ def _attention(
         made: tuple[Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
         return made
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
+    if len(starts) == 2 and not query.is_cuda:  # one text alone: nothing to keep apart
+        out = F.scaled_dot_product_attention(query, key, value, dropout_p=kwargs.get("dropout") or 0.0, scale=scale)
+        return out.transpose(1, 2), None
     q, k, v = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
     dropout = float(kwargs.get("dropout") or 0.0)
     if query.is_cuda and query.dtype == torch.float32:  # a few texts before training: not worth compiling for

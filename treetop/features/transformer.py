@@ -19,6 +19,7 @@ from treetop.core.errors import ConfigError, ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.features import packed_linear
 from treetop.features.encoder import Encoder, Pooling, plain_settings
 from treetop.features.sources import DEFAULT, find_encoder, from_part
 from treetop.features.tokens import Long, Tokenizer, Tokens
@@ -69,6 +70,7 @@ class Transformer:
         self.encoder, self.tokenizer, self.poolings = encoder, tokenizer, tuple(poolings)
         self.l2, self.name = l2, name
         self.device = device or torch.device("cpu")
+        self._packed = False  # whether its layers are laid out for a CPU
 
     @classmethod
     def load(cls, config: TransformerConfig, poolings: Sequence[Pooling] = (), **options: Any) -> Transformer:
@@ -104,6 +106,9 @@ class Transformer:
         }
         if self.encoder.training:
             self.encoder.eval()
+        if self.device.type == "cpu" and not self._packed:
+            packed_linear.exchange(self.encoder.body)
+            self._packed = True
 
         def block(start: int, stop: int) -> tuple[Any, dict[str, NDArray[np.float32]]]:
             rows = order[start:stop]
