@@ -271,8 +271,8 @@ def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, ba
         while end < n and pairs.chunks[end] == chunk:
             end += np.uint64(1)
         rows = np.uint64(chunks.row_ptr[chunk + np.uint32(1)] - chunks.row_ptr[chunk])
-        # a table costs a few steps per row of the chunk, a search some ten steps per feature of a document
-        by_table = len(table) > 0 and (end - at) * np.uint64(100) > rows
+        # a table costs some steps per row of the chunk, a search some more than it per feature of a document
+        by_table = len(table) > 0 and (end - at) * np.uint64(30) > rows
         if by_table:
             lines = _fill(chunks, chunk, numbers, table)
         _rank_run(chunks, X, pairs, (at, end, by_table, scratch, (at_entry, table, lines)), rule, best)
