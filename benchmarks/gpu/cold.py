@@ -30,6 +30,7 @@ def main() -> None:
         marks.append((name, round(time.perf_counter() - BEGUN, 2)))
 
     import torch
+    from pack import unpack
 
     from treetop.assemble import neural_fit
     from treetop.core.dataset import Dataset
@@ -37,6 +38,8 @@ def main() -> None:
     from treetop.training import fit
 
     mark("imported")
+    if not (options.data / "encoder").is_dir():
+        unpack(options.data)
     train = Dataset.read(options.data / "finna-yso-en-25k", "train")
     mark("read")
     for name in ("tokenise", "_start", "NeuralTree", "train"):

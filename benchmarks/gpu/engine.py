@@ -1,7 +1,7 @@
 """Speed and accuracy of the neural engine on one GPU, the bare encoder beside it.
 
-    python benchmarks/gpu/pack.py DATA build/device
-    python benchmarks/gpu/engine.py --data build/device --sections attention,bare,ours,train --out results.jsonl
+    python benchmarks/gpu/pack.py build/gpu DATA
+    python benchmarks/gpu/engine.py --data build/gpu --sections attention,bare,ours,train --out results.jsonl
 
 Each section prints JSON lines. Choices are made on rows held out from train; `--test` adds one look at the test rows.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
+from pack import unpack
 
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
@@ -27,6 +27,7 @@ from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
 from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import find_encoder
+from treetop.features.tokens import Tokenizer
 from treetop.kernels import packed_attention as attention
 from treetop.train.batches import Batch, Plan, TokenRows, split_off
 from treetop.train.loop import train
@@ -56,21 +57,19 @@ def timed(work: Callable[[], Any], repeat: int, warm: int = 3) -> float:
 
 
 class Data:
-    def __init__(self, folder: Path, max_length: int = 128) -> None:
-        held = np.load(folder / "data.npz")
-        self.n_labels = int(held["n_labels"])
-        self.folder = folder / "encoder"
+    """Tokens and targets of `folder/name`, with the encoder beside it."""
+
+    def __init__(self, folder: Path, max_length: int = 128, name: str = "finna-yso-en-25k") -> None:
+        self.folder = unpack(folder)
+        tokenizer = Tokenizer(find_encoder(str(self.folder)).tokenizer, max_length)
+        train = Dataset.read(folder / name, "train")
+        test = Dataset.read(folder / name, "test").align(train.labels)
+        self.n_labels = train.n_labels
+        self.labels = tokenizer.encode(train.labels.texts)
         self.parts = {}
-        for name in ("train", "test"):
-            lengths, ids = held[f"{name}_lengths"].astype(np.int64), held[f"{name}_ids"]
-            offsets = np.concatenate([[0], np.cumsum(lengths)])
-            if max_length < lengths.max():
-                ids, offsets = cut(ids, offsets, max_length)
-            counts = held[f"{name}_counts"]
-            indptr = np.concatenate([[0], np.cumsum(counts)])
-            columns = held[f"{name}_columns"]
-            Y = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, indptr), (len(lengths), self.n_labels))
-            self.parts[name] = (ids, offsets, Y)
+        for split, part in (("train", train), ("test", test)):
+            tokens = tokenizer.encode(part.texts)
+            self.parts[split] = (tokens.ids, tokens.offsets, part.Y)
 
     def store(self, name: str) -> TokenRows:
         ids, offsets, _ = self.parts[name]
@@ -81,17 +80,6 @@ class Data:
         n = Y.shape[0]
         texts = Texts(np.zeros(0, np.uint8), np.zeros(n + 1, np.int64))
         return Dataset(texts, Y, LabelSet.of([str(i) for i in range(self.n_labels)]), name=name)
-
-
-def cut(ids: np.ndarray, offsets: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences cut to `most` tokens; the last one kept stays the closing special token."""
-    lengths = np.diff(offsets)
-    short = np.minimum(lengths, most)
-    ends = np.concatenate([[0], np.cumsum(short)])
-    place = np.arange(ends[-1]) - np.repeat(ends[:-1], short) + np.repeat(offsets[:-1], short)
-    made = ids[place]
-    made[ends[1:] - 1] = ids[offsets[1:] - 1]
-    return made, ends
 
 
 # --- sections -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pack import unpack
+
 from treetop.assemble import neural_fit  # noqa: F401 (loaded once, before the children are born)
 from treetop.core.dataset import Dataset
 from treetop.train.checkpoint import Checkpoints
@@ -90,6 +92,8 @@ def main() -> None:
     parser.add_argument("--only-killed", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if not (options.data / "encoder").is_dir():
+        unpack(options.data)
     settings = {"encoder": {"encoder": str(options.data / "encoder")}, "train": {"epochs": options.epochs}}
     folder, rng, lines = Path(tempfile.mkdtemp()), random.Random(0), []
     runs = [("unbroken", 0), ("unbroken again", 0), ("killed", options.kills)]

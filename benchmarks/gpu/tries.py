@@ -1,6 +1,6 @@
 """Why a plain loop scores higher: starts, scales and losses of the full classifier, each beside the other.
 
-    python benchmarks/gpu/tries.py --data build/device --runs RUNS.json --out results.jsonl
+    python benchmarks/gpu/tries.py --data build/gpu --runs RUNS.json --out results.jsonl
 
 Scores are of rows held out from train. `plain` in a run takes transformers' own model and kept logits instead.
 """
@@ -56,7 +56,7 @@ def vectors(task: NeuralTree, store: TokenRows, rows: np.ndarray, scale: float) 
 
 
 @torch.no_grad()
-def begin(task: NeuralTree, data: engine.Data, held: Any, args: dict[str, Any], rows: np.ndarray) -> None:
+def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.ndarray) -> None:
     """Fill the table as `start` says."""
     kind = args.get("start", "zero")
     full, scale = task.full, Unit.scale
@@ -73,8 +73,7 @@ def begin(task: NeuralTree, data: engine.Data, held: Any, args: dict[str, Any], 
     spread = (H - centre).norm(dim=1).mean()
     V = torch.zeros(full.n, full.width, device=GPU)
     if kind in ("text", "both"):
-        offsets = np.concatenate([[0], np.cumsum(held["label_lengths"].astype(np.int64))])
-        T = vectors(task, TokenRows(held["label_ids"], offsets, GPU), np.arange(full.n), scale)
+        T = vectors(task, TokenRows(data.labels.ids, data.labels.offsets, GPU), np.arange(full.n), scale)
         V += F.normalize(T - T.mean(0), dim=1)
     if kind in ("mean", "both"):
         A = Y[rows].T.tocsr()
@@ -88,7 +87,7 @@ def begin(task: NeuralTree, data: engine.Data, held: Any, args: dict[str, Any], 
     full.fill(weight=W, bias=prior - W @ centre)
 
 
-def one(data: engine.Data, held: Any, args: dict[str, Any], look: bool) -> None:
+def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
     n = data.parts["train"][2].shape[0]
     rows, held_out = split_off(np.arange(n), min(0.5, 12_000 / n), 0, at_most=12_000)
     if look:
@@ -98,7 +97,7 @@ def one(data: engine.Data, held: Any, args: dict[str, Any], look: bool) -> None:
     Unit.scale = args.get("l2", 0.0)
     started = time.perf_counter()
     task = engine.make_task(data, args, held_out)
-    begin(task, data, held, args, rows)
+    begin(task, data, args, rows)
     score = lambda: score_of(task, data, held_out, look)  # noqa: E731
     before = score() if args.get("before") else {}
     config = TrainConfig(
@@ -156,7 +155,7 @@ def measures(top: np.ndarray, held: Any, train: Any) -> dict[str, float]:
     return made | {f"PSP@{k}": round(100 * gain[:, :k].sum() / best[:, :k].sum(), 2) for k in (1, 5)}
 
 
-def plain(data: engine.Data, held: Any, args: dict[str, Any], look: bool) -> None:
+def plain(data: engine.Data, args: dict[str, Any], look: bool) -> None:
     """transformers' model under autocast, padded batches, float32 logits kept, torch's own AdamW."""
     import transformers
 
@@ -230,13 +229,12 @@ def main() -> None:
     begun = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = True
     data = engine.Data(options.data, options.max_length)
-    held = np.load(options.data / "data.npz")
     engine.say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
     for args in json.loads(options.runs.read_text()):
         if time.perf_counter() - begun > options.seconds:
             break
         try:
-            (plain if args.get("plain") else one)(data, held, args, options.test)
+            (plain if args.get("plain") else one)(data, args, options.test)
         except Exception:
             engine.say(section="tries", **args, error=traceback.format_exc()[-1500:])
         if options.out:
