@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.kernels import beam, chunks, reference, scores
+from treetop.kernels import beam, chunk_sums, chunks, reference, scores
 from treetop.kernels.sparse import Rows, rows_of
 
 RULES = {"noop": (scores.NOOP, 0), "sigmoid": (scores.SIGMOID, 0), "hinge": (scores.HINGE, 1)}
@@ -59,7 +59,7 @@ def tree_of(rng, sizes, n_features, density=0.3):
 
 def go(levels, X, keeps, transform, combine, *, by_own=False, batch=True, storage="float32"):
     rows, made = rows_of(X), beam.root(X.shape[0])
-    prepared = beam.prepare(rows, chunks.name_bits(X.shape[1])) if batch else beam.NO_BATCH
+    prepared = chunk_sums.prepare(rows, chunks.name_bits(X.shape[1])) if batch else chunk_sums.NO_BATCH
     for depth, ((W, bias, parents, flags), keep) in enumerate(zip(levels, keeps, strict=True)):
         rule = rule_of(transform, combine if depth else "own", by_own)
         made = beam.rank_level(packed(W, bias, parents, flags, storage), rows, made, rule, keep, prepared)
@@ -177,7 +177,7 @@ def test_named_candidates_give_the_same_scores():
     found = beam.rank_named(made, X, (indptr, ids, half, half, owner, place), rule, 4)
     all_pairs = np.arange(7), np.zeros(6)
     above = (np.arange(0, 43, 7), np.tile(all_pairs[0], 6).astype(np.int32), np.full(42, 0.5, np.float32))
-    everything = beam.rank_level(made, X, (*above, above[2]), rule, 60, beam.NO_BATCH)
+    everything = beam.rank_level(made, X, (*above, above[2]), rule, 60, chunk_sums.NO_BATCH)
     for d in range(6):
         known = dict(zip(everything[1][d * 60 : d * 60 + 60], everything[2][d * 60 : d * 60 + 60], strict=True))
         a, b = found[0][d], found[0][d + 1]
@@ -193,8 +193,8 @@ def test_read_only_arrays():
     for array in made:
         array.setflags(write=False)
     X = rows_of(texts(rng, 3, 10))
-    found = beam.rank_level(made, X, beam.root(4), rule_of("noop", "own"), 2, beam.NO_BATCH)
-    again = beam.rank_level(packed(W, bias, parents), X, beam.root(4), rule_of("noop", "own"), 2, beam.NO_BATCH)
+    found = beam.rank_level(made, X, beam.root(4), rule_of("noop", "own"), 2, chunk_sums.NO_BATCH)
+    again = beam.rank_level(packed(W, bias, parents), X, beam.root(4), rule_of("noop", "own"), 2, chunk_sums.NO_BATCH)
     assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
 
 
@@ -202,6 +202,6 @@ def test_empty_batch_and_no_candidates():
     rng = np.random.default_rng(7)
     made = packed(*tree_of(rng, [20], 10)[0][:3])
     nothing = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
-    indptr, ids, _, _ = beam.rank_level(made, nothing, beam.root(0), rule_of("noop", "own"), 2, beam.NO_BATCH)
+    indptr, ids, _, _ = beam.rank_level(made, nothing, beam.root(0), rule_of("noop", "own"), 2, chunk_sums.NO_BATCH)
     assert indptr.tolist() == [0]
     assert len(ids) == 0

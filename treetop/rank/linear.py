@@ -13,7 +13,7 @@ from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Level, Ranking, View
-from treetop.kernels import beam, chunks, scores, threads
+from treetop.kernels import beam, chunk_sums, chunks, scores, threads
 from treetop.kernels.chunks import Chunks
 from treetop.kernels.sparse import Rows, rows_of
 
@@ -48,7 +48,7 @@ class Linear:
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         X, keep = self._rows(view), min(keep, self.n)
         if candidates.ids is None:
-            batch = beam.prepare(X, int(self.weights.sizes[1])) if view.shape[0] > FEW else beam.NO_BATCH
+            batch = chunk_sums.prepare(X, int(self.weights.sizes[1])) if view.shape[0] > FEW else chunk_sums.NO_BATCH
             above = beam.root(view.shape[0], self.n_chunks)
             return Ranking(*beam.rank_level(self.weights, X, above, rule_of(join, first=True), keep, batch))
         named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
@@ -157,7 +157,7 @@ def _block(X: Rows, start: int, stop: int) -> Rows:
 
 def _walk(plan: Sequence[tuple[Linear, scores.Rule, int]], X: Rows, n: int) -> Ranking:
     """One block of documents down all levels."""
-    batch = beam.prepare(X, int(plan[0][0].weights.sizes[1])) if n > FEW else beam.NO_BATCH
+    batch = chunk_sums.prepare(X, int(plan[0][0].weights.sizes[1])) if n > FEW else chunk_sums.NO_BATCH
     ranked = beam.root(n)
     for rank, rule, keep in plan:
         ranked = beam.rank_level(rank.weights, X, ranked, rule, min(keep, rank.n), batch)
