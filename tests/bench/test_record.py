@@ -50,3 +50,8 @@ def test_numbers_that_are_none_are_not_written(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         record.write(tmp_path / "a.json", {"format": 1, "a": float("nan")})
     assert not (tmp_path / "a.json").exists()
+
+
+def test_commands_name_no_place_of_this_machine(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/opt/bin/treetop", "bench", "--data", "/home/me/shared/data", "--out=/srv/a/b"])
+    assert record._command() == ["treetop", "bench", "--data", "shared/data", "--out=a/b"]

@@ -32,8 +32,13 @@ def provenance(*, seed: int, root: Path, command: list[str] | None = None) -> di
 
 
 def _command() -> list[str]:
-    """The command line, with the program's name instead of the path it lies at on this machine."""
-    return [Path(sys.argv[0]).name or "python", *sys.argv[1:]]
+    """The command line without places of this machine: the program's name, and the end of every absolute path."""
+    return [Path(sys.argv[0]).name or "python", *map(_portable, sys.argv[1:])]
+
+
+def _portable(word: str) -> str:
+    name, equals, path = word.rpartition("=")
+    return name + equals + "/".join(Path(path).parts[-2:]) if path.startswith("/") else word
 
 
 def commit(root: Path) -> str:
