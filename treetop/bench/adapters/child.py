@@ -89,7 +89,10 @@ def batch(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
         predictor = adapter.load(job, setting)
         load = {"load_cpu_s": cpu() - cpu_start, "load_wall_s": time.perf_counter() - wall_start}
         runs: list[tuple[float, float]] = []
+        least = min((X.shape[0] / found["docs_per_cpu_s"] for found in tried.values()), default=np.inf)
         while len(runs) < REPEATS and sum(wall for _, wall in runs) < PATIENCE:
+            if runs and runs[0][0] > 2 * least:
+                break  # a setting far behind another one is not the best one
             cpu_start, wall_start = cpu(), time.perf_counter()
             raw = adapter.predict(predictor, rows, job)
             runs.append((cpu() - cpu_start, time.perf_counter() - wall_start))
