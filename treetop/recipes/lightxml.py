@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from treetop.assemble.inputs import Inputs
+from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
 from treetop.assemble.neural_fit import Prepared, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize
 from treetop.assemble.neural_start import Begin
@@ -29,7 +30,6 @@ from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, LabelTree, Level
@@ -49,7 +49,6 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "transformer, trees"
-LEAST = 16  # rows of a batch
 FEW = 50_000  # labels below which clusters cost more than they save
 
 
@@ -124,21 +123,14 @@ def _forecast(dataset: Dataset, config: Config, size: EncoderSize) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train generator and ranker on one encoder; once for each member."""
-    if config.encoders and config.members not in (1, len(config.encoders)):
-        raise ConfigError(f"members: {config.members}, but encoders names {len(config.encoders)}. Leave members out.")
-    features: dict[str, Transformer] = {}
-    members = []
-    for m in range(len(config.encoders) or config.members):
-        found, levels = _member(dataset, config, job, m)
-        features |= {transformer.name: transformer for transformer in found}
-        members.append(levels)
-    return Model.over(dataset, features, members)
+    return fit_members(
+        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job)
+    )
 
 
-def _member(dataset: Dataset, config: Config, job: Job, m: int) -> tuple[list[Transformer], list[Level]]:
+def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    own = _job_of(job, m)
-    chosen = replace(config.encoder, encoder=config.encoders[m]) if config.encoders else config.encoder
+    chosen = encoder_of(config.encoder, config.encoders, m)
     shared = own if config.encoders else job  # tokens and frozen views of one encoder serve all
     prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout, frozen=config.frozen)
     prepared.transformer.name += f"-{m}" if m else ""
@@ -154,28 +146,18 @@ def _member(dataset: Dataset, config: Config, job: Job, m: int) -> tuple[list[Tr
         return _static(dataset, config, own, prepared, inputs, tree, plans)
     trained = train_levels(
         dataset, prepared, inputs, tree, plans, _learning(config),
-        training=_training(dataset, config), job=own, validation=config.validation,
+        training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
     )  # fmt: skip
     views = [trained.transformer.view_name(pooling)] * len(plans)
     return [trained.transformer], _levels(views, tree, trained.heads, plans)
 
 
-def _job_of(job: Job, m: int) -> Job:
-    """The first member's stages are the job's own; each further one has a seed and a folder to itself."""
-    if m == 0:
-        return job
-    work = None if job.work is None else job.work / f"member-{m:02d}"
-    if work is not None:
-        work.mkdir(exist_ok=True)
-    return replace(job, seed=job.seed + m, work=work)
-
-
 def _static(
     dataset: Dataset, config: Config, job: Job, prepared: Prepared, inputs: Inputs, tree: LabelTree,
     plans: list[LevelPlan],
-) -> tuple[list[Transformer], list[Level]]:  # fmt: skip
+) -> Member:  # fmt: skip
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
-    learning, training = _learning(config), _training(dataset, config)
+    learning, training = _learning(config), small_batches(dataset, config.train, config.steps)
     generator = train_levels(
         _of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
         training=training, job=job, name="generator",
@@ -203,11 +185,6 @@ def _static(
 
 def _learning(config: Config) -> TreeConfig:
     return TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, begin=config.begin, size=config.size)
-
-
-def _training(dataset: Dataset, config: Config) -> TrainConfig:
-    """Five passes over a thousand texts in batches of a thousand would be five updates."""
-    return replace(config.train, batch=min(config.train.batch, max(LEAST, len(dataset) // config.steps)))
 
 
 def _of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:

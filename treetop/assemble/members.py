@@ -1,0 +1,52 @@
+"""Several models in one: the same recipe with other seeds or encoders, their scores averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.types import Level
+from treetop.core.work import Job
+from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.model import Model
+from treetop.train.task import TrainConfig
+
+LEAST = 16  # rows of a batch
+Member = tuple[Sequence[Transformer], list[Level]]
+
+
+def fit_members(
+    dataset: Dataset, members: int, encoders: Sequence[str], job: Job, build: Callable[[int, Job], Member]
+) -> Model:
+    """One model of `members` members, or of one for each of `encoders`; `build(m, job)` trains the m-th."""
+    if encoders and members not in (1, len(encoders)):
+        raise ConfigError(f"members: {members}, but encoders names {len(encoders)}. Leave members out.")
+    features: dict[str, Transformer] = {}
+    made = []
+    for m in range(len(encoders) or members):
+        found, levels = build(m, job_of(job, m))
+        features |= {transformer.name: transformer for transformer in found}
+        made.append(levels)
+    return Model.over(dataset, features, made)
+
+
+def job_of(job: Job, m: int) -> Job:
+    """The first member's stages are the job's own; each further one has a seed and a folder to itself."""
+    if m == 0:
+        return job
+    work = None if job.work is None else job.work / f"member-{m:02d}"
+    if work is not None:
+        work.mkdir(exist_ok=True)
+    return replace(job, seed=job.seed + m, work=work)
+
+
+def encoder_of(config: TransformerConfig, encoders: Sequence[str], m: int) -> TransformerConfig:
+    """The encoder of the m-th member."""
+    return replace(config, encoder=encoders[m]) if encoders else config
+
+
+def small_batches(dataset: Dataset, training: TrainConfig, steps: int) -> TrainConfig:
+    """At least `steps` updates an epoch: five passes over a thousand texts in batches of a thousand would be five."""
+    return replace(training, batch=min(training.batch, max(LEAST, len(dataset) // steps)))
