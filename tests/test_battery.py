@@ -39,8 +39,14 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "dropout": 0.1,
         "train": {"epochs": 40.0, "batch": 16},
     }
+    TINY["cascadexml"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 32},
+        "learn_encoder": {"lr": 0.002},
+        "learn_heads": {"lr": 0.02},
+        "train": {"epochs": 40.0, "batch": 16},
+    }
 else:
-    RECIPES = [recipe for recipe in RECIPES if recipe not in {"lightxml"}]
+    RECIPES = [recipe for recipe in RECIPES if recipe not in {"lightxml", "cascadexml"}]
 
 
 def tiny(recipe):

@@ -29,7 +29,7 @@ def transformer(tmp_path_factory):
 
 def begin(data, transformer, how="auto", **more):
     options = {"size": 10.0, "length": 1.0, "seed": 0, **more}
-    return from_texts(data, transformer, transformer.poolings[0], begin=how, **options)
+    return from_texts(data, transformer, begin=how, **options).get(transformer.poolings[0].name)
 
 
 def test_vectors_point_where_the_texts_are(transformer):
@@ -81,7 +81,7 @@ def test_levels_begin_at_the_start(bottleneck):
     inputs = Cached({"v": views}, np.ones(60, np.int64), torch.device("cpu"))
     flat = NeuralTree(
         inputs, data, LabelTree((np.zeros(toy.N_LABELS, np.int32),)), [LevelPlan("v", 16)],
-        TreeConfig(learn, learn), start=start,
+        TreeConfig(learn, learn), start={"v": start},
     )  # fmt: skip
     (head,) = flat.heads()
     seen = np.isfinite(head.bias)
@@ -90,7 +90,7 @@ def test_levels_begin_at_the_start(bottleneck):
     tree = LabelTree((np.zeros(4, np.int32), PARENT))
     deep = NeuralTree(
         inputs, data, tree, [LevelPlan("v", 16), LevelPlan("v", 16, 4, bottleneck)], TreeConfig(learn, learn),
-        start=start,
+        start={"v": start},
     )  # fmt: skip
     first, second = deep.heads()
     np.testing.assert_allclose(first.weight, start.of_nodes(PARENT, 4), rtol=1e-5)
@@ -108,7 +108,7 @@ def test_vectors_of_a_length_give_the_margins_of_the_model():
     inputs = Cached({"v": views}, np.ones(60, np.int64), torch.device("cpu"))
     task = NeuralTree(
         inputs, data, LabelTree((np.zeros(toy.N_LABELS, np.int32),)), [LevelPlan("v", 16, length=7.0)],
-        TreeConfig(learn, learn), start=Start(rng.normal(size=(40, 16)).astype(np.float32), views.mean(0)),
+        TreeConfig(learn, learn), start={"v": Start(rng.normal(size=(40, 16)).astype(np.float32), views.mean(0))},
     )  # fmt: skip
     (head,) = task.heads()
     h = task.branches[0].eval()(torch.from_numpy(views))

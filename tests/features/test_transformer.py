@@ -26,7 +26,9 @@ def folder(tmp_path_factory):
 
 
 def load(folder, *poolings, **settings):
-    return Transformer.load(TransformerConfig(encoder=str(folder), max_length=20, **settings), poolings)
+    made = Transformer.load(TransformerConfig(encoder=str(folder), max_length=20, **settings))
+    made.read(poolings or made.poolings)
+    return made
 
 
 def plain(folder, texts, kind, layers, max_length=20):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +17,13 @@ from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 from treetop.core.store import Part
-from treetop.core.types import LabelTree
+from treetop.core.types import Combine, Join, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.encoder import Pooling
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.rank.head import Head
+from treetop.shortlist.descend import Descend
+from treetop.shortlist.everything import Everything
 from treetop.train import devices
 from treetop.train.batches import Order, Plan, Rows, TokenRows, split_off
 from treetop.train.devices import World
@@ -61,16 +62,13 @@ def prepare(
     config: TransformerConfig,
     job: Job,
     *,
-    poolings: Sequence[Pooling] = (),
     dropout: float | None = None,
     checkpointing: bool = False,
     frozen: bool = False,
 ) -> Prepared:
     """Load the encoder and tokenise the texts once; GPU programs for its training are compiled meanwhile."""
     device = devices.pick(job.device)
-    transformer = Transformer.load(
-        config, poolings, dropout=dropout, attention_dropout=dropout, checkpointing=checkpointing
-    )
+    transformer = Transformer.load(config, dropout=dropout, attention_dropout=dropout, checkpointing=checkpointing)
     warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
     tokens = tokenise(dataset.texts, transformer.tokenizer, job)
     logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
@@ -141,15 +139,26 @@ def train_levels(
     return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
 
 
-def _start(dataset: Dataset, prepared: Prepared, plan: LevelPlan, config: TreeConfig, job: Job) -> Start | None:
+def as_levels(
+    views: Sequence[str], tree: LabelTree, heads: Sequence[Head], plans: Sequence[LevelPlan], combine: Combine = "path"
+) -> list[Level]:
+    """Every cluster, then what lies below the best, level by level; or every label at once."""
+    made = []
+    for t, (view, head) in enumerate(zip(views, heads, strict=True)):
+        shortlist = Everything(tree.sizes[0]) if t == 0 else Descend.of(tree, t)
+        join = Join("sigmoid") if t == 0 else Join("sigmoid", combine)
+        made.append(Level(view, shortlist, head, join, plans[t + 1].keep if t + 1 < len(plans) else Level.beam))
+    return made
+
+
+def _start(dataset: Dataset, prepared: Prepared, plan: LevelPlan, config: TreeConfig, job: Job) -> Mapping[str, Start]:
     """The label vectors to begin with, by the encoder as it stands and where it stands."""
     transformer = prepared.transformer
     transformer.encoder.to(prepared.device)
     transformer.device = prepared.device
     return from_texts(
-        dataset, transformer, transformer.poolings[-1],
-        begin=config.begin, size=config.size, length=plan.length or 1.0, seed=job.seed,
-    )  # fmt: skip
+        dataset, transformer, begin=config.begin, size=config.size, length=plan.length or 1.0, seed=job.seed
+    )
 
 
 def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:

@@ -1,12 +1,18 @@
-"""Peak memory of a GPU in a training step, counted from shapes; `benchmarks/gpu/heads.py` checks it on a card."""
+"""What training an encoder with levels on it takes, counted from shapes.
+
+`benchmarks/gpu/heads.py` checks the peak memory of a GPU on a card.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
 from treetop.rank.full import ALIGN, BLOCK
+from treetop.train.task import TrainConfig
 
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 
@@ -57,6 +63,40 @@ class Levels:
     keep: int = 0
     bottleneck: int = 0
     view_layers: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """What the levels add to an encoder."""
+
+    vectors: float  # numbers in all label and cluster vectors
+    scored: float  # of them multiplied with one text in a step
+    frozen: float = 0.0  # numbers in a text's kept views; 0: the encoder learns
+    label_texts: bool = True  # whether these are encoded too
+
+
+def forecast_member(
+    dataset: Dataset, size: EncoderSize, numbers: Numbers, training: TrainConfig, max_length: int
+) -> Forecast:
+    """Encoder, tokens and vectors with their optimiser states; time for two CPU cores."""
+    n, epochs = len(dataset), training.epochs
+    tokens = min(len(dataset.texts.blob) / 4.0, float(max_length) * n) + 2.0 * n
+    weights = 4.0 * size.parameters
+    states = 16.0 * numbers.vectors + (0.0 if numbers.frozen else 4.0 * weights)
+    model = weights + 4.0 * numbers.vectors + len(dataset.labels.names.blob) * 2.0
+    memory = 8e8 + 2 * weights + states + 2.0 * numbers.frozen * n + 6.0 * tokens
+    read = tokens * (1.0 if numbers.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * numbers.label_texts
+    time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * numbers.scored) / 1e11
+    return Forecast(memory=memory + 4.0 * training.batch * dataset.n_labels, model=model, time=time)
+
+
+def forecast_members(needs: Sequence[Forecast]) -> Forecast:
+    """Members are trained one after the other; those that are done stay in memory."""
+    return Forecast(
+        memory=max(need.memory for need in needs) + sum(need.model for need in needs[1:]),
+        model=sum(need.model for need in needs),
+        time=sum(need.time for need in needs),
+    )
 
 
 def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, data: float) -> float:

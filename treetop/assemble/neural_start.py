@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
-from treetop.features.encoder import Pooling
 from treetop.features.transformer import Transformer
 from treetop.kernels import threads
 
@@ -41,30 +40,34 @@ class Start:
 
 
 def from_texts(
-    dataset: Dataset, transformer: Transformer, pooling: Pooling, *, begin: Begin, size: float, length: float, seed: int
-) -> Start | None:
-    """Vectors of the label texts, so long that a text's cosine with a label counts `size` times in its margin.
+    dataset: Dataset, transformer: Transformer, *, begin: Begin, size: float, length: float, seed: int
+) -> dict[str, Start]:
+    """Per view of the transformer where its levels begin: vectors of the label texts, so long that a text's cosine
+    with a label counts `size` times in its margin; a view in which texts tell nothing is left out.
 
     `length` is what training multiplies the transformer's vectors by.
     """
     if begin == "zero":
-        return None
+        return {}
     documents = np.flatnonzero(dataset.documents)
     rng = np.random.default_rng([seed, 3])
     rows = np.sort(rng.permutation(documents)[:SAMPLE])
-    name = transformer.view_name(pooling)
-    H, T = (
-        np.float32(length) * transformer.vectors(transformer.tokenizer.encode(texts))[name]
+    sample, labels = (
+        transformer.vectors(transformer.tokenizer.encode(texts))
         for texts in (dataset.texts.take(rows), label_texts(dataset))
     )
-    centre = H.mean(0)
-    V = unit(T - T.mean(0))
-    share = ordered(unit(H - centre), V, dataset.Y[rows], rng)
-    if begin == "auto" and share < TELLING:
-        logger.info("label texts order %.0f %% of the label pairs rightly: vectors begin at zero", 100 * share)
-        return None
-    spread = float(np.linalg.norm(H - centre, axis=1).mean()) or 1.0
-    return Start(np.float32(size / spread) * V, centre)
+    made = {}
+    for pooling in transformer.poolings:
+        name = transformer.view_name(pooling)
+        H, T = np.float32(length) * sample[name], np.float32(length) * labels[name]
+        centre, V = H.mean(0), unit(T - T.mean(0))
+        share = ordered(unit(H - centre), V, dataset.Y[rows], rng)
+        if begin == "auto" and share < TELLING:
+            logger.info("label texts order %.0f %% of the label pairs rightly: vectors begin at zero", 100 * share)
+            continue
+        spread = float(np.linalg.norm(H - centre, axis=1).mean()) or 1.0
+        made[pooling.name] = Start(np.float32(size / spread) * V, centre)
+    return made
 
 
 def label_texts(dataset: Dataset) -> Texts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -94,9 +95,12 @@ class NeuralTree:
         world: World = ALONE,
         held_out: Rows | None = None,
         fixed: NDArray[np.integer] | None = None,
-        start: Start | None = None,
+        start: Mapping[str, Start] = MappingProxyType({}),
     ) -> None:
-        """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives."""
+        """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives.
+
+        `start` says per view where the vectors of levels that read it begin.
+        """
         device = inputs.device
         self.fixed = None if fixed is None else torch.from_numpy(np.array(fixed, np.int64)).to(device)
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
@@ -115,7 +119,7 @@ class NeuralTree:
             torch.manual_seed(seed)
             self._build(config, world)
             for t, node in enumerate(above):
-                self._begin(t, node, start)
+                self._begin(t, node, start.get(self.plans[t].view))
 
     def _build(self, config: TreeConfig, world: World) -> None:
         flat = len(self.plans) == 1

@@ -41,6 +41,7 @@ TABLE: dict[str, dict[str, str]] = {
         "bonsai": "treetop.recipes.bonsai",
         "extremetext": "treetop.recipes.extremetext",
         "lightxml": "treetop.recipes.lightxml",
+        "cascadexml": "treetop.recipes.cascadexml",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

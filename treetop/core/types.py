@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from treetop.core.store import Part
 
 Floats = NDArray[np.float32]
+Combine = Literal["own", "parent", "path"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ class Join:
     """How a margin becomes a score: own = transform(margin), then joined with the parent's own or combined score."""
 
     transform: str = "noop"
-    combine: Literal["own", "parent", "path"] = "own"
+    combine: Combine = "own"
 
     def __post_init__(self) -> None:
         if self.transform not in TRANSFORMS:

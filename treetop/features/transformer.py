@@ -64,21 +64,25 @@ class Transformer:
             )
         if tokenizer.max_length > encoder.room:
             raise ConfigError(f"max_length: {tokenizer.max_length} is too long; this encoder reads {encoder.room}.")
-        for pooling in poolings:
-            for layer in pooling.layers:
-                encoder.layer(layer)
-        self.encoder, self.tokenizer, self.poolings = encoder, tokenizer, tuple(poolings)
+        self.encoder, self.tokenizer = encoder, tokenizer
+        self.read(poolings)
         self.l2, self.name = l2, name
         self.device = device or torch.device("cpu")
         self._packed = False  # whether its layers are laid out for a CPU
 
     @classmethod
-    def load(cls, config: TransformerConfig, poolings: Sequence[Pooling] = (), **options: Any) -> Transformer:
-        """An encoder as it comes, before any training; `poolings` beyond the one of `config` give more views."""
+    def load(cls, config: TransformerConfig, **options: Any) -> Transformer:
+        """An encoder as it comes, before any training."""
         source = find_encoder(config.encoder)
         tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long)
-        chosen = tuple(poolings) or (Pooling(config.pooling, config.layers),)
-        return cls(Encoder(source, **options), tokenizer, chosen, l2=config.l2)
+        return cls(Encoder(source, **options), tokenizer, [Pooling(config.pooling, config.layers)], l2=config.l2)
+
+    def read(self, poolings: Sequence[Pooling]) -> None:
+        """Give these views from now on."""
+        for pooling in poolings:
+            for layer in pooling.layers:
+                self.encoder.layer(layer)
+        self.poolings = tuple(poolings)
 
     def view_name(self, pooling: Pooling) -> str:
         """What a level calls this view."""

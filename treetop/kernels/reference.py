@@ -274,3 +274,34 @@ def group(Z: A, start: Sequence[int], max_iter: int, eps: float) -> A:
         lengths = np.linalg.norm(centres, axis=1)
         centres = centres / np.where(lengths > 0, lengths, 1.0)[:, None]
     return made
+
+
+# --- walks.py -------------------------------------------------------------------------------------------------------
+
+
+def scrambled(state: int) -> int:
+    """One step of splitmix64, made odd."""
+    mask = (1 << 64) - 1
+    state = (state + 0x9E3779B97F4A7C15) & mask
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & mask
+    return (state ^ (state >> 31)) | 1
+
+
+def walk_visits(Y: A, hops: int, restart: float, keep: int, seed: int) -> list[list[tuple[int, int]]]:
+    """Per label the (label, visits) a walk over texts sees most, the lower of equals first."""
+    made = []
+    for origin in range(Y.shape[1]):
+        seen: Counter[int] = Counter()
+        state, here = scrambled(seed ^ scrambled(origin)), origin
+        for _ in range(hops if Y[:, origin].any() else 0):
+            texts = np.flatnonzero(Y[:, here])
+            state = scrambled(state)
+            labels = np.flatnonzero(Y[texts[(state >> 32) * len(texts) >> 32]])
+            state = scrambled(state)
+            here = int(labels[(state >> 32) * len(labels) >> 32])
+            seen[here] += 1
+            state = scrambled(state)
+            here = origin if (state >> 32) < int(restart * 2**32) else here
+        made.append(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0]))[:keep])
+    return made

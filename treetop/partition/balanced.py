@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
+
+import numpy as np
 
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
@@ -32,6 +36,12 @@ class BalancedConfig:
         if self.per_node and not self.shallow:
             raise ConfigError("per_node: leaves of unequal depth need shallow=true.")
 
+    @property
+    def options(self) -> Options:
+        """How a node is halved."""
+        same = self.rule == "same"
+        return Options(SAME_SET if same else SMALL_GAIN, self.max_iter if same else 1000, self.eps, self.spherical)
+
 
 def balanced(Z: Any, config: BalancedConfig, *, seed: int) -> LabelTree:
     """A tree over the rows of Z (csr or dense); labels with an empty row keep a place."""
@@ -41,11 +51,27 @@ def balanced(Z: Any, config: BalancedConfig, *, seed: int) -> LabelTree:
     depth = max(1, math.ceil(math.log2(n / config.max_leaf)))
     if 2**depth > n:
         raise ConfigError(f"max_leaf: {config.max_leaf} would need {2**depth} leaves for {n} labels. Use a larger one.")
-    rule = SAME_SET if config.rule == "same" else SMALL_GAIN
-    most = config.max_iter if config.rule == "same" else 1000
-    options = Options(rule, most, config.eps, config.spherical)
-    leaf = balanced_leaves(Z, depth, seed=seed, max_leaf=config.max_leaf if config.per_node else 0, options=options)
+    leaf = balanced_leaves(
+        Z, depth, seed=seed, max_leaf=config.max_leaf if config.per_node else 0, options=config.options
+    )
     n_leaves = int(leaf.max()) + 1
     if config.shallow:
         return shallow(leaf, n_leaves)
     return chain(leaf, n_leaves, width=config.width, top=config.top or config.width)
+
+
+def at_resolutions(Z: Any, resolutions: Sequence[int], options: Options, *, seed: int) -> LabelTree:
+    """A tree with exactly these numbers of nodes on its levels (powers of two, coarse to fine), then the labels."""
+    n, finest = Z.shape[0], resolutions[-1]
+    wrong = [size for size in resolutions if size < 1 or size & (size - 1)]
+    if wrong or list(resolutions) != sorted(set(resolutions)) or finest > n:
+        raise ConfigError(
+            f"resolutions: {list(resolutions)}; allowed are growing powers of two up to the {n} labels, such as "
+            f"{[64, 512]}."
+        )
+    leaf = balanced_leaves(Z, finest.bit_length() - 1, seed=seed, options=options)
+    parents = [leaf.astype(np.int32)]
+    for fine, coarse in pairwise(reversed(resolutions)):
+        parents.append((np.arange(fine) // (fine // coarse)).astype(np.int32))
+    parents.append(np.zeros(resolutions[0], np.int32))
+    return LabelTree(tuple(reversed(parents)))

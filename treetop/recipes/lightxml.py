@@ -22,17 +22,17 @@ import numpy as np
 from scipy import sparse
 
 from treetop.assemble.inputs import Inputs
+from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared, prepare, train_levels
-from treetop.assemble.neural_forecast import EncoderSize
+from treetop.assemble.neural_fit import Prepared, as_levels, prepare, train_levels
+from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.neural_start import Begin
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.forecast import Forecast
-from treetop.core.store import Part
-from treetop.core.types import Candidates, Join, LabelTree, Level
+from treetop.core.types import Candidates, Join, LabelTree
 from treetop.core.work import Job
 from treetop.features.encoder import Pooling
 from treetop.features.sources import peek
@@ -42,9 +42,6 @@ from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.flat import flat
-from treetop.rank.head import Head
-from treetop.shortlist.descend import Descend
-from treetop.shortlist.everything import Everything
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
@@ -90,35 +87,17 @@ class Config:
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
     names = config.encoders or (config.encoder.encoder,) * config.members
-    needs = [_forecast(dataset, config, EncoderSize.of(peek(name))) for name in names]
-    return Forecast(
-        memory=max(n.memory for n in needs) + sum(n.model for n in needs[1:]),
-        model=sum(n.model for n in needs),
-        time=sum(n.time for n in needs),
-    )
-
-
-def _forecast(dataset: Dataset, config: Config, size: EncoderSize) -> Forecast:
-    width = float(size.width * len(config.encoder.layers))
-    n, epochs = len(dataset), config.train.epochs
-    tokens = min(len(dataset.texts.blob) / 4.0, float(config.encoder.max_length) * n) + 2.0 * n
-    vectors = dataset.n_labels * (width if _is_flat(dataset, config) else config.bottleneck or width)
-    weights = 4.0 * size.parameters
-    states = 16.0 * vectors + (0.0 if config.frozen else 4.0 * weights)
-    views = 2.0 * width * n if config.frozen else 0.0
-    model = weights + 4.0 * vectors + len(dataset.labels.names.blob) * 2.0
-    memory = 8e8 + 2 * weights + states + views + 6.0 * tokens + 4.0 * config.train.batch * dataset.n_labels
-    texts = tokens * (1.0 if config.frozen else 3.0 * epochs) + (
-        0 if config.begin == "zero" else 6.0 * dataset.n_labels
-    )
-    scored = (
-        vectors
-        if _is_flat(dataset, config)
-        else vectors * min(1.0, config.keep * config.tree.max_leaf / dataset.n_labels)
-    )
-    return Forecast(
-        memory=memory, model=model, time=20.0 + (2.0 * texts * size.layers + 6.0 * epochs * n * scored) / 1e11
-    )
+    needs = []
+    for size in (EncoderSize.of(peek(name)) for name in names):
+        width, is_flat = float(size.width * len(config.encoder.layers)), _is_flat(dataset, config)
+        vectors = dataset.n_labels * (width if is_flat else config.bottleneck or width)
+        share = 1.0 if is_flat else min(1.0, config.keep * config.tree.max_leaf / dataset.n_labels)
+        numbers = Numbers(
+            vectors=vectors, scored=share * vectors, frozen=width if config.frozen else 0.0,
+            label_texts=config.begin != "zero",
+        )  # fmt: skip
+        needs.append(forecast_member(dataset, size, numbers, config.train, config.encoder.max_length))
+    return forecast_members(needs)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
@@ -149,7 +128,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
     )  # fmt: skip
     views = [trained.transformer.view_name(pooling)] * len(plans)
-    return [trained.transformer], _levels(views, tree, trained.heads, plans)
+    return [trained.transformer], as_levels(views, tree, trained.heads, plans)
 
 
 def _static(
@@ -180,7 +159,7 @@ def _static(
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     found = [generator.transformer] if second is first else [generator.transformer, ranker.transformer]
     names = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
-    return found, _levels(names, tree, [generator.heads[0], ranker.heads[1]], plans)
+    return found, as_levels(names, tree, [generator.heads[0], ranker.heads[1]], plans)
 
 
 def _learning(config: Config) -> TreeConfig:
@@ -206,21 +185,8 @@ def _is_flat(dataset: Dataset, config: Config) -> bool:
 
 
 def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
-    def make() -> Part:
+    def make() -> LabelTree:
         X, documents = sparse_view(dataset, config.tfidf, job).X, dataset.documents
-        Z = pifa(X[documents], dataset.Y[documents])
-        tree = balanced(Z, config.tree, seed=job.seed)
-        return Part("stage.tree.1", {}, {f"level-{t:02d}": parent for t, parent in enumerate(tree.parents)})
+        return balanced(pifa(X[documents], dataset.Y[documents]), config.tree, seed=job.seed)
 
-    part = job.stage("tree", make)
-    return LabelTree(tuple(np.asarray(part.arrays[name]) for name in sorted(part.arrays)))
-
-
-def _levels(views: list[str], tree: LabelTree, heads: list[Head], plans: list[LevelPlan]) -> list[Level]:
-    """Every cluster, then what lies below the best, level by level; or every label at once."""
-    made = []
-    for t, (view, head) in enumerate(zip(views, heads, strict=True)):
-        shortlist = Everything(tree.sizes[0]) if t == 0 else Descend.of(tree, t)
-        join = Join("sigmoid") if t == 0 else Join("sigmoid", "path")
-        made.append(Level(view, shortlist, head, join, plans[t + 1].keep if t + 1 < len(plans) else Level.beam))
-    return made
+    return tree_stage(job, "tree", make)

@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+import toy_encoder
+import treetop
+from treetop.core.errors import ConfigError
+from treetop.recipes import cascadexml
+from treetop.train import loop
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
+
+
+def settings(encoder, **changes):
+    base = {
+        "encoder": {"encoder": encoder, "max_length": 32},
+        "resolutions": [4, 8],
+        "layers": [[0, 1], [1], [2]],
+        "keep": [3, 4],
+        "learn_encoder": {"lr": 0.002},
+        "learn_heads": {"lr": 0.02},
+        "train": {"epochs": 15.0, "batch": 16},
+        "steps": 1,
+    }
+    return {**base, **changes}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"resolutions": [8], "layers": [[1], [2]], "keep": [4]}, {"resolutions": [], "layers": [], "keep": []}],
+)
+@pytest.mark.parametrize("score", ["own", "parent", "path"])
+def test_levels_learn(encoder, changes, score):
+    data = toy.dataset(n=120)
+    model = treetop.fit("cascadexml", data, settings=settings(encoder, score=score, **changes))
+    floor = treetop.fit("popular", data).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor
+    assert len(model.members[0]) == len(changes.get("resolutions", [4, 8])) + 1
+
+
+def test_each_level_reads_its_layers(encoder, tmp_path):
+    model = treetop.fit("cascadexml", toy.dataset(), settings=settings(encoder), out=tmp_path / "m")
+    views = [level.view for level in model.members[0]]
+    assert len(set(views)) == 3
+    texts = toy.dataset(seed=3).texts
+    vectors = model.features["encoder"].views(texts)
+    width = vectors[views[1]].shape[1]
+    assert vectors[views[0]].shape[1] == 2 * width and model.members[0][0].rank.weight.shape == (4, width)
+    assert [level.rank.n for level in model.members[0]] == [4, 8, toy.N_LABELS]
+    a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def test_scores_are_the_products_the_scheme_names(encoder):
+    chosen = settings(encoder)
+    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    texts = toy.dataset(seed=3).texts
+    for score in ("own", "parent", "path"):
+        model = treetop.fit("cascadexml", toy.dataset(), settings={**chosen, "score": score, "keep": [4, 8]})
+        views, levels = model.features["encoder"].views(texts), model.members[0]
+        p = [
+            1 / (1 + np.exp(-(level.rank._squeezed(views[level.view]) @ level.rank.weight.T + level.rank.bias)))
+            for level in levels
+        ]
+        parents = [level.shortlist for level in levels[1:]]
+        tree = [np.repeat(np.arange(len(s.indptr) - 1), np.diff(s.indptr))[np.argsort(s.children)] for s in parents]
+        whole = p[2] * (1 if score == "own" else p[1][:, tree[1]])
+        whole = whole * (p[0][:, tree[0]][:, tree[1]] if score == "path" else 1)
+        found = model.rank(texts, toy.N_LABELS)
+        rows = np.repeat(np.arange(len(texts)), np.diff(found.indptr))
+        np.testing.assert_allclose(found.score, whole[rows, found.ids], rtol=2e-3)
+
+
+def test_members_have_trees_of_their_own(encoder):
+    chosen = settings(encoder, members=2)
+    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    model = treetop.fit("cascadexml", toy.dataset(), settings=chosen)
+    assert sorted(model.features) == ["encoder", "encoder-1"]
+    a, b = (member[-1].shortlist.children for member in model.members)
+    assert not np.array_equal(a, b)
+
+
+def test_killed_and_resumed_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
+    data, chosen = toy.dataset(), settings(encoder)
+    chosen["train"] = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
+    whole = treetop.fit("cascadexml", data, settings=chosen)
+    real = loop._Run._step
+
+    def step(self, batch):
+        if batch.step == 7:
+            raise KeyboardInterrupt
+        real(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Run, "_step", step)
+        with pytest.raises(KeyboardInterrupt):
+            treetop.fit("cascadexml", data, settings=chosen, out=tmp_path / "m")
+    resumed = treetop.fit("cascadexml", data, settings=chosen, out=tmp_path / "m", resume=True)
+    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": [[1], [2]]}, "layers: 2 levels, but the tree has 3"),
+        ({"layers": [[2], [1], [2]]}, "out of order"),
+        ({"layers": [[1], [2], [9]]}, "the encoder has no layer 9"),
+        ({"keep": [3]}, "keep: 1 values for 2 levels"),
+        ({"dropouts": [0.1]}, "dropouts: 1 values for 3 levels"),
+        ({"resolutions": [8, 4]}, "growing powers of two up to the 40 labels"),
+        ({"resolutions": [6, 12]}, "growing powers of two"),
+        ({"resolutions": [8, 64]}, "growing powers of two"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_sentence(encoder, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        treetop.fit("cascadexml", toy.dataset(), settings=settings(encoder, **changes))
+
+
+def test_levels_and_layers_scale_with_labels_and_depth():
+    usual = cascadexml.Config()
+    sizes = {n: cascadexml._resolutions(n, usual) for n in (115, 13_330, 30_938, 670_091)}
+    assert sizes == {115: [], 13_330: [256, 2048], 30_938: [512, 4096], 670_091: [1024, 8192, 65536]}
+    assert cascadexml._layers((), 4, 12) == [(5, 6), (8,), (10,), (12,)]
+    assert cascadexml._layers((), 3, 6) == [(3, 4), (5,), (6,)]
+    assert cascadexml._layers((), 1, 6) == [(6,)]

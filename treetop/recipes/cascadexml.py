@@ -1,0 +1,187 @@
+"""CascadeXML (NeurIPS 2022): every level of a label tree reads its own layer of one encoder, all trained at once.
+
+Features: transformer, coarse levels from earlier layers, the labels from the last. Labels: PIFA smoothed by random
+walks between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the
+one above. Shortlist: descend (the children of the clusters that the level above likes now, the true ones always among
+them while training). Rank: head. The own idea is the layers: a coarse question is answered by a shallow layer, so no
+level has to share its vector with another. Score: a label's own probability, or times its parent's.
+
+Deviations: label and cluster vectors begin at what the encoder makes of the label texts where these tell something,
+biases at the log odds; padding is masked; the dropout of the first level lies before its linear layer; Adam's memory
+is not cycled; accumulated batches are one batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeVar
+
+from treetop.assemble.label_tree import tree_stage
+from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
+from treetop.assemble.neural_fit import as_levels, prepare, train_levels
+from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
+from treetop.assemble.neural_start import Begin
+from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.view import sparse_view
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.forecast import Forecast
+from treetop.core.types import LabelTree
+from treetop.core.work import Job
+from treetop.features.encoder import Pooling
+from treetop.features.sources import peek
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.transformer import TransformerConfig
+from treetop.labels.graph import WalkConfig, smoothed, walk_graph
+from treetop.labels.pifa import pifa
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, at_resolutions
+from treetop.partition.flat import flat
+from treetop.train.losses import Reduce
+from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
+
+GROUP = "transformer, trees"
+T = TypeVar("T", int, float)
+LEAF = 7  # labels of a finest cluster aimed at
+STEP = 8  # times a level is finer than the one above
+FINEST, COARSEST = 1 << 16, 1 << 6  # most nodes of a level of clusters; fewest
+KEEP = [64, 128, 256]  # clusters of each level whose children are ranked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `cascadexml`."""
+
+    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder; `layers` below replaces its own")
+    layers: tuple[tuple[int, ...], ...] = setting((), "layers each level reads; empty: spread over the last ones")
+    resolutions: tuple[int, ...] = setting((), "clusters on each level above the labels; empty: by their number")
+    keep: tuple[int, ...] = setting((), "clusters of each level whose children are ranked; empty: 64, 128, 256")
+    dropouts: tuple[float, ...] = setting((), "share of each level's view dropped while training; empty: 0.1")
+    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
+    score: Literal["own", "parent", "path"] = setting("parent", "a label's probability alone, or times those above")
+    smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
+    walk: WalkConfig = setting(WalkConfig(), "the random walks")
+    tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "how nodes are halved")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    begin: Begin = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
+    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
+    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
+    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Encoder, tokens and vectors of all levels with their optimiser states; time for two CPU cores."""
+    sizes = [*_resolutions(dataset.n_labels, config), dataset.n_labels]
+    keep = _each(config.keep, KEEP, len(sizes) - 1, "keep")
+    leaf = -(-sizes[-1] // sizes[-2]) if len(sizes) > 1 else sizes[0]
+    scored = sizes[0] + STEP * sum(keep[:-1]) + (keep[-1] * leaf if keep else 0)
+    needs = []
+    for name in config.encoders or (config.encoder.encoder,) * config.members:
+        size = EncoderSize.of(peek(name))
+        numbers = Numbers(
+            vectors=float(size.width * sum(sizes)), scored=float(size.width * scored),
+            label_texts=config.begin != "zero",
+        )  # fmt: skip
+        needs.append(forecast_member(dataset, size, numbers, config.train, config.encoder.max_length))
+    return forecast_members(needs)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Cluster the labels, then train all levels together; once for each member."""
+    return fit_members(
+        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job)
+    )
+
+
+def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+    sizes = _resolutions(dataset.n_labels, config)
+    chosen = encoder_of(config.encoder, config.encoders, m)
+    shared = own if config.encoders else job
+    prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout)
+    prepared.transformer.name += f"-{m}" if m else ""
+    chosen_layers = _layers(config.layers, len(sizes) + 1, prepared.transformer.encoder.depth)
+    poolings = [Pooling(config.encoder.pooling, layers) for layers in chosen_layers]
+    prepared.transformer.read(poolings)
+    tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
+    trained = train_levels(
+        dataset, prepared, prepared.inputs(frozen=False, job=shared, compiled=config.compile), tree,
+        plans := _plans(config, poolings, tree, prepared.transformer.encoder.width),
+        TreeConfig(
+            config.learn_encoder, config.learn_heads, reduce=config.reduce, begin=config.begin, size=config.size
+        ),
+        training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
+    )  # fmt: skip
+    views = [trained.transformer.view_name(pooling) for pooling in poolings]
+    return [trained.transformer], as_levels(views, tree, trained.heads, plans, config.score)
+
+
+def _plans(config: Config, poolings: list[Pooling], tree: LabelTree, width: int) -> list[LevelPlan]:
+    """Levels that read several layers bring them to the encoder's width first."""
+    n, length = len(poolings), config.length if config.encoder.l2 else 0.0
+    dropouts = _each(config.dropouts, [0.1], n, "dropouts")
+    keep = [0, *_each(config.keep, KEEP, n - 1, "keep")]
+    made = []
+    for t, pooling in enumerate(poolings):
+        wide = width * len(pooling.layers)
+        above = tree.sizes[t - 1] if t else 1
+        made.append(
+            LevelPlan(
+                pooling.name, wide, min(keep[t], above), width if wide > width else 0,
+                dropout=dropouts[t], length=length,
+            )
+        )  # fmt: skip
+    return made
+
+
+def _each(given: tuple[T, ...], usual: list[T], n: int, name: str) -> list[T]:
+    """`n` values: those given, or the usual ones, the last of which repeats."""
+    if given and len(given) != n:
+        raise ConfigError(f"{name}: {len(given)} values for {n} levels. Name one for each, or leave it out.")
+    return list(given) or [usual[min(t, len(usual) - 1)] for t in range(n)]
+
+
+def _resolutions(n_labels: int, config: Config) -> list[int]:
+    """Clusters on each level: the finest hold about seven labels, each level above is eight times as coarse."""
+    if config.resolutions:
+        return list(config.resolutions)
+    finest = min(FINEST, 1 << max(0, round(n_labels / LEAF).bit_length() - 1))
+    if (n_labels / LEAF) / finest > 2**0.5:  # the nearer power of two
+        finest = min(FINEST, 2 * finest)
+    made = [finest // STEP**t for t in range(3 if finest >= FINEST else 2)]
+    return sorted(size for size in made if size >= COARSEST)
+
+
+def _layers(given: tuple[tuple[int, ...], ...], n: int, depth: int) -> list[tuple[int, ...]]:
+    """Per level the layers it reads: the last one for the labels, earlier ones above, two for the first level."""
+    if given:
+        if len(given) != n:
+            raise ConfigError(f"layers: {len(given)} levels, but the tree has {n}. Name the layers of each level.")
+        places = [[layer % (depth + 1) for layer in level] for level in given]
+        if not all(places) or any(max(a) > min(b) for a, b in pairwise(places)):
+            raise ConfigError(f"layers: {[list(level) for level in given]} is out of order; coarse levels come first.")
+        return list(given)
+    step = 2 if depth >= 12 else 1
+    top, *below = (max(1, depth - step * t) for t in reversed(range(n)))
+    first = (top - 1, top) if below and top > 1 else (top,)
+    return [first, *((layer,) for layer in below)]
+
+
+def _tree(dataset: Dataset, config: Config, sizes: list[int], job: Job) -> LabelTree:
+    X, Y = sparse_view(dataset, config.tfidf, job).X[dataset.documents], dataset.Y[dataset.documents]
+    Z = pifa(X, Y, normalise_targets=False)
+    if config.smooth:
+        Z = smoothed(Z, walk_graph(Y, config.walk, seed=job.seed))
+    return at_resolutions(Z, sizes, config.tree.options, seed=job.seed)
