@@ -2,8 +2,8 @@
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan PLAN.json --out results.jsonl
 
-A plan is a list of runs: {"data", "settings", "seed", "on": "held-out" or "test", "curve": true}. Choices are made on
-rows held out from train.
+A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
+"recall": true}. Choices are made on rows held out from train.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pack import unpack
 from treetop.assemble import neural_fit
 from treetop.core.dataset import Dataset
 from treetop.data.split import holdout
+from treetop.predict.beam import step
 from treetop.train import journal
 from treetop.training import fit
 
@@ -81,7 +82,7 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
     RESULTS.clear()
     started = time.perf_counter()
-    model = fit("lightxml", train, settings=settings, seed=run.get("seed", 0), device="cuda")
+    model = fit(run.get("recipe", "lightxml"), train, settings=settings, seed=run.get("seed", 0), device="cuda")
     whole = time.perf_counter() - started
     for transformer in model.features.values():
         transformer.to(torch.device("cuda"))
@@ -98,6 +99,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
     if run.get("latency"):
         line |= latencies(model, test)
+    if run.get("recall"):
+        line["recall"] = recalls(model, test)
     say(section="recipe", **line)
     return model
 
@@ -106,6 +109,30 @@ def arrays(model: Any) -> list[np.ndarray]:
     parts = [item.to_part() for item in model.features.values()]
     parts += [level.rank.to_part() for member in model.members for level in member]
     return [array for part in parts for array in part.arrays.values()]
+
+
+def recalls(model: Any, test: Dataset) -> list[float]:
+    """Per level above the labels: percent of the true labels that lie below the kept nodes."""
+    levels = model.members[0]
+    rows = np.arange(min(len(test), 8192))
+    views = {name: view for item in model.features.values() for name, view in item.views(test.texts.take(rows)).items()}
+    node = np.arange(test.n_labels)
+    up = []
+    for level in reversed(levels[1:]):
+        shortlist = level.shortlist
+        parents = np.repeat(np.arange(shortlist.n_parents), np.diff(shortlist.indptr))
+        of = np.empty(shortlist.n, np.int64)
+        of[shortlist.children] = parents
+        node = of[node]
+        up.append(node)
+    Y = test.Y[rows]
+    owner = np.repeat(rows, np.diff(Y.indptr))
+    made, above = [], None
+    for level, ancestor in zip(levels[:-1], reversed(up), strict=True):
+        above = step(level, views, above, level.beam)
+        kept = np.repeat(rows, np.diff(above.indptr)) * level.rank.n + above.ids
+        made.append(round(100 * float(np.isin(owner * level.rank.n + ancestor[Y.indices], kept).mean()), 2))
+    return made
 
 
 def latencies(model: Any, test: Dataset) -> dict[str, float]:

@@ -142,11 +142,15 @@ def train_levels(
 def as_levels(
     views: Sequence[str], tree: LabelTree, heads: Sequence[Head], plans: Sequence[LevelPlan], combine: Combine = "path"
 ) -> list[Level]:
-    """Every cluster, then what lies below the best, level by level; or every label at once."""
+    """Every cluster, then what lies below the best, level by level; or every label at once.
+
+    Clusters are kept by their own probability, as in training, unless the whole path counts.
+    """
     made = []
     for t, (view, head) in enumerate(zip(views, heads, strict=True)):
         shortlist = Everything(tree.sizes[0]) if t == 0 else Descend.of(tree, t)
-        join = Join("sigmoid") if t == 0 else Join("sigmoid", combine)
+        alone = t == 0 or (combine != "path" and t + 1 < len(heads))
+        join = Join("sigmoid") if alone else Join("sigmoid", combine)
         made.append(Level(view, shortlist, head, join, plans[t + 1].keep if t + 1 < len(plans) else Level.beam))
     return made
 
