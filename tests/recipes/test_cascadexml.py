@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -128,6 +130,7 @@ def test_levels_and_layers_scale_with_labels_and_depth():
     usual = cascadexml.Config()
     sizes = {n: cascadexml._resolutions(n, usual) for n in (115, 13_330, 30_938, 670_091)}
     assert sizes == {115: [], 13_330: [256, 2048], 30_938: [512, 4096], 670_091: [1024, 8192, 65536]}
-    assert cascadexml._layers((), 4, 12) == [(5, 6), (8,), (10,), (12,)]
-    assert cascadexml._layers((), 3, 6) == [(3, 4), (5,), (6,)]
-    assert cascadexml._layers((), 1, 6) == [(6,)]
+    twelve, six = SimpleNamespace(depth=12), SimpleNamespace(depth=6)
+    assert cascadexml._layers((), 4, twelve) == [(5, 6), (8,), (10,), (12,)]
+    assert cascadexml._layers((), 3, six) == [(3, 4), (5,), (6,)]
+    assert cascadexml._layers((), 1, six) == [(6,)]

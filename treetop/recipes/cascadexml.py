@@ -13,6 +13,7 @@ is not cycled; accumulated batches are one batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeVar
@@ -30,7 +31,7 @@ from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.encoder import Pooling
+from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import peek
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.transformer import TransformerConfig
@@ -48,7 +49,7 @@ T = TypeVar("T", int, float)
 LEAF = 7  # labels of a finest cluster aimed at
 STEP = 8  # times a level is finer than the one above
 FINEST, COARSEST = 1 << 16, 1 << 6  # most nodes of a level of clusters; fewest
-KEEP = [64, 128, 256]  # clusters of each level whose children are ranked
+SHARE, MOST = 4, 512  # one in so many clusters of a level is kept, at most so many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +59,12 @@ class Config:
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder; `layers` below replaces its own")
     layers: tuple[tuple[int, ...], ...] = setting((), "layers each level reads; empty: spread over the last ones")
     resolutions: tuple[int, ...] = setting((), "clusters on each level above the labels; empty: by their number")
-    keep: tuple[int, ...] = setting((), "clusters of each level whose children are ranked; empty: 64, 128, 256")
+    keep: tuple[int, ...] = setting(
+        (), "clusters of each level whose children are ranked; empty: a quarter, at most 512"
+    )
     dropouts: tuple[float, ...] = setting((), "share of each level's view dropped while training; empty: 0.1")
     encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
-    score: Literal["own", "parent", "path"] = setting("parent", "a label's probability alone, or times those above")
+    score: Literal["own", "parent", "path"] = setting("own", "a label's probability alone, or times those above")
     smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
     walk: WalkConfig = setting(WalkConfig(), "the random walks")
     tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "how nodes are halved")
@@ -85,7 +88,7 @@ class Config:
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and vectors of all levels with their optimiser states; time for two CPU cores."""
     sizes = [*_resolutions(dataset.n_labels, config), dataset.n_labels]
-    keep = _each(config.keep, KEEP, len(sizes) - 1, "keep")
+    keep = _keep(config, sizes)
     leaf = -(-sizes[-1] // sizes[-2]) if len(sizes) > 1 else sizes[0]
     scored = sizes[0] + STEP * sum(keep[:-1]) + (keep[-1] * leaf if keep else 0)
     needs = []
@@ -112,8 +115,8 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     shared = own if config.encoders else job
     prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout)
     prepared.transformer.name += f"-{m}" if m else ""
-    chosen_layers = _layers(config.layers, len(sizes) + 1, prepared.transformer.encoder.depth)
-    poolings = [Pooling(config.encoder.pooling, layers) for layers in chosen_layers]
+    layers = _layers(config.layers, len(sizes) + 1, prepared.transformer.encoder)
+    poolings = [Pooling(config.encoder.pooling, level) for level in layers]
     prepared.transformer.read(poolings)
     tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
     trained = train_levels(
@@ -131,8 +134,8 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 def _plans(config: Config, poolings: list[Pooling], tree: LabelTree, width: int) -> list[LevelPlan]:
     """Levels that read several layers bring them to the encoder's width first."""
     n, length = len(poolings), config.length if config.encoder.l2 else 0.0
-    dropouts = _each(config.dropouts, [0.1], n, "dropouts")
-    keep = [0, *_each(config.keep, KEEP, n - 1, "keep")]
+    dropouts = _each(config.dropouts, [0.1] * n, "dropouts")
+    keep = [0, *_keep(config, tree.sizes)]
     made = []
     for t, pooling in enumerate(poolings):
         wide = width * len(pooling.layers)
@@ -146,11 +149,15 @@ def _plans(config: Config, poolings: list[Pooling], tree: LabelTree, width: int)
     return made
 
 
-def _each(given: tuple[T, ...], usual: list[T], n: int, name: str) -> list[T]:
-    """`n` values: those given, or the usual ones, the last of which repeats."""
-    if given and len(given) != n:
-        raise ConfigError(f"{name}: {len(given)} values for {n} levels. Name one for each, or leave it out.")
-    return list(given) or [usual[min(t, len(usual) - 1)] for t in range(n)]
+def _keep(config: Config, sizes: Sequence[int]) -> list[int]:
+    return _each(config.keep, [min(MOST, max(1, size // SHARE)) for size in sizes[:-1]], "keep")
+
+
+def _each(given: tuple[T, ...], usual: list[T], name: str) -> list[T]:
+    """A value for each level: those given, or the usual ones."""
+    if given and len(given) != len(usual):
+        raise ConfigError(f"{name}: {len(given)} values for {len(usual)} levels. Name one for each, or leave it out.")
+    return list(given) or usual
 
 
 def _resolutions(n_labels: int, config: Config) -> list[int]:
@@ -164,17 +171,17 @@ def _resolutions(n_labels: int, config: Config) -> list[int]:
     return sorted(size for size in made if size >= COARSEST)
 
 
-def _layers(given: tuple[tuple[int, ...], ...], n: int, depth: int) -> list[tuple[int, ...]]:
+def _layers(given: tuple[tuple[int, ...], ...], n: int, encoder: Encoder) -> list[tuple[int, ...]]:
     """Per level the layers it reads: the last one for the labels, earlier ones above, two for the first level."""
     if given:
         if len(given) != n:
             raise ConfigError(f"layers: {len(given)} levels, but the tree has {n}. Name the layers of each level.")
-        places = [[layer % (depth + 1) for layer in level] for level in given]
+        places = [[encoder.layer(layer) for layer in level] for level in given]
         if not all(places) or any(max(a) > min(b) for a, b in pairwise(places)):
             raise ConfigError(f"layers: {[list(level) for level in given]} is out of order; coarse levels come first.")
         return list(given)
-    step = 2 if depth >= 12 else 1
-    top, *below = (max(1, depth - step * t) for t in reversed(range(n)))
+    step = 2 if encoder.depth >= 12 else 1
+    top, *below = (max(1, encoder.depth - step * t) for t in reversed(range(n)))
     first = (top - 1, top) if below and top > 1 else (top,)
     return [first, *((layer,) for layer in below)]
 
