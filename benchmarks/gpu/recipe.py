@@ -158,7 +158,8 @@ def main() -> None:
     options = parser.parse_args()
     begun = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = True
-    unpack(options.data)
+    if not (options.data / "encoder").is_dir():
+        unpack(options.data)
     watch()
     say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
     for run in json.loads(options.plan.read_text()):
