@@ -58,8 +58,8 @@ def peek(name: str) -> dict[str, Any]:
         if not folder.is_dir() and package is not None:
             folder = Path(import_module(package).get_model_path())
         if (folder / "manifest.json").is_file():
-            parts = read_part(folder).parts["features"].parts.values()
-            return dict(next((part.config["encoder"] for part in parts if part.kind == KIND), {}))
+            found = _transformers(read_part(folder).parts["features"])
+            return dict(found[0].config["encoder"]) if found else {}
         found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
     except (ImportError, OSError, ValueError, KeyError, TypeError, ModelError):
@@ -68,12 +68,18 @@ def peek(name: str) -> dict[str, Any]:
 
 def _from_model(folder: Path) -> Source:
     check_folder(folder, check="quick")
-    parts = read_part(folder).parts["features"].parts
-    found = [part for part in parts.values() if part.kind == KIND]
+    features = read_part(folder).parts["features"]
+    found = _transformers(features)
     if not found:
-        held = ", ".join(sorted(part.kind for part in parts.values())) or "none"
+        held = ", ".join(sorted(part.kind for part in features.parts.values())) or "none"
         raise ConfigError(f"encoder: the treetop model {folder} holds no transformer (its features: {held}).")
     return from_part(found[0], str(folder))
+
+
+def _transformers(features: Part) -> list[Part]:
+    """Encoders among a model's features, also those joined with words."""
+    each = [part for outer in features.parts.values() for part in (outer, *outer.parts.values())]
+    return [part for part in each if part.kind == KIND]
 
 
 def from_part(part: Part, name: str) -> Source:
