@@ -8,7 +8,7 @@ from scipy import sparse
 
 import toy
 import treetop
-from treetop.assemble.linear_tree import LinearConfig, Task, _inside, _relevance, _targets, train_member
+from treetop.assemble.linear_tree import LinearConfig, Task, _inside, level_relevance, level_targets, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Level, Ranking
@@ -95,7 +95,7 @@ def test_threads_do_not_matter(parts, loss, negatives):
 
 def test_targets_and_negatives(parts):
     data, X, tree, _ = parts
-    targets = _targets(data.Y, tree)
+    targets = level_targets(data.Y, tree)
     assert [y.shape[1] for y in targets] == tree.sizes
     for t in range(1, len(targets)):
         dense = np.zeros(targets[t - 1].shape)
@@ -112,15 +112,31 @@ def test_targets_and_negatives(parts):
     assert ((man[0].toarray() > 0) >= positive).all()  # positives are always rows
     assert (man[1].toarray() > 0).sum(1).max() <= 2  # but only the beam gives negatives
     assert np.array_equal(both[0].toarray() > 0, (man[1].toarray() > 0) | positive)
+    late = LinearConfig(negatives="man_last", train_beam=2)
+    for depth in range(1, t + 1):
+        found = _inside(task, tree, targets, levels[:depth], depth, late)
+        twin = LinearConfig(negatives="tfn+man" if depth == t else "tfn", train_beam=2)
+        wanted = _inside(task, tree, targets, levels[:depth], depth, twin)
+        assert all(np.array_equal(a.toarray() > 0, b.toarray() > 0) for a, b in zip(found, wanted, strict=True))
+
+
+def test_the_last_level_may_stand_alone(parts):
+    levels = levels_of(parts, last="noop", beam=1000)
+    assert levels[0].join.transform == "hinge3" and levels[-1].join.transform == "noop"
+    found = descend(levels, {"v": parts[3]}, 5)
+    for row, (a, b) in enumerate(zip(found.indptr[:4], found.indptr[1:5], strict=True)):
+        for p in range(a, b):
+            _, values, bias, _ = levels[-1].rank.contributions(parts[3][row], found.ids[p])
+            assert found.score[p] == pytest.approx(bias + values.sum(), abs=1e-5)
 
 
 def test_relevance_is_induced_and_scaled(parts):
     data, X, tree, _ = parts
-    made = _relevance(Task(X, data.Y, data.Y * 4), tree, LinearConfig(relevance="induce", relevance_norm="l1"))
+    made = level_relevance(Task(X, data.Y, data.Y * 4), tree, "induce", "l1")
     for R in made:
         sums = np.asarray(R.sum(1)).ravel()
         assert np.allclose(sums[sums > 0], 1)
-    only = _relevance(Task(X, data.Y), tree, LinearConfig(relevance="labels", relevance_norm="max"))
+    only = level_relevance(Task(X, data.Y), tree, "labels", "max")
     assert only[0] is None and only[-1].data.max() == 1
     weighted = levels_of(parts, relevance="induce")
     assert not np.array_equal(weighted[-1].rank.weights.weights, levels_of(parts)[-1].rank.weights.weights)

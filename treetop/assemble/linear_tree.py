@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -16,12 +16,15 @@ from treetop.core.log import progress
 from treetop.core.types import Join, LabelTree, Level
 from treetop.core.work import Job, fingerprint
 from treetop.kernels import chunks, threads
-from treetop.kernels.descent import LOSSES, Group, Problems, Settings, solve_group
+from treetop.kernels.descent import LOSSES, Columns, Group, Problems, Settings, solve_group
 from treetop.kernels.sparse import NO_VALUES, Rows, rows_of
 from treetop.predict.beam import descend
 from treetop.rank.linear import Linear
 from treetop.shortlist.descend import Descend
 
+Relevance = Literal["off", "induce", "labels"]
+Norm = Literal["none", "l1", "l2", "max"]
+Take = Callable[[int, Columns, Any], None]  # (chunk, its children's weights, scratch for packing them)
 NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
 
 
@@ -37,19 +40,25 @@ class LinearConfig:
     max_passes: int = setting(100, "passes over the texts at most", low=1)
     threshold: float = setting(0.1, "drop smaller weights", low=0.0)
     max_nonzeros: int = setting(0, "keep the largest weights of each label; 0: all", low=0)
-    negatives: Literal["tfn", "man", "tfn+man"] = setting("tfn", "texts of the parent, texts whose beam has it, both")
+    negatives: Literal["tfn", "man", "tfn+man", "man_last"] = setting(
+        "tfn", "texts of the parent, texts whose beam has it, both; man_last: both on the last level, else tfn"
+    )
     train_beam: int = setting(20, "nodes kept while looking for negatives (man)", low=1)
-    relevance: Literal["off", "induce", "labels"] = setting("off", "cost-sensitive: on all levels, or the last")
-    relevance_norm: Literal["none", "l1", "l2", "max"] = setting("l1", "how a text's relevance is scaled per level")
+    relevance: Relevance = setting("off", "cost-sensitive: on all levels, or the last")
+    relevance_norm: Norm = setting("l1", "how a text's relevance is scaled per level")
     transform: str = setting("hinge3", "from a margin to a score; see core/types.py")
+    last: str = setting("", "a transform of the last level, whose score then stands alone; empty: as on the others")
     beam: int = setting(10, "nodes kept on each level while predicting", low=1)
     storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
 
     def __post_init__(self) -> None:
         Join(self.transform, "own")
+        Join(self.last or self.transform, "own")
 
-    @property
-    def join(self) -> Join:
+    def join(self, last: bool = False) -> Join:
+        """How scores of a level are joined with those above."""
+        if last and self.last:
+            return Join(self.last, "own")
         return Join(self.transform, "own" if self.transform == "noop" else "path")
 
     @property
@@ -69,29 +78,37 @@ class Task(NamedTuple):
     filter_pairs: Ints | None = None
 
 
+class LevelTask(NamedTuple):
+    """What one level is trained on: rows of features, problems, and which rows take part in each parent's problems."""
+
+    X: Rows
+    shape: tuple[int, int]
+    problems: Problems
+    inside: tuple[Csr, Csr] | None  # (texts x parents) rows of a parent's problems, and possible negatives among them
+    seed: int
+
+
 def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *, job: Job, name: str) -> list[Level]:
     """Levels from coarse to fine; each is one resumable stage."""
-    targets = _targets(task.Y, tree)
-    weights = _relevance(task, tree, config)
+    targets = level_targets(task.Y, tree)
+    weights = level_relevance(task, tree, config.relevance, config.relevance_norm)
     X = rows_of(task.X)
     levels: list[Level] = []
     for t in range(len(tree.parents)):
+        last = t == len(tree.parents) - 1
         inside = _inside(task, tree, targets, levels, t, config)
-        left_out = _left_out(task, t == len(tree.parents) - 1)
-        problems = Problems(_columns(targets[t], weights[t]), left_out)
+        problems = problems_of(targets[t], weights[t], barred(task.filter_pairs, task.Y.shape) if last else NOTHING)
         seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
+        level = LevelTask(X, task.X.shape, problems, inside, seed)
         part = job.stage(
             f"{name}-level-{t:02d}",
-            lambda t=t, inside=inside, problems=problems, seed=seed: _train_level(  # type: ignore[misc]
-                X, problems, inside, tree, t, config, seed, task.X.shape
-            ).to_part(),
+            lambda t=t, level=level: train_level(level, tree, t, config).to_part(),  # type: ignore[misc]
         )
-        rank = Linear.from_part(part)
-        levels.append(Level(view, Descend.of(tree, t), rank, config.join, config.beam))
+        levels.append(Level(view, Descend.of(tree, t), Linear.from_part(part), config.join(last), config.beam))
     return levels
 
 
-def _targets(Y: Csr, tree: LabelTree) -> list[Csr]:
+def level_targets(Y: Csr, tree: LabelTree) -> list[Csr]:
     """Targets of every level: a text belongs to a node when it has a label below; counts are kept."""
     made = [_ones(Y)]
     for t in range(len(tree.parents) - 1, 0, -1):
@@ -113,21 +130,21 @@ def _indicator(tree: LabelTree, t: int) -> Csr:
     return sparse.csr_matrix((np.ones(n, np.float32), (np.arange(n), parent)), (n, len(tree.parents[t - 1])))
 
 
-def _relevance(task: Task, tree: LabelTree, config: LinearConfig) -> list[Csr | None]:
+def level_relevance(task: Task, tree: LabelTree, kind: Relevance, norm: Norm = "none") -> list[Csr | None]:
     """Cost factors of positives per level: relevance summed up the tree, each text's row scaled."""
     made: list[Csr | None] = [None] * len(tree.parents)
-    if config.relevance == "off":
+    if kind == "off":
         return made
     R = _ones(task.Y) if task.relevance is None else task.relevance
     for t in range(len(tree.parents) - 1, -1, -1):
-        made[t] = _scaled(R, config.relevance_norm)
-        if config.relevance == "labels" or t == 0:
+        made[t] = _scaled(R, norm)
+        if kind == "labels" or t == 0:
             break
         R = (R @ _indicator(tree, t)).tocsr()
     return made
 
 
-def _scaled(R: Csr, norm: str) -> Csr:
+def _scaled(R: Csr, norm: Norm) -> Csr:
     if norm == "none":
         return R
     size = np.abs(R.data).astype(np.float64)
@@ -141,20 +158,19 @@ def _scaled(R: Csr, norm: str) -> Csr:
     return sparse.csr_matrix(((R.data / total[rows]).astype(np.float32), R.indices, R.indptr), R.shape)
 
 
-def _columns(targets: Csr, weights: Csr | None) -> Rows:
+def problems_of(targets: Csr, weights: Csr | None, left_out: Rows = NOTHING) -> Problems:
     """Positives problem by problem, with cost factors where there are any."""
     by_node = (targets if weights is None else weights).tocsc()
     by_node.sort_indices()
     rows = rows_of(by_node)
-    return rows._replace(values=NO_VALUES) if weights is None else rows
+    return Problems(rows._replace(values=NO_VALUES) if weights is None else rows, left_out)
 
 
-def _left_out(task: Task, last: bool) -> Rows:
-    """Filter pairs are no negatives of their labels."""
-    if task.filter_pairs is None or not last or not len(task.filter_pairs):
+def barred(pairs: Ints | None, shape: tuple[int, int]) -> Rows:
+    """Filter pairs (text, label), label by label: they are no negatives."""
+    if pairs is None or not len(pairs):
         return NOTHING
-    pairs = task.filter_pairs
-    return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), task.Y.shape))
+    return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape))
 
 
 def _inside(
@@ -164,7 +180,7 @@ def _inside(
     if t == 0:
         return None
     positive = targets[t - 1].tocsc()
-    if config.negatives == "tfn":
+    if config.negatives == "tfn" or (config.negatives == "man_last" and t < len(tree.parents) - 1):
         return positive, positive
     ranking = descend(levels, {levels[0].view: task.X}, config.train_beam)
     matched = ranking.to_csr(len(tree.parents[t - 1]))
@@ -173,17 +189,29 @@ def _inside(
     return both, matched.tocsc() if config.negatives == "man" else both
 
 
-def _train_level(
-    X: Rows, problems: Problems, inside: Any, tree: LabelTree, t: int, config: LinearConfig, seed: int, shape: Any
-) -> Linear:
-    """Solve every parent's problems on the thread pool, largest first, and pack them in order."""
-    n_rows, n_features = shape
+def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) -> Linear:
+    """Solve every parent's problems and pack them in order."""
+    slot_ptr, ids = tree.children(t)
+    n_features = task.shape[1]
+    bias, width = np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
+    pieces: list[Any] = [None] * (len(slot_ptr) - 1)
+
+    def take(chunk: int, found: Columns, scratch: Any) -> None:
+        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = found.bias
+        pieces[chunk] = chunks.piece(found[:3], scratch, n_features, width)
+
+    solve_level(task, tree, t, config.solver, take)
+    made = chunks.pack((slot_ptr, ids), bias, _flags(task.problems, tree, t, ids), pieces, n_features)
+    return Linear(chunks.stored_as(made, config.storage), n_features)
+
+
+def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, take: Take) -> None:
+    """Solve every parent's problems on the thread pool, largest first; `take` gets the weights of its children."""
+    n_rows, n_features = task.shape
     slot_ptr, ids = tree.children(t)
     n_chunks = len(slot_ptr) - 1
-    rows_per_chunk = np.full(1, n_rows) if inside is None else np.diff(inside[0].indptr)
+    rows_per_chunk = np.full(1, n_rows) if task.inside is None else np.diff(task.inside[0].indptr)
     order = np.argsort(-(rows_per_chunk * np.diff(slot_ptr)), kind="stable")
-    solver, bias, width = config.solver, np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
-    pieces: list[Any] = [None] * n_chunks
     with progress(f"level {t + 1} of {len(tree.parents)}", n_chunks) as bar:
 
         def solve(start: int, stop: int) -> None:
@@ -191,16 +219,12 @@ def _train_level(
             marks = np.zeros(n_features // 64 + 1, np.uint64)
             for chunk in order[start:stop].tolist():
                 children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
-                group = Group(children.astype(np.uint32), *_members(inside, chunk, n_rows), seed + chunk)
-                found = solve_group(X, problems, group, solver, scratch)
-                bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = found.bias
-                pieces[chunk] = chunks.piece(found[:3], (scratch[0], marks), n_features, width)
+                members = _members(task.inside, chunk, n_rows)
+                group = Group(children.astype(np.uint32), *members, task.seed + chunk)
+                take(chunk, solve_group(task.X, task.problems, group, solver, scratch), (scratch[0], marks))
                 bar.step()
 
         threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))
-    flags = _flags(problems, tree, t, ids)
-    made = chunks.pack((slot_ptr, ids), bias, flags, pieces, n_features)
-    return Linear(chunks.stored_as(made, config.storage), n_features)
 
 
 def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
