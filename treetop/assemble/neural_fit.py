@@ -96,22 +96,23 @@ def train_levels(
     job: Job,
     validation: float = 0.0,
     fixed: NDArray[np.integer] | None = None,
+    start: Start | None = None,
     name: str = "train",
 ) -> Trained:
     """Train the levels over the rows of `dataset`; one stage, with checkpoints inside.
 
-    `fixed` makes the negatives static (see `NeuralTree`).
+    `fixed` makes the negatives static (see `NeuralTree`); `start` is where the last level begins instead of texts.
     """
     world = World.join(prepared.device)
 
     def make() -> Part:
         rows, held_out = cut(dataset, validation, job.seed)
-        start = _start(dataset, prepared, plans[-1], config, job)
+        begin = _start(dataset, prepared, plans[-1], config, job) if start is None else {plans[-1].view: start}
         if isinstance(inputs, Encoded):
             inputs.hasten()
         task = NeuralTree(
             inputs, dataset, tree, plans, config,
-            seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=start,
+            seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=begin,
         )  # fmt: skip
         order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
         plan = Plan(

@@ -27,10 +27,11 @@ TELLING = 0.6  # share of (true, random) label pairs that texts must order right
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Label vectors to begin with, and the mean text vector their biases must make up for."""
+    """Label vectors to begin with, and the mean text vector their biases must make up for; or the biases themselves."""
 
     vectors: Floats  # (labels, width)
     centre: Floats  # (width,)
+    biases: Floats | None = None  # (labels,) of the last level; where given, levels above begin as they would without
 
     def of_nodes(self, ancestor: NDArray[np.integer], n: int) -> Floats:
         """(n, width) vectors of a level above: the mean direction of the labels below, at the labels' own length."""

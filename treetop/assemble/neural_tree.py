@@ -33,6 +33,8 @@ from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
 
+WIDTHS = 8  # kept nodes are rounded up to this, so that steps have few shapes
+
 
 @dataclass(frozen=True)
 class LevelPlan:
@@ -99,10 +101,12 @@ class NeuralTree:
     ) -> None:
         """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives.
 
+        They are taken as they are where `config.forced` is off; -1 stands behind the last of a row.
         `start` says per view where the vectors of levels that read it begin.
         """
         device = inputs.device
         self.fixed = None if fixed is None else torch.from_numpy(np.array(fixed, np.int64)).to(device)
+        self.fixed_counts = None if fixed is None else (np.asarray(fixed) >= 0).sum(1)
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
@@ -151,6 +155,8 @@ class NeuralTree:
     def _begin(self, t: int, ancestor: NDArray[np.int64], start: Start | None) -> None:
         """Fill a level's vectors and biases; far from the log odds, the first steps would spoil the encoder."""
         n, branch, last = self.sizes[t], self.branches[t], t == len(self.plans) - 1
+        given = None if start is None else start.biases
+        start = None if given is not None and not last else start
         bias = np.zeros(n, np.float32)
         if self.config.prior and (self.config.bias or not last):
             bias = np.full(n, -1, np.float32) if self.config.loss == "squared_hinge" else log_odds(self.Y, ancestor, n)
@@ -159,7 +165,7 @@ class NeuralTree:
                 bias = np.minimum(bias - np.float32(np.log(kept)), np.float32(0.0))
         if start is not None:
             V = torch.from_numpy(start.vectors if last else start.of_nodes(ancestor, n))
-            bias -= (V @ torch.from_numpy(start.centre)).numpy()
+            bias = bias - (V @ torch.from_numpy(start.centre)).numpy() if given is None else given
             if branch.squeeze is not None:  # a turned copy of the view, as far as the bottleneck has room
                 nn.init.orthogonal_(branch.squeeze.weight)
                 nn.init.zeros_(branch.squeeze.bias)
@@ -181,10 +187,22 @@ class NeuralTree:
 
     def load(self, batch: Batch, static: bool) -> Loaded:
         message, shape = self.inputs.load(batch.rows, static)
-        static = static and self.relevance is None and self.barred is None and self.fixed is None
+        static = static and self.barred is None
         triples, total = self.targets.describe(batch.everyone if self.full is not None else batch.rows, static)
-        key = (shape, total, batch.total) if static else None
-        return Loaded(batch, (message, send(triples, self.device)), key, (shape, total))
+        tensors, width = [message, send(triples, self.device)], self._width(batch.rows)
+        if self.fixed is not None:
+            tensors.append(send(batch.rows, self.device))
+        key = (shape, total, batch.total, width) if static else None
+        return Loaded(batch, tuple(tensors), key, (shape, total, width))
+
+    def _width(self, rows: Rows) -> int:
+        """Columns of `fixed` that these rows need; few different ones, and the same for all processes."""
+        if self.fixed is None or self.fixed_counts is None:
+            return 0
+        most = self.fixed.shape[1]
+        if self.world.size > 1 or self.config.forced:
+            return most
+        return min(most, -(-int(self.fixed_counts[rows].max(initial=1)) // WIDTHS) * WIDTHS)
 
     def loss(self, loaded: Loaded) -> Tensor:
         batch = loaded.batch
@@ -192,20 +210,18 @@ class NeuralTree:
         if self.full is not None:
             return self._flat_loss(views, loaded)
         targets = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
-        relevance = None if self.relevance is None else self.relevance.gather(batch.rows)
+        relevance = self._relevance(loaded, len(batch.rows))
         barred = None if self.barred is None else self.barred.gather(batch.rows)
         total = torch.zeros((), device=self.device)
-        if self.fixed is None:
+        ids, scores, y = None, total, None
+        chosen = self._fixed(loaded, targets)
+        if chosen is None:
             ids, scores, y = self._first(views, self._at(0, targets))
             total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
-        else:
-            ids, y = None, self._at(0, targets).dense(self.sizes[0])
-            kept = self.fixed[torch.from_numpy(batch.rows).to(self.device)]
-            order = torch.arange(kept.shape[1], 0, -1, device=self.device, dtype=torch.float32)
-            scores = torch.zeros_like(y).scatter_(1, kept, order.expand(kept.shape))
         for t in range(1, len(self.plans)):
             here, last = self._at(t, targets), t == len(self.plans) - 1
-            chosen = self._chosen(t, ids, scores, y if self.config.forced else None)
+            if t > 1 or chosen is None:
+                chosen = self._chosen(t, ids, scores, y if self.config.forced else None)
             ids = expand(chosen, self.children[t - 1])
             y = targets_of(chosen, self.children[t - 1], here)
             mask = ids >= 0
@@ -221,12 +237,17 @@ class NeuralTree:
     def _loss(self, scores: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
         return LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
 
+    def _relevance(self, loaded: Loaded, n_rows: int) -> Targets | None:
+        """Relevance stands exactly where targets stand, so their message finds it too."""
+        return None if self.relevance is None else self.relevance.targets(loaded.tensors[1], n_rows, loaded.facts[1])
+
     def _flat_loss(self, views: Mapping[str, Tensor], loaded: Loaded) -> Tensor:
         if self.full is None:
             raise AttributeError("no flat level")
         batch = loaded.batch
         targets = self.targets.targets(loaded.tensors[1], len(batch.everyone), loaded.facts[1])
-        strength = None if self.relevance is None else self.relevance.gather(batch.everyone).value
+        relevance = self._relevance(loaded, len(batch.everyone))
+        strength = None if relevance is None else relevance.value
         positives = Positives(targets.row, targets.column, targets.value, strength)
         if self.barred is not None:
             positives = with_barred(positives, self.barred.gather(batch.everyone))
@@ -248,6 +269,18 @@ class NeuralTree:
             return choose(scores.detach(), y, self.plans[t].keep)
         masked = scores.detach().masked_fill(ids < 0, float("-inf"))
         return ids.gather(1, choose(masked, y, self.plans[t].keep))
+
+    def _fixed(self, loaded: Loaded, targets: Targets) -> Tensor | None:
+        """(rows, keep) nodes of the first level fixed for these rows, true ones put first where forced; -1 = none."""
+        if self.fixed is None:
+            return None
+        kept = self.fixed[loaded.tensors[2], : loaded.facts[2]]
+        if not self.config.forced:
+            return kept
+        y = self._at(0, targets).dense(self.sizes[0])
+        order = torch.arange(kept.shape[1], 0, -1, device=self.device, dtype=torch.float32)
+        scores = torch.zeros_like(y).scatter_(1, kept, order.expand(kept.shape))
+        return self._chosen(1, None, scores, y)
 
     def _at(self, t: int, targets: Targets) -> Targets:
         return targets if t == len(self.sizes) - 1 else targets.mapped(self.ancestor[t])

@@ -48,16 +48,20 @@ def choose(scores: Tensor, positive: Tensor | None, keep: int) -> Tensor:
 
 @torch.no_grad()
 def expand(chosen: Tensor, children: Children) -> Tensor:
-    """(rows, keep * widest) candidate ids, -1 = padding."""
-    return children.table[chosen].flatten(1)
+    """(rows, keep * widest) candidate ids, -1 = padding; a parent of -1 has no children."""
+    return children.table[chosen.clamp_min(0)].masked_fill(chosen[..., None] < 0, -1).flatten(1)
 
 
 @torch.no_grad()
 def targets_of(chosen: Tensor, children: Children, targets: Targets) -> Tensor:
     """(rows, keep * widest) targets of the expanded candidates; positives outside the chosen parents are lost."""
     n_parents, widest = children.table.shape
-    place = torch.full((len(chosen), n_parents), -1, dtype=torch.int64, device=chosen.device)
-    place.scatter_(1, chosen, torch.arange(chosen.shape[1], device=chosen.device).expand_as(chosen))
+    place = torch.full((len(chosen), n_parents + 1), -1, dtype=torch.int64, device=chosen.device)
+    place.scatter_(
+        1,
+        torch.where(chosen < 0, n_parents, chosen),
+        torch.arange(chosen.shape[1], device=chosen.device).expand_as(chosen),
+    )
     which = place[targets.row, children.parent[targets.column]]
     width = chosen.shape[1] * widest
     column = torch.where(which >= 0, which * widest + children.slot[targets.column], width)  # last column: dropped
