@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 REPEATS = 3  # batch predictions per setting; the one with the least CPU time counts
-PATIENCE = 60.0  # seconds after which a slow peer is not asked to repeat a batch
+PATIENCE = 20.0  # seconds after which a slow peer is not asked to repeat a batch
 SINGLES = 1_000  # documents of the one-at-a-time measure
 WARM = 20
 
