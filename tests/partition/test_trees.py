@@ -6,7 +6,7 @@ from treetop.core.errors import ConfigError
 from treetop.kernels import threads
 from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, Options, balanced_leaves, halve, halve_dense
 from treetop.kernels.sparse import rows_of
-from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.partition.flat import flat
 from treetop.partition.kmeans import KmeansConfig, kmeans
 from treetop.partition.tree import chain
@@ -71,6 +71,14 @@ def test_ties_and_empty_rows_keep_a_place():
     Z = sparse.csr_matrix((37, 5), dtype=np.float32)
     assert np.bincount(balanced_leaves(Z, 3, seed=0)).tolist() == [4, 5, 4, 5, 4, 5, 5, 5]
     assert np.bincount(balanced_leaves(Z, 9, seed=0, max_leaf=6)).max() <= 6
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_leaf": 16, "top": 3}, {"width": 2}, {"shallow": True}])
+@pytest.mark.parametrize("n", [1, 5, 6, 97, 100])
+def test_sizes_are_known_beforehand(n, settings):
+    config = BalancedConfig(**{"max_leaf": 5, "width": 4, **settings})
+    Z = sparse.random(n, 30, 0.5, format="csr", dtype=np.float32, random_state=0)
+    assert balanced(Z, config, seed=0).sizes == sizes_of(n, config)
 
 
 def test_balanced_tree_and_refusals():

@@ -21,6 +21,7 @@ TABLE: dict[str, dict[str, str]] = {
     "features": {
         "tfidf": "treetop.features.tfidf:Tfidf",
         "transformer": "treetop.features.transformer:Transformer",
+        "fuse": "treetop.features.fuse:Fuse",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
@@ -42,6 +43,7 @@ TABLE: dict[str, dict[str, str]] = {
         "extremetext": "treetop.recipes.extremetext",
         "lightxml": "treetop.recipes.lightxml",
         "cascadexml": "treetop.recipes.cascadexml",
+        "xr_transformer": "treetop.recipes.xr_transformer",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

@@ -60,6 +60,16 @@ def balanced(Z: Any, config: BalancedConfig, *, seed: int) -> LabelTree:
     return chain(leaf, n_leaves, width=config.width, top=config.top or config.width)
 
 
+def sizes_of(n: int, config: BalancedConfig) -> list[int]:
+    """Nodes on each level of a tree over `n` labels, known before it is made (`per_node`: at most)."""
+    if n <= config.max_leaf:
+        return [n]
+    made = [n, 2 ** max(1, math.ceil(math.log2(n / config.max_leaf)))]
+    while not config.shallow and made[-1] > (config.top or config.width):
+        made.append(-(-made[-1] // config.width))
+    return made[::-1]
+
+
 def at_resolutions(Z: Any, resolutions: Sequence[int], options: Options, *, seed: int) -> LabelTree:
     """A tree with exactly these numbers of nodes on its levels (powers of two, coarse to fine), then the labels."""
     n, finest = Z.shape[0], resolutions[-1]

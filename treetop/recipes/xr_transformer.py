@@ -1,0 +1,165 @@
+"""XR-Transformer (NeurIPS 2021): an encoder fine-tuned coarse to fine, then a linear tree on tf-idf and embedding.
+
+Features: tf-idf beside a transformer's vector, either at length 1. Labels: PIFA. Tree: balanced, a preliminary one on
+tf-idf whose levels the encoder is fine-tuned on, and a refined one on both. Shortlist: descend. Rank: linear. The own
+idea is the order of questions: first which of a hundred clusters, then which of thousands, each head begun at a linear
+solution over the embeddings so far; the heads are thrown away and a linear ranker reads what the encoder has learned.
+`members` trains several voters that share tf-idf.
+
+Deviations: the mean of the last layer instead of the pooler; the trained head finds the next level's candidates
+unless `matcher` is `concat`; padding is masked instead of adding a constant; losses are sums over candidates; vectors
+have one length while training. Word vectors (table 5) are `fine_tune: false` with `encoder.layers: [0]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from treetop.assemble.coarse_to_fine import FineConfig, chosen_levels, embed, fine_tune
+from treetop.assemble.label_tree import tree_stage
+from treetop.assemble.linear_tree import LinearConfig, Task, train_member
+from treetop.assemble.members import encoder_of, job_of
+from treetop.assemble.neural_fit import prepare
+from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
+from treetop.assemble.tree_ensemble import forecast_trees
+from treetop.assemble.view import SparseView, sparse_view
+from treetop.core.config import setting
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.errors import ConfigError, InputError
+from treetop.core.forecast import Forecast
+from treetop.core.log import logger
+from treetop.core.types import LabelTree, Level
+from treetop.core.work import Job
+from treetop.features.fuse import Fuse, fused, view_of
+from treetop.features.sources import peek
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.labels.pifa import pifa
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
+from treetop.predict.blend import Blend, check_blend
+
+GROUP = "transformer, trees"
+PASSES = 30.0  # over the rows of a linear problem, as forecasts count them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(FineConfig):
+    """Settings of `xr_transformer`."""
+
+    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "the words beside it")
+    members: int = setting(1, "voters that differ in seed and trees and share tf-idf", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "instead of `members`: one voter for each of these encoders")
+    blend: Blend = setting("average", "how voters are blended")
+    fine_tune: bool = setting(True, "fine-tune the encoder; otherwise it stays as it comes (for CPUs)")
+    ranker_view: Literal["fused", "embedding", "tfidf"] = setting("fused", "what refined tree and ranker read")
+    preliminary: BalancedConfig = setting(
+        BalancedConfig(max_leaf=16, width=16, top=128), "the tree whose levels the encoder is fine-tuned on"
+    )
+    refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "the tree of the ranker")
+    ranker: LinearConfig = setting(
+        LinearConfig(threshold=0.01, negatives="man_last", beam=50), "how the ranker is trained and read"
+    )
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Encoder and heads, then the ranker on rows that have the encoder's width more numbers."""
+    linear = forecast_trees(dataset, config.tfidf, config.ranker, 1)
+    voters = len(config.encoders) or config.members
+    if config.ranker_view == "tfidf":
+        return forecast_members([linear] * voters)
+    n, needs = len(dataset), []
+    for name in config.encoders or (config.encoder.encoder,) * voters:
+        size = EncoderSize.of(peek(name))
+        width = float(size.width * len(config.encoder.layers))
+        nodes = 1.1 * min(dataset.n_labels, config.max_clusters) if config.fine_tune else 0.0
+        per_text = dataset.Y.nnz / max(n, 1)
+        numbers = Numbers(
+            vectors=nodes * width, scored=width * min(nodes, (config.keep + per_text) * config.preliminary.width),
+            frozen=0.0 if config.fine_tune else width, label_texts=False,
+        )  # fmt: skip
+        neural = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+        rows = n * (3.0 * per_text + ("man" in config.ranker.negatives) * config.ranker.train_beam)
+        weights = 6.0 * 1.1 * dataset.n_labels * width
+        needs.append(
+            Forecast(
+                memory=max(neural.memory + 8.0 * n * width, linear.memory + 20.0 * n * width + 2.0 * weights),
+                model=linear.model + weights + 4.0 * size.parameters,
+                time=neural.time + linear.time + rows * width * 16.0 * PASSES / 1e10,
+            )
+        )
+    return forecast_members(needs)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Fine-tune an encoder for each voter, then train its ranker."""
+    _check(dataset, config)
+    if dataset.features:
+        logger.info("ready-made features of %s are left aside: tf-idf is made from the texts", dataset.name)
+        dataset = replace(dataset, features={})
+    view = sparse_view(dataset, config.tfidf, job)
+    transformers: list[Transformer] = []
+    members = []
+    for m in range(len(config.encoders) or config.members):
+        own = job_of(job, m)
+        name, X = view.name, view.X
+        if config.ranker_view != "tfidf":
+            same = not config.fine_tune and not config.encoders and m > 0  # nothing but the tree differs
+            if not same:
+                transformer, H = _encoder(dataset, config, view.X, m, job=own, shared=own if config.encoders else job)
+                transformers.append(transformer)
+            name = view_of(config.ranker_view, len(transformers) - 1)
+            X = fused(view.X if config.ranker_view == "fused" else None, H)
+        members.append(_ranker(dataset, config, X, name, own))
+    return Model.over(dataset, _features(view, transformers), members, config.blend)
+
+
+def _check(dataset: Dataset, config: Config) -> None:
+    """Refuse before anything is trained what could not work afterwards."""
+    voters = len(config.encoders) or config.members
+    if config.encoders and config.members not in (1, voters):
+        raise ConfigError(f"members: {config.members}, but encoders names {voters}. Leave members out.")
+    if config.ranker_view == "tfidf" and (config.fine_tune or config.encoders):
+        raise ConfigError("ranker_view: 'tfidf' reads no encoder. Set fine_tune=false and name no encoders.")
+    if voters > 1:
+        check_blend(config.blend, [config.ranker.join(last=True)])
+    if config.fine_tune:
+        chosen_levels(sizes_of(dataset.n_labels, config.preliminary), config)
+    if dataset.texts.offsets[-1] == 0:
+        raise InputError(f"{dataset.name}: has no texts, which xr_transformer reads. Use xr_linear for features alone.")
+
+
+def _features(view: SparseView, transformers: Sequence[Transformer]) -> dict[str, Any]:
+    tfidf: Any = view.features["tfidf"]
+    return {"fused": Fuse(tfidf, transformers)} if transformers else {"tfidf": tfidf}
+
+
+def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shared: Job) -> tuple[Transformer, Any]:
+    """The m-th voter's encoder and the vectors it gives the texts; tokens of one encoder serve all voters."""
+    chosen = encoder_of(config.encoder, config.encoders, m)
+    prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout, frozen=not config.fine_tune)
+    prepared.transformer.name += f"-{m}" if m else ""
+    if config.fine_tune:
+        tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary, job.seed))
+        prepared = replace(prepared, transformer=fine_tune(dataset, prepared, tree, X, config, job=job), warmup=None)
+    return prepared.transformer, embed(prepared, job, "views")
+
+
+def _tree(dataset: Dataset, X: Csr, config: BalancedConfig, seed: int) -> LabelTree:
+    documents, Y = dataset.documents, dataset.Y
+    if not documents.all():
+        X, Y = X[documents], Y[documents]
+    return balanced(pifa(X, Y), config, seed=seed)
+
+
+def _ranker(dataset: Dataset, config: Config, X: Csr, view: str, job: Job) -> list[Level]:
+    tree = tree_stage(job, "refined", lambda: _tree(dataset, X, config.refined, job.seed))
+    logger.info("ranker: %s", " → ".join(f"{size:,}" for size in tree.sizes))
+    linear = config.ranker
+    if config.cost_sensitive and linear.relevance == "off":
+        linear = replace(linear, relevance="induce")
+    task = Task(X, dataset.Y, dataset.relevance, dataset.filter_pairs)
+    return train_member(task, tree, view, linear, job=job, name="ranker")
