@@ -8,7 +8,9 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 import treetop
+from treetop.assemble import fused_level
 from treetop.core.errors import ConfigError
+from treetop.predict import beam as predict_beam
 from treetop.recipes import cascadexml
 from treetop.train import loop
 
@@ -77,6 +79,45 @@ def test_scores_are_the_products_the_scheme_names(encoder):
         found = model.rank(texts, toy.N_LABELS)
         rows = np.repeat(np.arange(len(texts)), np.diff(found.indptr))
         np.testing.assert_allclose(found.score, whole[rows, found.ids], rtol=2e-3)
+
+
+@pytest.mark.parametrize("ranker", ["linear", "both"])
+@pytest.mark.parametrize("resolutions", [[4, 8], []])
+def test_a_linear_level_below_the_network(encoder, ranker, resolutions, tmp_path):
+    levels = len(resolutions) + 1
+    flat = {"resolutions": [], "layers": [], "keep": []} if not resolutions else {}
+    chosen = settings(encoder, ranker=ranker, linear={"beam": 3}, members=2, **flat)
+    chosen["train"] = {"epochs": 4.0, "batch": 16}
+    data = toy.dataset(n=120)
+    model = treetop.fit("cascadexml", data, settings=chosen, out=tmp_path / "m")
+    assert [len(member) for member in model.members] == [levels] * (4 if ranker == "both" else 2)
+    assert [member[-1].view for member in model.members if member[-1].view.startswith("fused")] == ["fused", "fused-1"]
+    floor = treetop.fit("popular", data).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor
+    texts = toy.dataset(seed=3).texts
+    a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def test_the_linear_level_learns_from_texts_whose_clusters_are_kept(encoder, monkeypatch):
+    seen = []
+    real = fused_level.train_level
+
+    def watch(task, *rest):
+        seen.append(task)
+        return real(task, *rest)
+
+    monkeypatch.setattr(fused_level, "train_level", watch)
+    data, chosen = toy.dataset(), settings(encoder, ranker="linear", linear={"beam": 2})
+    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    model = treetop.fit("cascadexml", data, settings=chosen)
+    levels = model.members[0]
+    above = predict_beam.descend(levels[:-1], model.features["fused"].views(data.texts), 2)
+    shortlist, inside = levels[-1].shortlist, seen[0].inside[0].tocsr()
+    for row in range(len(data)):
+        kept = set(above.ids[above.indptr[row] : above.indptr[row + 1]].tolist())
+        kept |= {shortlist.parent_of(label) for label in data.Y[row].indices}
+        assert set(inside[row].indices.tolist()) == kept
 
 
 def test_members_have_trees_of_their_own(encoder):

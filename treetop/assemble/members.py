@@ -4,32 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import Level
 from treetop.core.work import Job
+from treetop.features.fuse import Fuse
+from treetop.features.tfidf import Tfidf
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.model import Model
 from treetop.train.task import TrainConfig
 
 LEAST = 16  # rows of a batch
-Member = tuple[Sequence[Transformer], list[Level]]
+Member = tuple[Sequence[Transformer], Sequence[list[Level]]]  # its encoders, and the levels that read them
 
 
 def fit_members(
-    dataset: Dataset, members: int, encoders: Sequence[str], job: Job, build: Callable[[int, Job], Member]
+    dataset: Dataset,
+    members: int,
+    encoders: Sequence[str],
+    job: Job,
+    build: Callable[[int, Job], Member],
+    *,
+    words: Tfidf | None = None,
 ) -> Model:
-    """One model of `members` members, or of one for each of `encoders`; `build(m, job)` trains the m-th."""
+    """One model of `members` members, or of one for each of `encoders`; `build(m, job)` trains the m-th.
+
+    With `words` levels may read the view `fused` of tf-idf and encoder.
+    """
     if encoders and members not in (1, len(encoders)):
         raise ConfigError(f"members: {members}, but encoders names {len(encoders)}. Leave members out.")
-    features: dict[str, Transformer] = {}
-    made = []
+    transformers: list[Transformer] = []
+    made: list[list[Level]] = []
     for m in range(len(encoders) or members):
-        found, levels = build(m, job_of(job, m))
-        features |= {transformer.name: transformer for transformer in found}
-        made.append(levels)
-    return Model.over(dataset, features, made)
+        found, several = build(m, job_of(job, m))
+        transformers += found
+        made += several
+    features: dict[str, Any] = {transformer.name: transformer for transformer in transformers}
+    return Model.over(dataset, features if words is None else {"fused": Fuse(words, transformers)}, made)
 
 
 def job_of(job: Job, m: int) -> Job:

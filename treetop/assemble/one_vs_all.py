@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.assemble.linear_tree import barred
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import Progress, progress
@@ -17,12 +18,11 @@ from treetop.core.work import Job
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.kernels import chunks, threads
 from treetop.kernels.newton import Penalty
-from treetop.kernels.sparse import NO_ROWS, NO_VALUES, Rows, rows_of
+from treetop.kernels.sparse import rows_of
 from treetop.kernels.working_set import Settings, Shared, Targets, new_scratch, share, solve_block
 from treetop.rank.linear import Linear
 
 TOGETHER = 8  # labels a thread takes at a time
-NOTHING = Rows(np.zeros(1, np.uint64), NO_ROWS, NO_VALUES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +85,8 @@ def _targets(dataset: Dataset, config: OneVsAllConfig) -> Targets:
     more = 2.0 * inverse_propensity(dataset.label_counts, n_documents, *dataset.propensity) - 1.0
     positive = config.cost * (more if config.weighting == "up" else same)
     negative = config.cost / (more if config.weighting == "down" else same)
-    left_out = _left_out(dataset)
+    left_out = barred(dataset.filter_pairs, dataset.Y.shape)
     return Targets(rows_of(by_label), left_out, positive.astype(np.float32), negative.astype(np.float32))
-
-
-def _left_out(dataset: Dataset) -> Rows:
-    """Filter pairs are no negatives of their labels."""
-    pairs = dataset.filter_pairs
-    if pairs is None or not len(pairs):
-        return NOTHING
-    return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), dataset.Y.shape))
 
 
 def _flags(Y: Csr, X: Csr) -> NDArray[np.uint8]:

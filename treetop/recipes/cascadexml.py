@@ -4,7 +4,8 @@ Features: transformer, coarse levels from earlier layers, the labels from the la
 walks between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the
 one above. Shortlist: descend (the children of the clusters that the level above likes now, the true ones always among
 them while training). Rank: head. The own idea is the layers: a coarse question is answered by a shallow layer, so no
-level has to share its vector with another. Score: a label's own probability, or times its parent's.
+level has to share its vector with another. Score: a label's own probability, or times its parent's. With `ranker` a
+linear level on tf-idf and embedding replaces the network's last one or joins it (DiSMEC on the network's shortlist).
 
 Deviations: label and cluster vectors begin at what the encoder makes of the label texts where these tell something,
 biases at the log odds; padding is masked; the dropout of the first level lies before its linear layer; Adam's memory
@@ -14,11 +15,13 @@ is not cycled; accumulated batches are one batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+from treetop.assemble.fused_level import fused_member
 from treetop.assemble.label_tree import tree_stage
+from treetop.assemble.linear_tree import LinearConfig
 from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
@@ -32,6 +35,7 @@ from treetop.core.forecast import Forecast
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
 from treetop.features.encoder import Encoder, Pooling
+from treetop.features.fuse import view_of
 from treetop.features.sources import peek
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.transformer import TransformerConfig
@@ -68,11 +72,15 @@ class Config:
     smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
     walk: WalkConfig = setting(WalkConfig(), "the random walks")
     tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "how nodes are halved")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from, and the linear level")
     begin: Begin = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
+    ranker: Literal["network", "linear", "both"] = setting(
+        "network", "labels by the network, by a linear level on tf-idf and embedding below its clusters, or by both"
+    )
+    linear: LinearConfig = setting(LinearConfig(threshold=0.01, beam=50), "that linear level")
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
     learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
@@ -104,8 +112,15 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train all levels together; once for each member."""
+    words: Any = None
+    if config.ranker != "network":
+        if dataset.features:
+            raise ConfigError(
+                f"ranker: '{config.ranker}' reads words, but {dataset.name} brings features. Use network."
+            )
+        words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
-        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job)
+        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job), words=words
     )
 
 
@@ -128,7 +143,13 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
     )  # fmt: skip
     views = [trained.transformer.view_name(pooling) for pooling in poolings]
-    return [trained.transformer], as_levels(views, tree, trained.heads, plans, config.score)
+    levels = as_levels(views, tree, trained.heads, plans, config.score)
+    if config.ranker == "network":
+        return [trained.transformer], [levels]
+    prepared = replace(prepared, transformer=trained.transformer, warmup=None)
+    X = sparse_view(dataset, config.tfidf, job).X
+    fused = fused_member(dataset, prepared, levels, X, config.linear, tree=tree, view=view_of("fused", m), job=own)
+    return [trained.transformer], [fused] if config.ranker == "linear" else [levels, fused]
 
 
 def _plans(config: Config, poolings: list[Pooling], tree: LabelTree, width: int) -> list[LevelPlan]:

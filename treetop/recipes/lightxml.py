@@ -128,7 +128,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
     )  # fmt: skip
     views = [trained.transformer.view_name(pooling)] * len(plans)
-    return [trained.transformer], as_levels(views, tree, trained.heads, plans)
+    return [trained.transformer], [as_levels(views, tree, trained.heads, plans)]
 
 
 def _static(
@@ -159,7 +159,7 @@ def _static(
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     found = [generator.transformer] if second is first else [generator.transformer, ranker.transformer]
     names = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
-    return found, as_levels(names, tree, [generator.heads[0], ranker.heads[1]], plans)
+    return found, [as_levels(names, tree, [generator.heads[0], ranker.heads[1]], plans)]
 
 
 def _learning(config: Config) -> TreeConfig:
