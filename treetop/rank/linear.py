@@ -17,7 +17,8 @@ from treetop.kernels import beam, chunk_sums, chunks, scores, threads
 from treetop.kernels.chunks import Chunks
 from treetop.kernels.sparse import Rows, rows_of
 
-BLOCK = 8192  # documents that walk down together
+BLOCK = 8192  # documents that walk down together, at most
+MANY = 2048  # documents worth sharing out
 FEW = 50  # below, rows are found by search instead of a table
 STORAGE = {"float32": "<f4", "float16": "<u2", "int8": "|i1"}
 SLOTS = {1: "|u1", 2: "<u2", 4: "<u4"}
@@ -70,8 +71,7 @@ class Linear:
         plan = [
             (r, rule_of(lv.join, first=t == 0), keeps[t]) for t, (r, lv) in enumerate(zip(ranks, levels, strict=True))
         ]
-        n_documents = view.shape[0]
-        parts = threads.run(lambda a, b: _walk(plan, _block(X, a, b), b - a), threads.blocks(n_documents, BLOCK))
+        parts = threads.run(lambda a, b: _walk(plan, _block(X, a, b), b - a), _shares(view.shape[0]))
         return Ranking.concat(parts)
 
     def contributions(self, view: Csr, node: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float, bool]:
@@ -149,6 +149,13 @@ def rule_of(join: Join, *, first: bool) -> scores.Rule:
     power = int(name[-1]) if kind == scores.HINGE else 1
     combine = scores.OWN if first else {"own": scores.OWN, "parent": scores.PARENT, "path": scores.PATH}[join.combine]
     return scores.Rule(kind, power, join.adds, combine, False)
+
+
+def _shares(n: int) -> list[tuple[int, int]]:
+    """Equal blocks, so many that all threads work to the end; a document's result does not depend on its block."""
+    lanes = threads.count() if n >= MANY else 1
+    rounds = max(1, -(-n // (lanes * BLOCK)))
+    return threads.blocks(n, max(1, -(-n // (lanes * rounds))))
 
 
 def _block(X: Rows, start: int, stop: int) -> Rows:
