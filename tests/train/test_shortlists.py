@@ -34,3 +34,11 @@ def test_without_teacher_forcing_a_missed_parent_loses_its_positives():
     assert expand(chosen, children).tolist() == [[0, 4, 5]]
     assert targets_of(chosen, children, targets).tolist() == [[0.0, 0.0, 1.0]]
     assert choose(scores, None, keep=9).shape == (1, 3)
+
+
+def test_no_parent_has_no_children_and_hides_no_positive():
+    children = Children.of(PARENT, 3, torch.device("cpu"))
+    targets = Targets(torch.tensor([0, 0]), torch.tensor([1, 5]), torch.tensor([1.0, 1.0]), 1)
+    chosen = torch.tensor([[-1, 0]])
+    assert expand(chosen, children).tolist() == [[-1, -1, -1, 1, 2, -1]]
+    assert targets_of(chosen, children, targets).tolist() == [[0.0, 0.0, 0.0, 1.0, 0.0, 0.0]]

@@ -20,7 +20,7 @@ from treetop.train.batches import Targets
 class Children:
     """The nodes below each parent as a padded table, and where every node stands in it."""
 
-    table: Tensor  # (parents, widest) int64, -1 = padding
+    table: Tensor  # (parents + 1, widest) int64, -1 = padding; the last row is that of no parent (-1)
     parent: Tensor  # (nodes,) int64
     slot: Tensor  # (nodes,) int64, place inside the parent's row
 
@@ -32,7 +32,7 @@ class Children:
         starts = np.cumsum(counts) - counts
         slot = np.empty(len(parent), np.int64)
         slot[order] = np.arange(len(parent)) - np.repeat(starts, counts)
-        table = np.full((n_parents, max(1, int(counts.max(initial=0)))), -1, np.int64)
+        table = np.full((n_parents + 1, max(1, int(counts.max(initial=0)))), -1, np.int64)
         table[parent, slot] = np.arange(len(parent))
         above = np.array(parent, np.int64)
         return cls(*(torch.from_numpy(part).to(device) for part in (table, above, slot)))
@@ -49,19 +49,15 @@ def choose(scores: Tensor, positive: Tensor | None, keep: int) -> Tensor:
 @torch.no_grad()
 def expand(chosen: Tensor, children: Children) -> Tensor:
     """(rows, keep * widest) candidate ids, -1 = padding; a parent of -1 has no children."""
-    return children.table[chosen.clamp_min(0)].masked_fill(chosen[..., None] < 0, -1).flatten(1)
+    return children.table[chosen].flatten(1)
 
 
 @torch.no_grad()
 def targets_of(chosen: Tensor, children: Children, targets: Targets) -> Tensor:
     """(rows, keep * widest) targets of the expanded candidates; positives outside the chosen parents are lost."""
-    n_parents, widest = children.table.shape
-    place = torch.full((len(chosen), n_parents + 1), -1, dtype=torch.int64, device=chosen.device)
-    place.scatter_(
-        1,
-        torch.where(chosen < 0, n_parents, chosen),
-        torch.arange(chosen.shape[1], device=chosen.device).expand_as(chosen),
-    )
+    n_rows, widest = children.table.shape
+    place = torch.full((len(chosen), n_rows), -1, dtype=torch.int64, device=chosen.device)
+    place.scatter_(1, chosen % n_rows, torch.arange(chosen.shape[1], device=chosen.device).expand_as(chosen))
     which = place[targets.row, children.parent[targets.column]]
     width = chosen.shape[1] * widest
     column = torch.where(which >= 0, which * widest + children.slot[targets.column], width)  # last column: dropped
