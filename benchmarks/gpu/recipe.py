@@ -108,7 +108,12 @@ def one(root: Path, run: dict[str, Any]) -> Any:
 def arrays(model: Any) -> list[np.ndarray]:
     parts = [item.to_part() for item in model.features.values()]
     parts += [level.rank.to_part() for member in model.members for level in member]
-    return [array for part in parts for array in part.arrays.values()]
+    made = []
+    while parts:
+        part = parts.pop()
+        made += part.arrays.values()
+        parts += part.parts.values()
+    return made
 
 
 def recalls(model: Any, test: Dataset) -> list[float]:
