@@ -120,6 +120,20 @@ def test_the_linear_level_learns_from_texts_whose_clusters_are_kept(encoder, mon
         assert set(inside[row].indices.tolist()) == kept
 
 
+@pytest.mark.parametrize("warm", [False, True])
+def test_over_all_texts_equals_a_shortlist_of_all_clusters(encoder, warm):
+    data, texts, made = toy.dataset(), toy.dataset(seed=3).texts, []
+    for more in ({"over": "shortlist"}, {"over": "all", "warm": warm}):
+        linear = {"beam": 8, "eps": 1e-4, "threshold": 0.0, "dense": 2.0, "max_passes": 2000, **more}
+        chosen = settings(encoder, ranker="linear", linear=linear)
+        chosen["train"] = {"epochs": 2.0, "batch": 16}
+        made.append(treetop.fit("cascadexml", data, settings=chosen).rank(texts, toy.N_LABELS))
+    a, b = (np.zeros((len(texts), toy.N_LABELS)), np.zeros((len(texts), toy.N_LABELS)))
+    for found, into in zip(made, (a, b), strict=True):
+        into[np.repeat(np.arange(len(texts)), np.diff(found.indptr)), found.ids] = found.score
+    np.testing.assert_allclose(a, b, atol=5e-3)
+
+
 def test_members_have_trees_of_their_own(encoder):
     chosen = settings(encoder, members=2)
     chosen["train"] = {"epochs": 2.0, "batch": 16}

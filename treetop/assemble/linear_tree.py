@@ -201,7 +201,7 @@ def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) 
         pieces[chunk] = chunks.piece(found[:3], scratch, n_features, width)
 
     solve_level(task, tree, t, config.solver, take)
-    made = chunks.pack((slot_ptr, ids), bias, _flags(task.problems, tree, t, ids), pieces, n_features)
+    made = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
     return Linear(chunks.stored_as(made, config.storage), n_features)
 
 
@@ -238,7 +238,7 @@ def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], 
     return members, np.isin(members, allowed).astype(np.uint8)
 
 
-def _flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
+def level_flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Copies pass their parent on; a node without positives is never returned."""
     empty = np.diff(problems.positives.indptr.view(np.int64)) == 0
     flags = np.where(empty, chunks.ABSENT, chunks.NORMAL).astype(np.uint8)

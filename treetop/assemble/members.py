@@ -28,10 +28,11 @@ def fit_members(
     build: Callable[[int, Job], Member],
     *,
     words: Tfidf | None = None,
+    dense: float = 1.0,
 ) -> Model:
     """One model of `members` members, or of one for each of `encoders`; `build(m, job)` trains the m-th.
 
-    With `words` levels may read the view `fused` of tf-idf and encoder.
+    With `words` levels may read the view `fused` of tf-idf and encoder, vectors of length `dense`.
     """
     if encoders and members not in (1, len(encoders)):
         raise ConfigError(f"members: {members}, but encoders names {len(encoders)}. Leave members out.")
@@ -42,7 +43,7 @@ def fit_members(
         transformers += found
         made += several
     features: dict[str, Any] = {transformer.name: transformer for transformer in transformers}
-    return Model.over(dataset, features if words is None else {"fused": Fuse(words, transformers)}, made)
+    return Model.over(dataset, features if words is None else {"fused": Fuse(words, transformers, dense)}, made)
 
 
 def job_of(job: Job, m: int) -> Job:

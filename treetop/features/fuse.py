@@ -38,8 +38,9 @@ class Fuse:
 
     kind: ClassVar[str] = "features.fuse.1"
 
-    def __init__(self, tfidf: Tfidf, transformers: Sequence[Transformer]) -> None:
-        self.tfidf, self.transformers = tfidf, tuple(transformers)
+    def __init__(self, tfidf: Tfidf, transformers: Sequence[Transformer], dense: float = 1.0) -> None:
+        """`dense` is the length of a vector beside words of length 1."""
+        self.tfidf, self.transformers, self.dense = tfidf, tuple(transformers), dense
 
     def views(self, texts: Texts) -> Mapping[str, Any]:
         words = self.tfidf.views(texts)
@@ -47,7 +48,7 @@ class Fuse:
         for m, transformer in enumerate(self.transformers):
             vectors, last = transformer.views(texts), transformer.view_name(transformer.poolings[-1])
             makers |= {name: lambda v=vectors, name=name: v[name] for name in vectors}
-            makers[view_of("fused", m)] = lambda v=vectors, name=last: fused(words["tfidf"], v[name])
+            makers[view_of("fused", m)] = lambda v=vectors, name=last: fused(words["tfidf"], v[name], self.dense)
             makers[view_of("embedding", m)] = lambda v=vectors, name=last: fused(None, v[name])
         return Views(makers)
 
@@ -68,7 +69,8 @@ class Fuse:
 
     def to_part(self) -> Part:
         encoders = {f"encoder-{m:02d}": item.to_part() for m, item in enumerate(self.transformers)}
-        return Part(self.kind, {"encoders": len(encoders)}, {}, {"tfidf": self.tfidf.to_part(), **encoders})
+        config = {"encoders": len(encoders), "dense": self.dense}
+        return Part(self.kind, config, {}, {"tfidf": self.tfidf.to_part(), **encoders})
 
     @classmethod
     def from_part(cls, part: Part) -> Fuse:
@@ -76,11 +78,12 @@ class Fuse:
         for name, kind in (("tfidf", Tfidf.kind), *((name, Transformer.kind) for name in names)):
             if name not in part.parts or part.parts[name].kind != kind:
                 raise ModelError(f"{cls.kind}: its part '{name}' is missing or no '{kind}'. Copy the model again.")
-        return cls(Tfidf.from_part(part.parts["tfidf"]), [Transformer.from_part(part.parts[name]) for name in names])
+        encoders = [Transformer.from_part(part.parts[name]) for name in names]
+        return cls(Tfidf.from_part(part.parts["tfidf"]), encoders, part.setting("dense", float))
 
 
-def fused(X: Csr | None, H: NDArray[Any]) -> Csr:
-    """Rows [x / |x| ; h / |h|] as csr float32; an empty row of X stays empty, and without X there is only H."""
+def fused(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:
+    """Rows [x / |x| ; dense h / |h|] as csr float32; an empty row of X stays empty, and without X there is only H."""
     n, width = H.shape
     n_words = 0 if X is None else X.shape[1]
     starts = np.zeros(n + 1, np.int64) if X is None else X.indptr.astype(np.int64)
@@ -93,9 +96,9 @@ def fused(X: Csr | None, H: NDArray[Any]) -> Csr:
         lengths = np.diff(starts[first : stop + 1])
         here = slice(ends[first], ends[stop])
         into, places = data[here], indices[here]
-        dense = ((ends[first + 1 : stop + 1] - ends[first] - width)[:, None] + np.arange(width)).ravel()
-        into[dense] = unit(np.asarray(H[first:stop], np.float32)).ravel()
-        places[dense] = np.tile(columns, stop - first)
+        spots = ((ends[first + 1 : stop + 1] - ends[first] - width)[:, None] + np.arange(width)).ravel()
+        into[spots] = (np.float32(dense) * unit(np.asarray(H[first:stop], np.float32))).ravel()
+        places[spots] = np.tile(columns, stop - first)
         if X is None or lengths.sum() == 0:
             return
         words = slice(starts[first], starts[stop])

@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
-from treetop.assemble.fused_level import fused_member
+from treetop.assemble.fused_level import FusedConfig, fused_member
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.linear_tree import LinearConfig
 from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
@@ -80,7 +79,7 @@ class Config:
     ranker: Literal["network", "linear", "both"] = setting(
         "network", "labels by the network, by a linear level on tf-idf and embedding below its clusters, or by both"
     )
-    linear: LinearConfig = setting(LinearConfig(threshold=0.01, beam=50), "that linear level")
+    linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "that linear level")
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
     learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
@@ -120,8 +119,9 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
             )
         words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
-        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job), words=words
-    )
+        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job),
+        words=words, dense=config.linear.dense,
+    )  # fmt: skip
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
