@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 
+from treetop.assemble.coarse_to_fine import candidate_parents
 from treetop.assemble.linear_tree import (
     LevelTask,
     LinearConfig,
@@ -30,7 +30,7 @@ from treetop.core.dataset import Csr, Dataset, Ints
 from treetop.core.errors import ConfigError
 from treetop.core.log import progress
 from treetop.core.store import Part
-from treetop.core.types import Floats, Join, LabelTree, Level
+from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
 from treetop.core.work import Job, fingerprint
 from treetop.features.fuse import fused, unit
 from treetop.features.transformer import Transformer
@@ -83,7 +83,7 @@ def fused_member(
         both = fused(X, H, config.dense)
         inside = None
         if above:
-            kept = (_kept(above, vectors, targets[last - 1].shape) + targets[last - 1]).tocsc()
+            kept = candidate_parents(targets[last - 1], _found(above, vectors)).tocsc()
             inside = (kept, kept)
         seed = int(fingerprint([job.seed, view]), 16) & 0x7FFFFFFF
         level = LevelTask(rows_of(both), both.shape, problems_of(targets[last], None, left_out), inside, seed)
@@ -100,19 +100,15 @@ def _head(level: Level) -> Head:
     return head
 
 
-def _kept(levels: Sequence[Level], vectors: Mapping[str, Any], shape: tuple[int, int]) -> Csr:
-    """(texts x clusters) 1 where the levels keep the cluster for the text."""
-    counts, ids = [np.zeros(1, np.int64)], []
-    with progress("clusters of texts", shape[0]) as bar:
-        for start, stop in threads.blocks(shape[0], ROWS):
-            found = descend(levels, {name: view[start:stop] for name, view in vectors.items()}, levels[-1].beam)
-            counts.append(np.diff(found.indptr))
-            ids.append(found.ids)
+def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
+    """The clusters kept for each text."""
+    n, parts = len(next(iter(vectors.values()))), []
+    with progress("clusters of texts", n) as bar:
+        for start, stop in threads.blocks(n, ROWS):
+            views = {name: view[start:stop] for name, view in vectors.items()}
+            parts.append(descend(levels, views, levels[-1].beam))
             bar.step(stop - start)
-    indices, indptr = np.concatenate(ids), np.cumsum(np.concatenate(counts))
-    made = sparse.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), shape)
-    made.sort_indices()
-    return made
+    return Ranking.concat(parts)
 
 
 class AllTask(NamedTuple):
