@@ -1,6 +1,6 @@
 """Whole trainings by `treetop.fit` on one GPU, one JSON line each: settings, seconds, memory, scores.
 
-    python benchmarks/gpu/recipe.py --data build/gpu --plan PLAN.json --out results.jsonl
+    python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
 "recall": true}. Choices are made on rows held out from train.
