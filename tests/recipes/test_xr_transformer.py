@@ -225,7 +225,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder, tmp_path):
         ({"keep": 0}, "keep: 0 is out of range"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
-            treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, **changes), out=tmp_path / "m")
+            treetop.fit("xr_transformer", toy.dataset(), settings={**settings(encoder), **changes}, out=tmp_path / "m")
         assert "\n" not in str(caught.value)
         left = {file.name for file in tmp_path.glob("m.work/*")}
         assert not left or "layers" in message  # nothing bars the next command, except what only the encoder knows
