@@ -156,6 +156,8 @@ def test_voters_share_their_words(encoder, tmp_path):
     views = model.features["fused"].views(texts)
     assert (views["fused"] != views["fused-1"]).nnz > 0
     assert same(model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5))
+    (found,) = model.explain(data.texts[0], k=1)
+    assert all({word.term for word in member[-1].words} & set(data.texts[0].split()) for member in found.members)
     first = treetop.fit("xr_transformer", data, settings={**chosen, "members": 1})
     alone = dataclasses.replace(model, members=model.members[:1])
     assert same(alone.rank(texts, 5), first.rank(texts, 5))
