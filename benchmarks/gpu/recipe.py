@@ -84,8 +84,9 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     started = time.perf_counter()
     model = fit(run.get("recipe", "lightxml"), train, settings=settings, seed=run.get("seed", 0), device="cuda")
     whole = time.perf_counter() - started
-    for transformer in model.features.values():
-        transformer.to(torch.device("cuda"))
+    for features in model.features.values():
+        if hasattr(features, "to"):  # words have no device
+            features.to(torch.device("cuda"))
     scores = model.evaluate(test, resamples=run.get("resamples", 0))
     names = [f"{kind}@{k}" for kind in ("P", "PSP") for k in (1, 3, 5)]
     line = {
