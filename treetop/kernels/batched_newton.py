@@ -31,8 +31,8 @@ class Features(NamedTuple):
         turned = X.T.tocsr()
         squares = turned.copy()
         squares.data = squares.data**2
-        words = (_csr(matrix).to(device) for matrix in (X, turned, squares))
-        return cls(*words, torch.from_numpy(dense).to(device))
+        words, words_t, squares_t = (_csr(matrix).to(device) for matrix in (X, turned, squares))
+        return cls(words, words_t, squares_t, torch.from_numpy(dense).to(device))
 
     @property
     def size(self) -> int:
