@@ -125,7 +125,7 @@ def test_over_all_texts_equals_a_shortlist_of_all_clusters(encoder, warm):
     data, texts, made = toy.dataset(), toy.dataset(seed=3).texts, []
     for more in ({"over": "shortlist"}, {"over": "all", "warm": warm}):
         linear = {"beam": 8, "eps": 1e-4, "threshold": 0.0, "dense": 2.0, "max_passes": 2000, **more}
-        chosen = settings(encoder, ranker="linear", linear=linear)
+        chosen = settings(encoder, ranker="linear", linear=linear, keep=[4, 8])
         chosen["train"] = {"epochs": 2.0, "batch": 16}
         made.append(treetop.fit("cascadexml", data, settings=chosen).rank(texts, toy.N_LABELS))
     a, b = (np.zeros((len(texts), toy.N_LABELS)), np.zeros((len(texts), toy.N_LABELS)))
