@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 def test_words_add_up_to_margins_on_a_thousand_random_predictions():
     """The sum of a label's contributions is its margin within 1e-5 on every level of its path."""
-    model = treetop.fit("xr_linear", "wordnet")
+    model = treetop.fit("xr_linear", Dataset.read("wordnet"))
     test = Dataset.read("wordnet", "test")
     rng = np.random.default_rng(0)
     checked, worst = 0, 0.0
