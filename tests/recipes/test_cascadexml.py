@@ -171,9 +171,12 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, tmp_path, monkeypatc
         ({"layers": [[1], [2], [9]]}, "the encoder has no layer 9"),
         ({"keep": [3]}, "keep: 1 values for 2 levels"),
         ({"dropouts": [0.1]}, "dropouts: 1 values for 3 levels"),
-        ({"resolutions": [8, 4]}, "growing powers of two up to the 40 labels"),
+        ({"resolutions": [8, 4]}, "growing powers of two"),
+        ({"resolutions": [0]}, "growing powers of two"),
+        ({"keep": [0, 4]}, "each level must keep 1 cluster or more"),
+        ({"dropouts": [2.0, 0.1, 0.1]}, "allowed is 0 to 0.99"),
         ({"resolutions": [6, 12]}, "growing powers of two"),
-        ({"resolutions": [8, 64]}, "growing powers of two"),
+        ({"resolutions": [8, 64]}, "64 clusters for 40 labels"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_sentence(encoder, changes, message):

@@ -70,15 +70,19 @@ def sizes_of(n: int, config: BalancedConfig) -> list[int]:
     return made[::-1]
 
 
+def check_resolutions(resolutions: Sequence[int]) -> None:
+    """Refuse numbers of nodes that halving cannot give."""
+    wrong = [size for size in resolutions if size < 1 or size & (size - 1)]
+    if wrong or list(resolutions) != sorted(set(resolutions)):
+        raise ConfigError(f"resolutions: {list(resolutions)}; allowed are growing powers of two, such as [64, 512].")
+
+
 def at_resolutions(Z: Any, resolutions: Sequence[int], options: Options, *, seed: int) -> LabelTree:
     """A tree with exactly these numbers of nodes on its levels (powers of two, coarse to fine), then the labels."""
+    check_resolutions(resolutions)
     n, finest = Z.shape[0], resolutions[-1]
-    wrong = [size for size in resolutions if size < 1 or size & (size - 1)]
-    if wrong or list(resolutions) != sorted(set(resolutions)) or finest > n:
-        raise ConfigError(
-            f"resolutions: {list(resolutions)}; allowed are growing powers of two up to the {n} labels, such as "
-            f"{[64, 512]}."
-        )
+    if finest > n:
+        raise ConfigError(f"resolutions: {finest} clusters for {n} labels; at most as many as labels are allowed.")
     leaf = balanced_leaves(Z, finest.bit_length() - 1, seed=seed, options=options)
     parents = [leaf.astype(np.int32)]
     for fine, coarse in pairwise(reversed(resolutions)):

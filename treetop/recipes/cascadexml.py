@@ -41,7 +41,7 @@ from treetop.features.transformer import TransformerConfig
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
 from treetop.model import Model
-from treetop.partition.balanced import BalancedConfig, at_resolutions
+from treetop.partition.balanced import BalancedConfig, at_resolutions, check_resolutions
 from treetop.partition.flat import flat
 from treetop.train.losses import Reduce
 from treetop.train.optim import AdamConfig, ScheduleConfig
@@ -90,6 +90,13 @@ class Config:
     steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
     compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
+
+    def __post_init__(self) -> None:
+        check_resolutions(self.resolutions)
+        if any(kept < 1 for kept in self.keep):
+            raise ConfigError(f"keep: {list(self.keep)}; each level must keep 1 cluster or more.")
+        if any(not 0.0 <= share <= 0.99 for share in self.dropouts):
+            raise ConfigError(f"dropouts: {list(self.dropouts)}; allowed is 0 to 0.99 for each level.")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
