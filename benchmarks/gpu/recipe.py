@@ -3,12 +3,14 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
-"recall": true}. Choices are made on rows held out from train.
+"recall": true, "parts": {name: members}}. Choices are made on rows held out from train. `parts` scores some of the
+model's members alone; runs of one `share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import gc
 import json
@@ -23,19 +25,25 @@ from pack import unpack
 
 from treetop.assemble import neural_fit
 from treetop.core.dataset import Dataset
+from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.predict.beam import step
 from treetop.train import journal
 from treetop.training import fit
 
-OUT: list[dict[str, Any]] = []
+OUT: list[Path] = []  # the file of results, if any
 RESULTS: list[Any] = []
+STAGES: list[tuple[str, float]] = []
+SHARED: dict[tuple[Any, ...], Any] = {}
+RUN: dict[str, Any] = {}
 HELD = 12_000
 
 
 def say(**line: Any) -> None:
-    OUT.append(line)
     print(json.dumps(line), flush=True)
+    if OUT:
+        with OUT[0].open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 @functools.cache
@@ -54,8 +62,18 @@ def halves(folder: Path, on: str) -> tuple[Dataset, Dataset]:
 
 
 def watch() -> None:
-    """Remember what every training says about itself, and tokenise a data set once."""
-    real, tokenise, held = neural_fit.train, neural_fit.tokenise, {}
+    """Remember what every training says about itself and how long stages take, and tokenise a data set once."""
+    real, tokenise, held, stage = neural_fit.train, neural_fit.tokenise, {}, Job.stage
+
+    def timed(self: Job, name: str, make: Any) -> Any:
+        started = time.perf_counter()
+        key = (RUN.get("share"), RUN["data"], RUN.get("on"), self.seed, name)
+        common = key[0] is not None and not name.startswith(("refined", "ranker", "fused"))
+        made = SHARED[key] if common and key in SHARED else stage(self, name, make)
+        if common:
+            SHARED[key] = made
+        STAGES.append((name, round(time.perf_counter() - started, 2)))
+        return made
 
     def train(*args: Any, **named: Any) -> Any:
         torch.cuda.synchronize()
@@ -72,6 +90,7 @@ def watch() -> None:
         return held[key][1]
 
     neural_fit.train, neural_fit.tokenise = train, once  # type: ignore[assignment]
+    Job.stage = timed  # type: ignore[method-assign]
 
 
 def one(root: Path, run: dict[str, Any]) -> Any:
@@ -81,6 +100,9 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     settings["encoder"] = {"encoder": str(root / "encoder"), **settings.get("encoder", {})}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
     RESULTS.clear()
+    STAGES.clear()
+    RUN.clear()
+    RUN.update(run)
     started = time.perf_counter()
     model = fit(run.get("recipe", "lightxml"), train, settings=settings, seed=run.get("seed", 0), device="cuda")
     whole = time.perf_counter() - started
@@ -88,13 +110,13 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         if hasattr(features, "to"):  # words have no device
             features.to(torch.device("cuda"))
     scores = model.evaluate(test, resamples=run.get("resamples", 0))
-    names = [f"{kind}@{k}" for kind in ("P", "PSP") for k in (1, 3, 5)]
     line = {
         **run, "on": on, "fit_s": whole, "train_s": sum(r.seconds for r in RESULTS),
         "steps": sum(r.steps for r in RESULTS), "tokens_per_s": sum(r.tokens for r in RESULTS)
         / max(1e-9, sum(r.seconds for r in RESULTS)), "memory": max((r.memory for r in RESULTS), default=0),
         "loss": RESULTS[-1].loss if RESULTS else None,
-        **{name: round(scores[name], 2) for name in names}, "levels": [level.rank.n for level in model.members[0]],
+        **shown(scores), "levels": [level.rank.n for level in model.members[0]],
+        "stages": STAGES[:],
         "model_bytes": sum(array.nbytes for array in arrays(model)),
     }  # fmt: skip
     if run.get("curve"):
@@ -104,7 +126,16 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     if run.get("recall"):
         line["recall"] = recalls(model, test)
     say(section="recipe", **line)
+    for name, members in run.get("parts", {}).items():
+        some = dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
+        found = shown(some.evaluate(test, resamples=0))
+        say(section="part", of=run.get("name"), data=run["data"], name=name, on=on, **found)
     return model
+
+
+def shown(scores: Any) -> dict[str, float]:
+    names = [f"{kind}@{k}" for kind in ("P", "PSP", "R") for k in (1, 3, 5, 10)]
+    return {name: round(scores[name], 2) for name in names if name in scores.values}
 
 
 def arrays(model: Any) -> list[np.ndarray]:
@@ -163,6 +194,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=540.0, help="start no run after this")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    OUT.extend([options.out] if options.out else [])
     begun = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = True
     if not (options.data / "encoder").is_dir():
@@ -178,8 +210,6 @@ def main() -> None:
             say(section="recipe", **run, error=traceback.format_exc()[-1500:])
         gc.collect()
         torch.cuda.empty_cache()
-        if options.out:
-            options.out.write_text("".join(json.dumps(line) + "\n" for line in OUT))
 
 
 if __name__ == "__main__":

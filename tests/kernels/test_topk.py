@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treetop.kernels import topk
+from treetop.kernels import reference, topk
 
 NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32) | st.sampled_from([0.0, -0.0, 1.0, np.inf, -np.inf])
 
@@ -37,3 +37,16 @@ def test_kth_largest(values, data):
     k = data.draw(st.integers(1, len(values)))
     found = topk.kth_largest(np.array(values, np.float32), np.uint64(len(values)), np.empty(k, np.float32))
     assert found == sorted(values, reverse=True)[k - 1]
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.lists(NUMBERS, max_size=20), max_size=5), st.integers(0, 12))
+def test_the_best_of_rows_are_those_of_the_slow_twin(rows, keep):
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    score = np.array([x for row in rows for x in row], np.float32)
+    ids = np.concatenate([np.arange(len(row))[::-1] for row in rows] or [[]]).astype(np.int32)
+    ends, found, best, own = topk.best_of(indptr, ids, score, -score, keep)
+    assert [found[a:b].tolist() for a, b in zip(ends[:-1], ends[1:], strict=True)] == reference.best_of(
+        indptr, ids, score, keep
+    )
+    assert np.array_equal(best, -own)

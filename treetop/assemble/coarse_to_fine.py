@@ -70,7 +70,7 @@ class FineConfig:
     bootstrap: Literal["linear", "weighted", "inherit", "none"] = setting(
         "linear", "vectors begin at a linear solution, at one that weighs by counts, at their parent's, at nothing"
     )
-    bootstrap_cost: float = setting(100.0, "weight of an error in that solution (C)", low=1e-6)
+    bootstrap_cost: float = setting(1.0, "weight of an error in that solution (C)", low=1e-6)
     counts: bool = setting(True, "a positive node weighs as much as the labels below it that the text has")
     cost_sensitive: bool = setting(False, "linear parts share one unit of weight out over a text's nodes, by counts")
     loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss of all levels")

@@ -305,3 +305,21 @@ def walk_visits(Y: A, hops: int, restart: float, keep: int, seed: int) -> list[l
             here = origin if (state >> 32) < int(restart * 2**32) else here
         made.append(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0]))[:keep])
     return made
+
+
+def gathered_dots(table: A, rows: A, ends: A, ids: A) -> list[float]:
+    """Inner products of every row with its candidates of the table."""
+    made = []
+    for i in range(len(rows)):
+        for p in range(ends[i] - ends[0], ends[i + 1] - ends[0]):
+            made.append(float(table[ids[p]].astype(np.float64) @ rows[i]))
+    return made
+
+
+def best_of(indptr: A, ids: A, score: A, keep: int) -> list[list[int]]:
+    """Ids of the best `keep` entries of every row, by score, then id."""
+    made = []
+    for start, stop in zip(indptr[:-1], indptr[1:], strict=True):
+        order = sorted(range(start, stop), key=lambda p: (-score[p], ids[p]))
+        made.append([int(ids[p]) for p in order[:keep]])
+    return made

@@ -149,3 +149,13 @@ def in_order(best: Best, by_own: bool) -> Any:
             ids[first + k] = id_in(key)
             score[first + k], own[first + k] = (other, score_in(key)) if by_own else (score_in(key), other)
     return indptr, ids, score, own
+
+
+@kernel
+def best_of(indptr: Any, ids: Any, score: F32, own: F32, keep: int) -> Any:
+    """(indptr, ids, score, own) of the best `keep` entries of every row, by score, then id."""
+    best = heaps(len(indptr) - 1, keep)
+    for row in range(len(indptr) - 1):
+        for p in range(indptr[row], indptr[row + 1]):
+            push(best.size, best.keys, best.other, row, key_of(score[p], ids[p]), own[p])
+    return in_order(best, False)

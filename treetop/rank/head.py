@@ -15,6 +15,8 @@ from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 from treetop.kernels import threads
+from treetop.kernels.gathered_dots import gathered_dots
+from treetop.kernels.topk import best_of
 
 DOCUMENTS = 256  # in one block of work
 LABELS = 1 << 15  # whose margins are held at a time
@@ -84,9 +86,8 @@ class Head:
         ends = candidates.indptr[start : start + len(h) + 1]
         ids = candidates.ids[ends[0] : ends[-1]]
         margin = np.empty(len(ids), np.float32)
-        for row in range(len(h)):
-            part = slice(ends[row] - ends[0], ends[row + 1] - ends[0])
-            margin[part] = self.weight[ids[part]] @ h[row] + self.bias[ids[part]]
+        gathered_dots(self.weight, h, ends, ids, margin)
+        margin += self.bias[ids]
         own = join.own(margin)
         held = {
             name: None if value is None else value[ends[0] : ends[-1]]
@@ -95,7 +96,8 @@ class Head:
         score = join.score(own, Candidates(len(h), self.n, None, ids, **held))
         kept = margin > -np.inf
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ends - ends[0]]
-        return Ranking.sorted(indptr, ids[kept], score[kept], own[kept]).top(keep)
+        longest = int(np.diff(indptr).max(initial=0))
+        return Ranking(*best_of(indptr, ids[kept], score[kept], own[kept], min(keep, longest)))
 
     def to_part(self) -> Part:
         arrays = {"weight": self.weight, "bias": self.bias}
