@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treetop.kernels.chunk_sums import empty_table, fill_table, new_scratch, sum_by_search, sum_by_table
+from treetop.kernels.chunk_sums import fill_table, fits_table, new_scratch, sum_by_search, sum_by_table
 from treetop.kernels.chunks import ABSENT, COPY, Chunks
 from treetop.kernels.compile import kernel, tight
 from treetop.kernels.lanes import WIDTH
@@ -143,12 +143,10 @@ def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, ba
             end += np.uint64(1)
         rows = np.uint64(chunks.row_ptr[chunk + np.uint32(1)] - chunks.row_ptr[chunk])
         # a table costs some steps per row of the chunk, a search some more than it per feature of a document
-        by_table = len(table) > 0 and (end - at) * np.uint64(30) > rows
+        by_table = (end - at) * np.uint64(30) > rows and fits_table(chunks, chunk, table)
         if by_table:
             lines = fill_table(chunks, chunk, numbers, table)
         _rank_run(chunks, X, pairs, (at, end, by_table, scratch, (at_entry, table, lines)), rule, best)
-        if by_table:
-            empty_table(chunks, chunk, numbers, table)
         at = end
 
 

@@ -12,13 +12,19 @@ from treetop.kernels.lanes import WIDTH, add_line
 from treetop.kernels.prefetch import prefetch
 from treetop.kernels.sparse import F32, U32, Rows
 
-LINE = np.uint32(0xFFFFFFFF)  # marks a table entry that names a vector
-NO_BATCH = (np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros((0, 2), np.uint32))
+# A cell of a table is stamp | first entry or place of a vector | number of entries; a cell of another chunk has
+# another stamp, so that nobody need empty the table. The last cell holds the stamp of the chunk in it.
+COUNT, FIRST, STAMPS = 16, 28, 20  # bits of each
+LINE = np.uint64((1 << COUNT) - 1)  # instead of a number of entries: a vector
+NO_BATCH = (np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint64))
 
 
 @kernel
 def prepare(X: Rows, bits: int) -> Any:
-    """Numbers from 1 for the features of a batch, frequent ones first: (per name, per entry, an empty table)."""
+    """Numbers from 1 for the features of a batch, frequent ones first: (per name, per entry, an empty table).
+
+    A table has a cell for each number and one for features that are not in the batch, room to list as many, the stamp.
+    """
     first, last = X.indptr[0], X.indptr[len(X.indptr) - 1]
     numbers, at_entry = np.zeros(np.int64(1) << bits, np.uint32), np.zeros(last, np.uint32)
     seen, n = np.empty(last - first, np.uint32), 0
@@ -43,7 +49,7 @@ def prepare(X: Rows, bits: int) -> Any:
         tops[32 - size[k]] += np.uint32(1)
     for q in range(first, last):
         at_entry[q] = numbers[at_entry[q]]
-    return numbers, at_entry, np.zeros((2 * n + 2, 2), np.uint32)
+    return numbers, at_entry, np.zeros(2 * n + 2, np.uint64)
 
 
 @kernel
@@ -95,49 +101,59 @@ def sum_by_search(chunks: Chunks, chunk: Any, X: Rows, document: Any, sums: F32,
 
 @tight
 def sum_by_table(chunks: Chunks, chunk: Any, X: Rows, document: Any, sums: F32, tables: Any) -> None:
-    """The same sums, rows found in a table under the batch's own feature numbers; full rows lie there as vectors.
-
-    A table entry is (1 + first entry within the chunk, end), or (LINE, place of the vector).
-    """
+    """The same sums, rows found in a table under the batch's own feature numbers; full rows lie there as vectors."""
     numbers, table, lines = tables
+    stamp, count, mask = table[len(table) - 1], np.uint64(COUNT), np.uint64((1 << FIRST) - 1)
     groups, base, n_sums = np.uint64(lines.shape[1] // WIDTH), np.uint64(chunks.entry_ptr[chunk]), np.uint64(len(sums))
     for q in range(X.indptr[document], X.indptr[document + np.uint32(1)]):
-        number = numbers[q]
-        first = table[number, 0]
-        if first == LINE:
-            add_line(lines, table[number, 1], X.values[q], groups, sums)
-        elif first:
-            x = X.values[q]
-            for p in range(base + np.uint64(first) - np.uint64(1), base + np.uint64(table[number, 1])):
-                sums[slot_at(chunks.slots, p, n_sums)] += x * weight_at(chunks.weights, p)
+        cell = table[numbers[q]]
+        if cell >> np.uint64(COUNT + FIRST) != stamp:
+            continue
+        first, n = (cell >> count) & mask, cell & LINE
+        if n == LINE:
+            add_line(lines, first, X.values[q], groups, sums)
+            continue
+        x = X.values[q]
+        for p in range(base + first, base + first + n):
+            sums[slot_at(chunks.slots, p, n_sums)] += x * weight_at(chunks.weights, p)
 
 
 @tight
-def _extent(chunks: Chunks, chunk: Any) -> Any:
-    """(first bucket, first row, number of buckets, of rows) of a chunk."""
-    buckets, low = np.uint64(chunks.bucket_ptr[chunk]), np.uint64(chunks.row_ptr[chunk])
-    n_buckets = np.uint64(chunks.bucket_ptr[chunk + np.uint32(1)]) - buckets - np.uint64(1)
-    return buckets, low, n_buckets, np.uint64(chunks.row_ptr[chunk + np.uint32(1)]) - low
+def fits_table(chunks: Chunks, chunk: Any, table: Any) -> Any:
+    """Whether a chunk's entries can be named in a cell, and stamps are left for it."""
+    if len(table) == 0:
+        return False
+    n_slots = chunks.slot_ptr[chunk + np.uint32(1)] - chunks.slot_ptr[chunk]
+    n_entries = chunks.entry_ptr[chunk + np.uint32(1)] - chunks.entry_ptr[chunk]
+    left = table[len(table) - 1] + np.uint64(1) < np.uint64(1 << STAMPS)
+    return left and n_slots < (1 << COUNT) - 1 and n_entries < 1 << FIRST
 
 
 @tight
 def _enter_rows(chunks: Chunks, chunk: Any, numbers: U32, table: Any, n_slots: Any) -> Any:
-    """Enter (1 + first entry, end) of each row; full ones are listed at the end of the table. Returns how many."""
-    buckets, low, n_buckets, n_rows = _extent(chunks, chunk)
+    """Enter each row under the next stamp; the fuller ones are listed at the end of the table. Returns how many.
+
+    Rows of features that are not in the batch go to cell 0, which nobody reads: cheaper than to ask.
+    """
+    buckets, low = np.uint64(chunks.bucket_ptr[chunk]), np.uint64(chunks.row_ptr[chunk])
+    n_buckets = np.uint64(chunks.bucket_ptr[chunk + np.uint32(1)]) - buckets - np.uint64(1)
+    n_rows = np.uint64(chunks.row_ptr[chunk + np.uint32(1)]) - low
     n_entries = np.uint64(chunks.entry_ptr[chunk + np.uint32(1)] - chunks.entry_ptr[chunk])
     shift, mask = np.uint64(chunks.shifts[chunk]), (np.uint64(1) << np.uint64(chunks.shifts[chunk])) - np.uint64(1)
-    row, full, entry, most = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(len(table)) >> np.uint64(1)
+    last, count = np.uint64(len(table)) - np.uint64(1), np.uint64(COUNT)
+    table[last] += np.uint64(1)
+    stamp = table[last] << np.uint64(COUNT + FIRST)
+    row, full, entry, most = np.uint64(0), np.uint64(0), np.uint64(0), last >> np.uint64(1)
     for b in range(n_buckets):
         end = min(np.uint64(chunks.buckets[buckets + b + np.uint64(1), 0]), n_rows)
         while row < end:
-            after = min(entry + np.uint64(chunks.counts[low + row]), n_entries)
+            n = min(np.uint64(chunks.counts[low + row]), n_entries - entry)
             number = numbers[(b << shift) | (np.uint64(chunks.lows[low + row]) & mask)]
-            if number:
-                table[number, 0], table[number, 1] = np.uint32(entry + np.uint64(1)), np.uint32(after)
-                if (after - entry) * np.uint64(8) >= n_slots and full < most:
-                    full += np.uint64(1)
-                    table[np.uint64(len(table)) - full, 1] = number
-            entry = after
+            table[number] = stamp | (entry << count) | n
+            if n * np.uint64(8) >= n_slots and number and full < most:
+                full += np.uint64(1)
+                table[last - full] = number
+            entry += n
             row += np.uint64(1)
     return full
 
@@ -152,24 +168,12 @@ def fill_table(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> Any:
     full = _enter_rows(chunks, chunk, numbers, table, n_slots)
     width = (max(n_slots, np.uint64(1)) + np.uint64(WIDTH - 1)) // np.uint64(WIDTH) * np.uint64(WIDTH)
     lines = _zeros(np.int64(full) * np.int64(width)).reshape((np.int64(full), np.int64(width)))
-    base = np.uint64(chunks.entry_ptr[chunk])
+    base, last = np.uint64(chunks.entry_ptr[chunk]), np.uint64(len(table)) - np.uint64(1)
     for k in range(full):  # their numbers stand at the end of the table
-        number = np.uint64(table[np.uint64(len(table)) - k - np.uint64(1), 1])
-        first, end = np.uint64(table[number, 0]) - np.uint64(1), np.uint64(table[number, 1])
-        for p in range(base + first, base + end):
+        number = table[last - k - np.uint64(1)]
+        cell = table[number]
+        first = base + ((cell >> np.uint64(COUNT)) & np.uint64((1 << FIRST) - 1))
+        for p in range(first, first + (cell & LINE)):
             lines[k, min(np.uint64(chunks.slots[p]), width - np.uint64(1))] = weight_at(chunks.weights, p)
-        table[number, 0], table[number, 1] = LINE, np.uint32(k)
+        table[number] = (table[last] << np.uint64(COUNT + FIRST)) | (np.uint64(k) << np.uint64(COUNT)) | LINE
     return lines
-
-
-@tight
-def empty_table(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> None:
-    """Take the rows of a chunk out of the table again."""
-    buckets, low, n_buckets, n_rows = _extent(chunks, chunk)
-    shift, mask = np.uint64(chunks.shifts[chunk]), (np.uint64(1) << np.uint64(chunks.shifts[chunk])) - np.uint64(1)
-    row = np.uint64(0)
-    for b in range(n_buckets):
-        end = min(np.uint64(chunks.buckets[buckets + b + np.uint64(1), 0]), n_rows)
-        while row < end:
-            table[numbers[(b << shift) | (np.uint64(chunks.lows[low + row]) & mask)], 0] = np.uint32(0)
-            row += np.uint64(1)
