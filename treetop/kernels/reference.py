@@ -319,7 +319,7 @@ def gathered_dots(table: A, rows: A, ends: A, ids: A) -> list[float]:
 def best_of(indptr: A, ids: A, score: A, keep: int) -> list[list[int]]:
     """Ids of the best `keep` entries of every row, by score, then id."""
     made = []
-    for start, stop in zip(indptr[:-1], indptr[1:], strict=True):
+    for start, stop in pairwise(indptr):
         order = sorted(range(start, stop), key=lambda p: (-score[p], ids[p]))
         made.append([int(ids[p]) for p in order[:keep]])
     return made
