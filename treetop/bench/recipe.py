@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treetop.bench import record
 from treetop.core.dataset import Dataset
 from treetop.core.types import Scores
 from treetop.model import Model
 from treetop.training import fit, plan
 
+WARM = 20  # texts before the clock runs
 METRICS = ("P@1", "P@3", "P@5", "nDCG@10", "R@10", "PSP@1", "PSP@3", "PSP@5", "C@5")
 
 
@@ -35,6 +38,7 @@ def measure(
     finally:
         shutil.rmtree(folder)
     scores, batch = _tested(model, test)
+    single = _one_by_one(model, test)
     values = {
         **record.provenance(seed=seed, root=root),
         "recipe": name,
@@ -45,6 +49,7 @@ def measure(
         "train": cost,
         "model_mb": size,
         "batch": batch,
+        "single": single,
         "scores": {metric: scores[metric] for metric in METRICS},
         "intervals": {metric: scores.intervals[metric] for metric in METRICS if metric in scores.intervals},
         "bins": scores.bins,
@@ -57,6 +62,20 @@ def _tested(model: Model, test: Dataset) -> tuple[Scores, dict[str, float]]:
     model.rank_dataset(test, 10)
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu
     return model.evaluate(test), {"wall_s": wall, "cpu_s": cpu, "docs_per_cpu_s": len(test) / max(cpu, 1e-9)}
+
+
+def _one_by_one(model: Model, test: Dataset, n: int = 400) -> dict[str, float]:
+    """Milliseconds for a text by itself, from the string to the ranking."""
+    spent: list[float] = []
+    cpu = 0.0
+    for i in range(min(n, len(test)) + WARM):
+        wall, before = time.perf_counter(), time.process_time()
+        model.rank(test.texts.take(np.array([i % len(test)])), 5)
+        if i >= WARM:
+            spent.append(1e3 * (time.perf_counter() - wall))
+            cpu += 1e3 * (time.process_time() - before)
+    p50, p99 = np.percentile(spent, [50, 99])
+    return {"texts": len(spent), "p50_ms": float(p50), "p99_ms": float(p99), "cpu_ms": cpu / len(spent)}
 
 
 def _peak_mb() -> float:

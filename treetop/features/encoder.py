@@ -21,6 +21,8 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from treetop.core.errors import ConfigError, ModelError
+from treetop.features import packed_linear
+from treetop.features.quick_layers import QuickLayers
 from treetop.features.sources import Source, quiet
 from treetop.kernels import fused_layers
 from treetop.kernels.packed_attention import attend, attend_plain, beyond_tiles
@@ -94,6 +96,7 @@ class Encoder(nn.Module):
             self.body.gradient_checkpointing_enable()
         self.offset = 0
         self.packs = self._probe()
+        self._quick: QuickLayers | None = None
         self.eval()
 
     @property
@@ -141,9 +144,18 @@ class Encoder(nn.Module):
         for layer in self._layers:
             layer.forward = torch.compile(layer.forward, dynamic=True)  # type: ignore[method-assign]
 
+    def lay_out(self) -> None:
+        """Make prediction on a CPU fast: layers without modules where it has BERT's shape, else packed ones."""
+        self._quick = QuickLayers.of(self)
+        if self._quick is None:
+            packed_linear.exchange(self.body)
+
     def forward(self, packed: Packed, poolings: Sequence[Pooling]) -> dict[str, Tensor]:
         wanted = sorted({self.layer(index) for pooling in poolings for index in pooling.layers})
-        states = self._states(packed, wanted) if self.packs else self._padded_states(packed, wanted)
+        if self._quick is not None and torch.is_inference_mode_enabled() and not packed.ids.is_cuda:
+            states = self._quick.states(packed, wanted)
+        else:
+            states = self.module_states(packed, wanted)
         pooled: dict[tuple[str, int], Tensor] = {}
         made = {}
         for pooling in poolings:
@@ -153,8 +165,11 @@ class Encoder(nn.Module):
             made[pooling.name] = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
         return made
 
-    def _states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
+    def module_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """Layer -> (tokens, width)."""
+        return self._states(packed, wanted) if self.packs else self._padded_states(packed, wanted)
+
+    def _states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         extras = {"treetop_starts": packed.starts, "treetop_beyond": beyond_tiles(packed.shape.longest)}
         position = {"position_ids": packed.positions[None] + self.offset}
         states = self._run(wanted, input_ids=packed.ids[None], **position, **extras)

@@ -19,7 +19,6 @@ from treetop.core.errors import ConfigError, ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features import packed_linear
 from treetop.features.encoder import Encoder, Pooling, plain_settings
 from treetop.features.sources import DEFAULT, find_encoder, from_part
 from treetop.features.tokens import Long, Tokenizer, Tokens
@@ -111,7 +110,7 @@ class Transformer:
         if self.encoder.training:
             self.encoder.eval()
         if self.device.type == "cpu" and not self._packed:
-            packed_linear.exchange(self.encoder.body)
+            self.encoder.lay_out()
             self._packed = True
 
         def block(start: int, stop: int) -> tuple[Any, dict[str, NDArray[np.float32]]]:

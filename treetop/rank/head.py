@@ -15,12 +15,13 @@ from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 from treetop.kernels import threads
-from treetop.kernels.gathered_dots import gathered_dots
+from treetop.kernels.dense_dots import all_dots, gathered_dots
 from treetop.kernels.topk import best_of
 
 DOCUMENTS = 256  # in one block of work
+FEW = 4  # documents for which no BLAS is woken
 LABELS = 1 << 15  # whose margins are held at a time
-SHARE = 1 << 12  # labels a thread takes where there is but one block of documents
+SHARE = 1 << 15  # labels a thread takes where there is but one block of documents: to wake one costs as much
 # Above these margins a float32 score stands still, so that ties there are settled by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
@@ -66,7 +67,8 @@ class Head:
         """Keep by margin first (scores grow with it), with room for those whose scores are level."""
 
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-            margins = h @ self.weight[start:stop].T
+            table = self.weight[start:stop]
+            margins = all_dots(table, h) if len(h) <= FEW else h @ table.T
             margins += self.bias[start:stop]
             rows, columns = np.nonzero(margins >= _floor(margins, keep, join)[:, None])
             return rows, columns + start, margins[rows, columns]
