@@ -4,7 +4,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
-
 from treetop.core.texts import Texts
 from treetop.features import packed_linear, quick_layers
 from treetop.features.quick_layers import QuickLayers

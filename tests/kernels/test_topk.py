@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,7 +48,5 @@ def test_the_best_of_rows_are_those_of_the_slow_twin(rows, keep):
     score = np.array([x for row in rows for x in row], np.float32)
     ids = np.concatenate([np.arange(len(row))[::-1] for row in rows] or [[]]).astype(np.int32)
     ends, found, best, own = topk.best_of(indptr, ids, score, -score, keep)
-    assert [found[a:b].tolist() for a, b in zip(ends[:-1], ends[1:], strict=True)] == reference.best_of(
-        indptr, ids, score, keep
-    )
+    assert [found[a:b].tolist() for a, b in pairwise(ends)] == reference.best_of(indptr, ids, score, keep)
     assert np.array_equal(best, -own)

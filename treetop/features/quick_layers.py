@@ -50,7 +50,7 @@ class Affine(NamedTuple):
         return cls(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias, gelu)
 
     def __call__(self, x: Tensor) -> Tensor:
-        then = ("gelu", [], "none") if self.gelu else ("none", [], "")
+        then: tuple[Any, ...] = ("gelu", [], "none") if self.gelu else ("none", [], "")
         made: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, *then)
         return made
 
