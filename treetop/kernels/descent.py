@@ -68,7 +68,10 @@ class Group(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Weights per problem: `counts` entries each, feature ids in no special order, and the bias."""
+    """Weights per problem: `counts` entries each, feature ids in no special order.
+
+    `bias` is what the constant feature adds to a margin: its weight times its value.
+    """
 
     counts: U32
     features: U32
@@ -261,7 +264,7 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
             kept_bias = lanes.state[BIAS, lane] if abs(lanes.state[BIAS, lane]) >= rule[0] else np.float32(0)
             end = used + found
             found, own_bias = keep_largest(features[used:end], values[used:end], kept_bias, spare)
-            counts[k], bias[k], starts[k] = found, own_bias, used
+            counts[k], bias[k], starts[k] = found, own_bias * np.float32(settings.bias), used
             used += found
             lanes.state[BIAS, lane], age[lane], holds[lane] = 0.0, 0, -1
             if following < n:
