@@ -261,10 +261,11 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
                 continue
             features, values = grown_u32(features, used + most), grown_f32(values, used + most)
             found = collect(local, (lanes.w, lanes.alpha, lanes.side), lane, rule, (features[used:], values[used:]))
-            kept_bias = lanes.state[BIAS, lane] if abs(lanes.state[BIAS, lane]) >= rule[0] else np.float32(0)
+            kept_bias = lanes.state[BIAS, lane] * np.float32(settings.bias)
+            kept_bias = kept_bias if abs(kept_bias) >= rule[0] else np.float32(0)
             end = used + found
             found, own_bias = keep_largest(features[used:end], values[used:end], kept_bias, spare)
-            counts[k], bias[k], starts[k] = found, own_bias * np.float32(settings.bias), used
+            counts[k], bias[k], starts[k] = found, own_bias, used
             used += found
             lanes.state[BIAS, lane], age[lane], holds[lane] = 0.0, 0, -1
             if following < n:
