@@ -34,7 +34,7 @@ class Config:
     tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
     tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "how labels are grouped")
     linear: LinearConfig = setting(
-        LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid"),
+        LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid", beam=20),
         "how each node's function is trained",
     )
     trees: int = setting(1, "trees with different seeds, blended", low=1)
