@@ -24,7 +24,7 @@ from treetop.assemble.linear_tree import (
     solve_level,
     train_level,
 )
-from treetop.assemble.members import small_batches
+from treetop.assemble.members import NetworkConfig, small_batches
 from treetop.assemble.neural_fit import Prepared, train_levels
 from treetop.assemble.neural_start import Start
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
@@ -46,8 +46,7 @@ from treetop.predict.beam import step
 from treetop.rank.head import Head
 from treetop.rank.linear import Linear
 from treetop.shortlist.descend import Descend
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
 
 Vectors = NDArray[np.floating]
 MATCHER = LinearConfig(threshold=1e-3)
@@ -55,7 +54,7 @@ FOUND = ("indptr", "ids", "score", "own")  # what a ranking is made of
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineConfig:
+class FineConfig(NetworkConfig):
     """How an encoder is fine-tuned level by level."""
 
     levels: Literal["all", "last"] = setting("all", "coarse to fine, or the finest level at once with all its nodes")
@@ -74,18 +73,9 @@ class FineConfig:
     counts: bool = setting(True, "a positive node weighs as much as the labels below it that the text has")
     cost_sensitive: bool = setting(False, "linear parts share one unit of weight out over a text's nodes, by counts")
     loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss of all levels")
-    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
-    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
     learn_heads: AdamConfig = setting(AdamConfig(lr=5e-4), "how the heads learn")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the loop; its epochs are those of all levels together",
-    )
     shares: tuple[float, ...] = setting((), "how levels share the epochs; empty: the last gets half of them")
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
-    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
 
 def chosen_levels(sizes: Sequence[int], config: FineConfig) -> list[tuple[int, float]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import Level
@@ -14,10 +15,27 @@ from treetop.features.fuse import Fuse
 from treetop.features.tfidf import Tfidf
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.model import Model
+from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 LEAST = 16  # rows of a batch
 Member = tuple[Sequence[Transformer], Sequence[list[Level]]]  # its encoders, and the levels that read them
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """How the networks of all recipes are trained."""
+
+    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
+    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "the loop; its epochs are those of all levels together",
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
 
 def fit_members(

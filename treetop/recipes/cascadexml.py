@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 
 from treetop.assemble.fused_level import FusedConfig, fused_member
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
+from treetop.assemble.members import Member, NetworkConfig, encoder_of, fit_members, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.neural_start import Begin
@@ -44,8 +44,6 @@ from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, at_resolutions, check_resolutions
 from treetop.partition.flat import flat
 from treetop.train.losses import Reduce
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
 
 GROUP = "transformer, trees"
 T = TypeVar("T", int, float)
@@ -56,7 +54,7 @@ SHARE, MOST = 4, 512  # one in so many clusters of a level is kept, at most so m
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(NetworkConfig):
     """Settings of `cascadexml`."""
 
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder; `layers` below replaces its own")
@@ -66,7 +64,6 @@ class Config:
         (), "clusters of each level whose children are ranked; empty: a quarter, at most 512"
     )
     dropouts: tuple[float, ...] = setting((), "share of each level's view dropped while training; empty: 0.1")
-    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     score: Literal["own", "parent", "path"] = setting("own", "a label's probability alone, or times those above")
     smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
     walk: WalkConfig = setting(WalkConfig(), "the random walks")
@@ -74,7 +71,6 @@ class Config:
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from, and the linear level")
     begin: Begin = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
     ranker: Literal["network", "linear", "both"] = setting(
         "network", "labels by the network, by a linear level on tf-idf and embedding below its clusters, or by both"
@@ -82,14 +78,7 @@ class Config:
     linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "that linear level")
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
-    )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
-    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
     def __post_init__(self) -> None:
         check_resolutions(self.resolutions)

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from treetop.assemble.inputs import Inputs
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.members import Member, encoder_of, fit_members, small_batches
+from treetop.assemble.members import Member, NetworkConfig, encoder_of, fit_members, small_batches
 from treetop.assemble.neural_fit import Prepared, as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.neural_start import Begin
@@ -42,15 +42,13 @@ from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.flat import flat
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
 
 GROUP = "transformer, trees"
 FEW = 50_000  # labels below which clusters cost more than they save
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(NetworkConfig):
     """Settings of `lightxml`."""
 
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
@@ -66,22 +64,13 @@ class Config:
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
     keep: int = setting(75, "nodes of a level whose children are ranked", low=1)
     bottleneck: int = setting(400, "width of label vectors where there are clusters; 0: the view's own", low=0)
-    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
-    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of both levels")
     negatives: Literal["dynamic", "static", "static_extra"] = setting(
         "dynamic", "trained together; ranker after the generator on its frozen encoder; or on an encoder of its own"
     )
     ranker_weight: float = setting(1.0, "weight of the ranker's loss beside the generator's", low=0.0)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
-    )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
-    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
