@@ -19,6 +19,9 @@ from treetop.features import packed_linear
 from treetop.kernels.packed_attention import attend_plain
 from treetop.train.batches import Packed, TokenRows
 
+# The matrix library makes a program of half a megabyte for every number of rows it meets: let these be few.
+SHORT, MANY, LONG = 8, 128, 128  # rows are a multiple of SHORT up to MANY, of LONG beyond
+
 
 class Norm(NamedTuple):
     """Layer norm over the last dimension."""
@@ -112,12 +115,16 @@ class QuickLayers:
         if self._key != self._versions():
             self._lay_out()
         words, types, positions, norm = self._embedding
-        x = F.embedding(packed.ids, words) + types[0] + F.embedding(packed.positions + self.offset, positions)
-        x, made = norm(x), {}
+        n = len(packed.ids)
+        spare = -n % (SHORT if n <= MANY else LONG)
+        ids, places = (F.pad(numbers, (0, spare)) for numbers in (packed.ids, packed.positions))
+        starts = torch.cat([packed.starts, packed.starts[-1:] + spare])  # what is padded is a sequence of its own
+        x = norm(F.embedding(ids, words) + types[0] + F.embedding(places + self.offset, positions))
+        made = {}
         for index in range(max(wanted) + 1):
-            x = self._layers[index - 1](x, packed.starts, self._heads) if index else x
+            x = self._layers[index - 1](x, starts, self._heads) if index else x
             if index in wanted:
-                made[index] = x
+                made[index] = x[:n]
         return made
 
     def _lay_out(self) -> None:
