@@ -15,6 +15,7 @@ from treetop.rank.full import ALIGN, BLOCK
 from treetop.train.task import TrainConfig
 
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
+ENCODING = 4.0e8  # programs and room of a CPU's matrix library, never given back
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ def forecast_member(
     weights = 4.0 * size.parameters
     states = 16.0 * numbers.vectors + (0.0 if numbers.frozen else 4.0 * weights)
     model = weights + 4.0 * numbers.vectors + len(dataset.labels.names.blob) * 2.0
-    memory = 8e8 + 2 * weights + states + 2.0 * numbers.frozen * n + 6.0 * tokens
+    memory = 8e8 + 2 * weights + states + 6.0 * tokens
+    if numbers.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
+        memory += 6.0 * numbers.frozen * n + ENCODING
     read = tokens * (1.0 if numbers.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * numbers.label_texts
     time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * numbers.scored) / 1e11
     return Forecast(memory=memory + 4.0 * training.batch * dataset.n_labels, model=model, time=time)
