@@ -15,7 +15,7 @@ from treetop.rank.full import ALIGN, BLOCK
 from treetop.train.task import TrainConfig
 
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
-ENCODING = 4.0e8  # programs and room of a CPU's matrix library, never given back
+ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
 
 
 @dataclass(frozen=True)
