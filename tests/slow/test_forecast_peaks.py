@@ -70,7 +70,7 @@ def test_peak_is_within_the_forecast_and_at_least_seven_tenths_of_it(tmp_path, n
     assert 0.7 <= peak / forecast <= 1.0, (peak, forecast)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.7])
+@pytest.mark.parametrize("share", [1.0, 0.6])
 def test_a_hard_limit_holds(tmp_path, share):
     """The system gives no memory above the budget, which is the forecast or less: then weights are left out."""
     job = job_of(tmp_path, SHAPES["many texts"]) | {"settings": {"linear": {"threshold": 0.01}}}
