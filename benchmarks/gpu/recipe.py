@@ -3,8 +3,9 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
-"recall": true, "parts": {name: members}}. Choices are made on rows held out from train. `parts` scores some of the
-model's members alone; runs of one `share` have all stages before the linear ranker in common.
+"recall": true, "parts": {name: members}, "tree": true}. Choices are made on rows held out from train. `parts` scores
+some of the model's members alone; `tree` trains XR-Linear on the features of a model with a linear level; runs of one
+`share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import dataclasses
 import functools
 import gc
 import json
+import resource
 import time
 import traceback
 from pathlib import Path
@@ -24,10 +26,14 @@ import torch
 from pack import unpack
 
 from treetop.assemble import neural_fit
+from treetop.assemble.linear_tree import Task, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
+from treetop.labels.pifa import pifa
+from treetop.partition.balanced import balanced
 from treetop.predict.beam import step
+from treetop.recipes import xr_transformer
 from treetop.train import journal
 from treetop.training import fit
 
@@ -118,6 +124,7 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         **shown(scores), "levels": [level.rank.n for level in model.members[0]],
         "stages": STAGES[:],
         "model_bytes": sum(array.nbytes for array in arrays(model)),
+        "peak_rss": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }  # fmt: skip
     if run.get("curve"):
         line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
@@ -130,7 +137,24 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         some = dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
         found = shown(some.evaluate(test, resamples=0))
         say(section="part", of=run.get("name"), data=run["data"], name=name, on=on, **found)
+    if run.get("tree"):
+        started = time.perf_counter()
+        some = on_same_features(model, train)
+        spent = time.perf_counter() - started
+        found = {"fit_s": spent, "model_bytes": sum(array.nbytes for array in arrays(some))}
+        found |= shown(some.evaluate(test, resamples=0))
+        say(section="part", of=run.get("name"), data=run["data"], name="XR-Linear, same features", on=on, **found)
     return model
+
+
+def on_same_features(model: Any, train: Dataset) -> Any:
+    """A model of one tree of linear rankers, as XR-Transformer's, on what the model's linear level reads."""
+    config, view = xr_transformer.Config(), model.members[-1][-1].view
+    (features,) = model.features.values()
+    X = features.views(train.texts)[view]
+    tree = balanced(pifa(X, train.Y), config.refined, seed=0)
+    levels = train_member(Task(X, train.Y), tree, view, config.ranker, job=Job(0), name="ranker")
+    return dataclasses.replace(model, members=[levels], golden=())
 
 
 def shown(scores: Any) -> dict[str, float]:
