@@ -22,16 +22,19 @@ TABLE: dict[str, dict[str, str]] = {
         "tfidf": "treetop.features.tfidf:Tfidf",
         "transformer": "treetop.features.transformer:Transformer",
         "fuse": "treetop.features.fuse:Fuse",
+        "towers": "treetop.features.towers:Towers",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
         "descend": "treetop.shortlist.descend:Descend",
+        "ann": "treetop.shortlist.ann:Ann",
     },
     "rank": {
         "popular": "treetop.rank.popular:Popular",
         "neighbours": "treetop.rank.neighbours:Neighbours",
         "linear": "treetop.rank.linear:Linear",
         "head": "treetop.rank.head:Head",
+        "dual": "treetop.rank.dual:Dual",
     },
     "recipe": {
         "popular": "treetop.recipes.popular",
