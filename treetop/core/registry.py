@@ -35,6 +35,7 @@ TABLE: dict[str, dict[str, str]] = {
         "linear": "treetop.rank.linear:Linear",
         "head": "treetop.rank.head:Head",
         "dual": "treetop.rank.dual:Dual",
+        "fusion": "treetop.rank.fusion:Fusion",
     },
     "recipe": {
         "popular": "treetop.recipes.popular",
@@ -47,6 +48,12 @@ TABLE: dict[str, dict[str, str]] = {
         "lightxml": "treetop.recipes.lightxml",
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
+        "depsl": "treetop.recipes.depsl",
+        "unidec": "treetop.recipes.unidec",
+        "siamesexml": "treetop.recipes.siamesexml",
+        "ngame": "treetop.recipes.ngame",
+        "dexml": "treetop.recipes.dexml",
+        "renee": "treetop.recipes.renee",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

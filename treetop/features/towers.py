@@ -78,7 +78,7 @@ class Towers:
         return np.hstack([tower.search(base) for tower in self.towers])
 
     def to_part(self) -> Part:
-        arrays = {}
+        arrays: dict[str, Floats] = {}
         for tower in self.towers:
             arrays |= {f"{tower.name}.weight": tower.weight} if tower.weight is not None else {}
             arrays |= {f"{tower.name}.bias": tower.bias} if tower.bias is not None else {}

@@ -61,7 +61,7 @@ class Ann:
         return Candidates(view.shape[0], self.n, indptr=ends[::probe].copy(), ids=ids)
 
     def to_part(self) -> Part:
-        arrays = {"centres": self.centres, "indptr": self.indptr, "members": self.members}
+        arrays: dict[str, NDArray[Any]] = {"centres": self.centres, "indptr": self.indptr, "members": self.members}
         return Part(self.kind, {"probe": self.probe}, arrays)
 
     @classmethod

@@ -30,6 +30,9 @@ class PoolConfig:
     positives: int = setting(3, "labels drawn for each query, with replacement; 0: all it has", low=0)
     negatives: int = setting(6, "hard negatives drawn for each query", low=0)
     depth: int = setting(100, "labels looked up for each query when hard negatives are found", low=1)
+    keep: int = setting(
+        0, "hard negatives remembered for each query; 0: as many as are drawn until they are found anew", low=0
+    )
     least: int = setting(0, "room a pool must have for hard negatives to be added", low=0)
     start: int = setting(5, "first epoch with clusters and hard negatives", low=0)
     every: int = setting(5, "epochs after which these are found anew", low=1)
@@ -40,8 +43,8 @@ class PoolConfig:
 
     @property
     def kept(self) -> int:
-        """Hard negatives remembered for each query: enough for all draws until they are found anew."""
-        return self.negatives * self.every
+        """Hard negatives remembered for each query."""
+        return (self.keep or self.negatives * self.every) if self.negatives else 0
 
     def due(self, epoch: int) -> bool:
         """Whether clusters and negatives are found anew before this epoch."""

@@ -1,0 +1,295 @@
+"""From texts and label texts to a trained dual encoder: tokens, batches, training, label vectors, a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from treetop.assemble.inputs import Encoded, Inputs
+from treetop.assemble.members import small_batches
+from treetop.assemble.neural_fit import Prepared, cut, once, prepare, say
+from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory
+from treetop.assemble.neural_start import label_texts, log_odds, unit
+from treetop.assemble.tower_data import first_of_text, known_of
+from treetop.assemble.tower_heads import TowersConfig
+from treetop.assemble.two_tower import TwoTower
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import Join, Level, Shortlist
+from treetop.core.work import Job
+from treetop.features.sources import peek
+from treetop.features.tokens import Tokens, tokenise
+from treetop.features.towers import Tower, Towers
+from treetop.features.transformer import Transformer
+from treetop.model import Model
+from treetop.rank.dual import Dual
+from treetop.shortlist.ann import Ann
+from treetop.shortlist.everything import Everything
+from treetop.train import devices
+from treetop.train.batches import Rows
+from treetop.train.clustered import Mining, PoolPlan
+from treetop.train.devices import World
+from treetop.train.loop import train
+from treetop.train.pools import Known, Pools
+from treetop.train.rows import RowTable
+from treetop.train.task import TrainConfig
+
+Floats = NDArray[np.float32]
+SAMPLE = 1000  # documents that show where vectors and scores lie
+MANY = 200_000  # labels above which only near lists of them are looked through
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What texts become, the label vectors they meet, and what training said about itself."""
+
+    features: Towers
+    rank: Dual
+    result: Mapping[str, float]
+
+
+def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
+    """The whole way for recipes of one stage."""
+    prepared = prepare_towers(dataset, config, job)
+    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
+    trained = train_towers(dataset, prepared, inputs, config, job=job)
+    return as_model(dataset, trained.features, trained.rank, config, job)
+
+
+def prepare_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Prepared:
+    """The encoder with the tokens of all documents and, behind them, of all labels."""
+    made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
+    names = tokenise(label_texts(dataset), made.transformer.tokenizer, job, "label-tokens")
+    return replace(made, tokens=Tokens.concat([made.tokens, names]))
+
+
+def train_towers(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, config: TowersConfig, *, job: Job, name: str = "train"
+) -> Trained:
+    """Train the heads (and the encoder, unless `inputs` are of a frozen one); one stage, with checkpoints inside."""
+    world = World.join(prepared.device)
+
+    def make() -> Part:
+        known = known_of(dataset)
+        rows, held_out = cut(dataset, config.validation, job.seed)
+        rows = rows[np.diff(known.indptr)[rows] > 0]  # nothing to learn from the others
+        task, plan = _task(dataset, inputs, known, rows, held_out, config, job.seed, world, prepared)
+        if isinstance(inputs, Encoded):
+            inputs.hasten()
+        if prepared.warmup is not None:
+            prepared.warmup.wait()
+        result = train(task, plan, _within_card(plan, task, config), world=world, work=job.work, name=name)
+        say(result)
+        transformer = prepared.transformer
+        transformer.encoder.to("cpu").float()
+        transformer.device = torch.device("cpu")
+        features, rank = _searched(task, dataset, transformer, config, prepared, job.seed)
+        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
+        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
+        return Part("stage.towers.1", numbers | more, {}, {"features": features.to_part(), "rank": rank.to_part()})
+
+    part = once(job, f"{name}ed", world, make)
+    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]), dict(part.config))
+
+
+def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfig, job: Job) -> Model:
+    """One level: search over all labels, or over the near ones where there are many."""
+    few = config.search.lists == "never" or (config.search.lists == "auto" and dataset.n_labels <= MANY)
+    shortlist: Shortlist = Everything(dataset.n_labels)
+    if not few:
+        shortlist = Ann.of(np.asarray(rank.weight), probe=config.search.probe, seed=job.seed)
+    level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
+    return Model.over(dataset, {features.name: features}, [[level]])
+
+
+def forecast_towers(dataset: Dataset, config: TowersConfig) -> Forecast:
+    """Encoder, tokens and label vectors with their optimiser states; label texts are read with every batch."""
+    size = EncoderSize.of(peek(config.encoder.encoder))
+    width = float(config.classifier.dimension or size.width) if config.classifier.weight > 0 else 0.0
+    searched = width + (config.dual.dimension or size.width)
+    numbers = Numbers(vectors=dataset.n_labels * searched, scored=(config.pool.size or dataset.n_labels) * searched)
+    made = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    pool = min(config.pool.size or dataset.n_labels, dataset.n_labels) if config.dual.weight > 0 else 0
+    read = 6.0 * pool * config.train.epochs * max(1.0, len(dataset) / config.train.batch)
+    return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
+
+
+# --- before training ------------------------------------------------------------------------------------------------
+
+
+def _task(
+    dataset: Dataset, inputs: Inputs, known: Known, rows: Rows, held_out: Rows, config: TowersConfig, seed: int,
+    world: World, prepared: Prepared,
+) -> tuple[TwoTower, PoolPlan]:  # fmt: skip
+    pool = config.pool
+    seen = np.bincount(known.indices[np.isin(_owners(known), rows)], minlength=known.n_labels) > 0
+    queries = np.flatnonzero(seen) if pool.side == "labels" else rows
+    mining = Mining(len(queries), len(dataset), pool)
+    view = prepared.transformer.poolings[0]
+    task = TwoTower(
+        inputs, dataset, known, config, view=view.name, width=prepared.transformer.encoder.width * len(view.layers),
+        seed=seed, world=world, held_out=held_out, mining=mining,
+    )  # fmt: skip
+    if config.classifier.weight > 0 and config.classifier.vectors == "text":
+        begin(task, rows, seed)
+
+    def look(clusters: bool, negatives: bool) -> tuple[Floats | None, NDArray[np.int32] | None]:
+        vectors, found = task.look(rows, negatives)
+        lists = None
+        if found is not None:
+            lists = np.full((len(dataset), pool.kept), -1, np.int32)
+            lists[rows] = found
+        if clusters and pool.side == "labels":
+            vectors = task.read(len(dataset) + queries)[0].cpu().numpy()
+        return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
+
+    training = small_batches(dataset, config.train, config.steps)
+    plan = PoolPlan(
+        queries, min(training.batch, max(1, len(queries))), seed, rank=world.rank, size=world.size,
+        pools=Pools(known, pool, seed), mining=mining, config=pool, look=look,
+    )  # fmt: skip
+    return task, plan
+
+
+def _owners(known: Known) -> Rows:
+    return np.repeat(np.arange(len(known.indptr) - 1), np.diff(known.indptr))
+
+
+def _agreed(array: NDArray[Any], world: World) -> NDArray[Any]:
+    """What the first process found, in all of them: bits of a GPU may differ."""
+    if world.size == 1:
+        return array
+    held = torch.from_numpy(np.array(array))
+    return world.sum(held if world.rank == 0 else held.zero_()).numpy()
+
+
+@torch.no_grad()
+def begin(task: TwoTower, rows: Rows, seed: int) -> None:
+    """Let the classifier's label vectors begin at what the encoder makes of the label texts.
+
+    A cosine with such a vector counts `size` times in a margin. Biases make up for the mean text, and where labels are
+    judged one by one they begin at the log odds.
+    """
+    c, table = task.config.classifier, task.table
+    if table is None:
+        return
+    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[: 2 * SAMPLE])
+    H, V = task.read(sample)[1], task.read(task.n + np.arange(task.n_labels))[1]
+    bias = torch.zeros(task.n_labels, device=task.device)
+    if not c.unit:
+        centre = H.mean(0)
+        spread = (H - centre).norm(dim=1).mean().clamp_min(1e-6)
+        V = torch.nn.functional.normalize(V - V.mean(0), dim=1) * (c.size / (spread * c.scale))
+        bias -= c.scale * (V @ centre)
+    if c.labels == "all" or c.loss.kind == "bce" or c.loss.bce > 0:
+        odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
+        bias += torch.from_numpy(odds).to(task.device)
+    if isinstance(table, RowTable):
+        table.fill(torch.cat([V, bias[:, None]], 1) if c.bias else V)
+    else:
+        table.fill(V, bias if c.bias else None)
+
+
+def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainConfig:
+    """As many parts of a batch as the card's free memory asks for, said before the first step."""
+    training, inputs = config.train, task.inputs
+    if not isinstance(inputs, Encoded) or task.device.type != "cuda":
+        return training
+    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    pool = min(config.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
+    every = np.arange(task.n)
+    tokens = plan.batch * inputs.store.count(every) / max(1, task.n)
+    tokens += pool * inputs.store.count(task.n + np.arange(task.n_labels)) / max(1, task.n_labels)
+    levels = Levels(task.n_labels if task.table is not None else 0)
+    held = 8.0 * len(inputs.store.ids) + 40.0 * plan.batch * pool
+
+    def needed(parts: int) -> float:
+        return gpu_memory(size, levels, rows=plan.batch // parts, tokens=tokens / parts, data=held)
+
+    parts, room = training.accumulate, float(devices.room(task.device))
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(parts) / 2**30, room / 2**30)
+    while needed(parts) > room and parts < plan.batch:
+        parts *= 2
+    return replace(training, accumulate=min(parts, plan.batch))
+
+
+# --- behind training ------------------------------------------------------------------------------------------------
+
+
+def _searched(
+    task: TwoTower, dataset: Dataset, transformer: Transformer, config: TowersConfig, prepared: Prepared, seed: int
+) -> tuple[Towers, Dual]:
+    """What texts become and the label vectors they meet, by the weights as they are now."""
+    transformer.encoder.to(prepared.device)  # whole numbers: label vectors are made once
+    transformer.device = prepared.device
+    towers: list[Tower] = []
+    sides: dict[str, Floats] = {}
+    bias = np.zeros(task.n_labels, np.float32)
+    with devices.cpu_threads(1):
+        sample = np.sort(np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:SAMPLE])
+        shown = _base(transformer, transformer.tokenizer.encode(dataset.texts.take(sample)))
+        if task.labels_read and config.search.heads != "classifier":
+            base = _base(transformer, transformer.tokenizer.encode(label_texts(dataset)))
+            towers.append(task.dual.tower("dual", unit=True, factor=config.search.dual or config.dual.scale))
+            sides["dual"] = towers[0].vectors(base)[first_of_text(label_texts(dataset))]
+            bias += twins_prior(dataset)
+        if task.table is not None and config.search.heads != "dual":
+            tower, vectors, offset = _classifier_side(task, config)
+            towers.append(tower)
+            sides["classifier"] = vectors
+            bias += offset
+    transformer.encoder.to("cpu").float()
+    transformer.device = torch.device("cpu")
+    features = Towers(transformer, towers)
+    rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
+    if config.search.heads == "classifier" and (
+        config.classifier.labels == "all" or config.classifier.loss.kind == "bce"
+    ):
+        return features, rank  # margins are log odds already
+    rank.bias -= np.float32(mean_log_sum(features.join(shown), rank))
+    return features, rank
+
+
+def _base(transformer: Transformer, tokens: Tokens) -> Floats:
+    return transformer.vectors(tokens)[transformer.view_name(transformer.poolings[0])]
+
+
+def _classifier_side(task: TwoTower, config: TowersConfig) -> tuple[Tower, Floats, Floats]:
+    c, search = config.classifier, config.search
+    rows, offset = (part.float().cpu().numpy() for part in task.label_rows())
+    if not search.raw:
+        factor = search.classifier * (search.dual or config.dual.scale)
+        return task.classifier.tower("classifier", unit=True, factor=factor), unit(rows), np.zeros_like(offset)
+    factor = search.classifier * (c.text_length or 1.0)
+    tower = task.classifier.tower("classifier", unit=c.text_length > 0, factor=factor)
+    return tower, rows, np.float32(search.classifier) * offset
+
+
+def twins_prior(dataset: Dataset) -> Floats:
+    """(labels,) what tells labels of the same text apart: how often each occurs, the most frequent one unmoved."""
+    first = first_of_text(label_texts(dataset))
+    counts = dataset.label_counts + 0.5
+    most = np.zeros(len(first))
+    np.maximum.at(most, first, counts)
+    made = np.log(counts / most[first])
+    order = np.arange(len(first)) - first  # settles equal counts
+    settled: Floats = (made - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
+    return settled
+
+
+def mean_log_sum(queries: Floats, rank: Dual) -> float:
+    """The mean over texts of the log of all labels' summed exp(margin): what a label must reach to be likely."""
+    total = np.full(len(queries), -np.inf)
+    for start in range(0, rank.n, 1 << 14):
+        part = slice(start, start + (1 << 14))
+        margins = (queries @ rank.weight[part].T + rank.bias[part]).astype(np.float64)
+        top = margins.max(1, initial=-np.inf)
+        total = np.logaddexp(total, top + np.log(np.exp(margins - top[:, None]).sum(1)))
+    return float(total.mean()) if len(total) else 0.0
