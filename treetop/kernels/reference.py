@@ -305,3 +305,16 @@ def walk_visits(Y: A, hops: int, restart: float, keep: int, seed: int) -> list[l
             here = origin if (state >> 32) < int(restart * 2**32) else here
         made.append(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0]))[:keep])
     return made
+
+
+# --- products.py ----------------------------------------------------------------------------------------------------
+
+
+def largest_products(queries: A, table: A, k: int, bias: A | None = None) -> list[list[tuple[int, float]]]:
+    """Per query the `k` largest (row, inner product), with the row's bias added."""
+    found = []
+    for query in queries:
+        offsets = np.zeros(len(table)) if bias is None else bias
+        pairs = [(r, float(np.dot(query, row) + offsets[r])) for r, row in enumerate(table)]
+        found.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k])
+    return found

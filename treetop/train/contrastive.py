@@ -8,6 +8,7 @@ number, since the products of a classifier have no bounds. Numbers of low precis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -150,7 +151,7 @@ def _violation(hard: Tensor, own: Tensor, config: LossConfig) -> Tensor:
 def _kprob(sides: Sides, config: LossConfig) -> Tensor:
     """SiameseXML's likelihood: a pair is right with probability c * exp(d * (cosine - 1))."""
     c, d = config.level, config.steep
-    ahead = _mean(d * (1.0 - sides.s) - torch.log(torch.tensor(c, dtype=sides.s.dtype)), sides.pick)
+    ahead = _mean(d * (1.0 - sides.s) - math.log(c), sides.pick)
     hard = _hardest(sides, config.hardest)
     values = -torch.log1p(-c * torch.exp(d * (hard.clamp_max(1.0) - 1.0)))  # -inf: exp is 0, and so is the loss
     values = torch.where(values > config.floor, values, 0.0)
@@ -168,7 +169,7 @@ def _soft_topk(sides: Sides, config: LossConfig) -> Tensor:
     """
     real = _everything(sides)
     a, s = config.steep, sides.s
-    places = torch.minimum(torch.tensor(float(config.top), device=s.device), 0.5 * real.sum(1)).to(s.dtype)
+    places = (0.5 * real.sum(1)).clamp_max(float(config.top)).to(s.dtype)
     with torch.no_grad():
         low, high = -s.amax(1) - 30.0 / a, -s.amin(1) + 30.0 / a
         for _ in range(BISECTIONS):
