@@ -2,7 +2,7 @@
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
-A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
+A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
 "recall": true}. Choices are made on rows held out from train.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from pack import unpack
 
-from treetop.assemble import neural_fit
+from treetop.assemble import neural_fit, tower_fit
 from treetop.core.dataset import Dataset
 from treetop.data.split import holdout
 from treetop.predict.beam import step
@@ -71,7 +71,8 @@ def watch() -> None:
             held[key] = (texts, tokenise(texts, tokenizer, *rest))
         return held[key][1]
 
-    neural_fit.train, neural_fit.tokenise = train, once  # type: ignore[assignment]
+    for module in (neural_fit, tower_fit):
+        module.train, module.tokenise = train, once  # type: ignore[assignment]
 
 
 def one(root: Path, run: dict[str, Any]) -> Any:
@@ -82,7 +83,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
     RESULTS.clear()
     started = time.perf_counter()
-    model = fit(run.get("recipe", "lightxml"), train, settings=settings, seed=run.get("seed", 0), device="cuda")
+    named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
+    model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
     whole = time.perf_counter() - started
     for transformer in model.features.values():
         transformer.to(torch.device("cuda"))

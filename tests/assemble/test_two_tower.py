@@ -42,7 +42,7 @@ def setup(dual=None, classifier=None, pool=None, data=None, **changes):
     task = TwoTower(inputs, data, known, config, view="v", width=WIDTH, seed=1, mining=mining, **changes)
     pools = Pools(known, config.pool, 0)
     plan = PoolPlan(
-        np.arange(N), 8, 0, pools=pools, mining=mining, config=config.pool,
+        np.arange(N), 4, 0, pools=pools, mining=mining, config=config.pool,
         look=lambda clusters, negatives: task.look(np.arange(N), negatives),
     )  # fmt: skip
     return task, plan, data
@@ -230,7 +230,7 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
         return task
 
     whole = run()
-    for stop in (3, 9, 14):  # before, at and behind a refresh
+    for stop in (3, 8, 14):  # before, at and behind a refresh
         assert run(tmp_path, stop) is None
     again = run(tmp_path)
     assert torch.equal(again.table.weight, whole.table.weight)

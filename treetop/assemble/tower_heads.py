@@ -87,7 +87,7 @@ class SearchConfig:
 class TowersConfig:
     """Settings all dual encoders share."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(max_length=64), "the encoder and its view")
+    encoder: TransformerConfig = setting(TransformerConfig(), "the encoder and its view")
     encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     dual: DualConfig = setting(DualConfig(), "the head that reads label texts")
     classifier: ClassifierConfig = setting(ClassifierConfig(), "the head with free label vectors")

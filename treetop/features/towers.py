@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from treetop.core.errors import ModelError
@@ -76,6 +77,11 @@ class Towers:
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""
         return np.hstack([tower.search(base) for tower in self.towers])
+
+    def to(self, device: torch.device) -> Towers:
+        """The same with its encoder on another device."""
+        self.transformer.to(device)
+        return self
 
     def to_part(self) -> Part:
         arrays: dict[str, Floats] = {}
