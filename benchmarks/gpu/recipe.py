@@ -2,8 +2,8 @@
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
-A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
-"recall": true}. Choices are made on rows held out from train.
+A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
+"latency", "recall": true}. Choices are made on rows held out from train.
 """
 
 from __future__ import annotations

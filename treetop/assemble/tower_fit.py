@@ -138,7 +138,8 @@ def _task(
         seed=seed, world=world, held_out=held_out, mining=mining,
     )  # fmt: skip
     if config.classifier.weight > 0 and config.classifier.vectors == "text":
-        begin(task, rows, seed)
+        with devices.cpu_threads(1):
+            begin(task, rows, seed)
 
     def look(clusters: bool, negatives: bool) -> tuple[Floats | None, NDArray[np.int32] | None]:
         vectors, found = task.look(rows, negatives)

@@ -41,7 +41,7 @@ class Config(StagesConfig):
         "the second stage's head with free label vectors",
     )
     pool: PoolConfig = setting(
-        PoolConfig(positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
+        PoolConfig(size=1024, positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
         "which texts and labels meet in a batch of the first stage",
     )
     fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: the plain sum", low=0.0)

@@ -43,7 +43,7 @@ class Config(StagesConfig):
         "the second stage's head with free label vectors",
     )  # fmt: skip
     pool: PoolConfig = setting(
-        PoolConfig(side="labels", positives=1, negatives=0, clustered=False),
+        PoolConfig(side="labels", size=1024, positives=1, negatives=0, clustered=False),
         "which texts and labels meet in a batch of the first stage",
     )
 
