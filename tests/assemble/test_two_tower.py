@@ -11,10 +11,12 @@ pytest.importorskip("transformers")
 import toy
 from treetop.assemble.inputs import Cached
 from treetop.assemble.tower_data import first_of_text, known_of
-from treetop.assemble.tower_fit import begin, twins_prior
+from treetop.assemble.tower_fit import begin
 from treetop.assemble.tower_heads import ClassifierConfig, DualConfig, TowersConfig
+from treetop.assemble.tower_search import mean_log_sum, twins_prior, with_unseen
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.texts import Texts
+from treetop.rank.dual import Dual
 from treetop.train.clustered import Mining, PoolPlan
 from treetop.train.contrastive import LossConfig
 from treetop.train.loop import train
@@ -286,3 +288,24 @@ def test_labels_of_equal_texts_are_told_apart_by_their_counts():
         )
         assert len({float(prior[label]) for label in group}) == 3
         assert prior[order[0]] == pytest.approx(0.0, abs=0.01)
+
+
+def test_unseen_labels_are_scored_by_their_texts_and_what_the_classifier_would_say():
+    rng = np.random.default_rng(0)
+    dual = unit(rng.normal(size=(200, 4))).astype(np.float32)
+    own = np.hstack([0.5 * dual, np.zeros((200, 1))]).astype(np.float32)  # its scores are half the dual's, less 3
+    queries = unit(rng.normal(size=(50, 4))).astype(np.float32)
+    q = np.hstack([4 * queries, 4 * queries, np.ones((50, 1))]).astype(np.float32)
+    unseen = np.arange(200) % 10 == 0
+    own[unseen] = -9.0
+    rank = Dual(np.hstack([dual, own]), np.full(200, -3, np.float32), widths={"dual": 4, "classifier": 5})
+    prior = np.linspace(0, -1, 200, dtype=np.float32)
+    made = with_unseen(rank, q, unseen, prior)
+    assert made.text == pytest.approx((1.5, -3.0), abs=1e-4)
+    scores = q @ made.weight.T + made.bias
+    np.testing.assert_allclose(scores[:, unseen], 1.5 * 4 * queries @ dual[unseen].T - 3 + prior[unseen], atol=1e-4)
+    assert np.array_equal(made.weight[~unseen], rank.weight[~unseen])
+    plain = np.log(np.exp(scores.astype(np.float64)).sum(1)).mean()
+    assert mean_log_sum(q, made) == pytest.approx(plain, rel=1e-5)
+    alone = Dual(dual, np.zeros(200, np.float32), widths={"dual": 4})
+    assert with_unseen(alone, q[:, :4], unseen, prior) is alone

@@ -14,11 +14,13 @@ from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.members import small_batches
 from treetop.assemble.neural_fit import Prepared, cut, once, prepare, say
 from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory
-from treetop.assemble.neural_start import label_texts, log_odds, unit
-from treetop.assemble.tower_data import first_of_text, known_of
+from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_heads import TowersConfig
+from treetop.assemble.tower_search import searched
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
+from treetop.core.errors import InputError
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.core.store import Part
@@ -26,8 +28,7 @@ from treetop.core.types import Join, Level, Shortlist
 from treetop.core.work import Job
 from treetop.features.sources import peek
 from treetop.features.tokens import Tokens, tokenise
-from treetop.features.towers import Tower, Towers
-from treetop.features.transformer import Transformer
+from treetop.features.towers import Towers
 from treetop.model import Model
 from treetop.rank.dual import Dual
 from treetop.shortlist.ann import Ann
@@ -80,6 +81,8 @@ def train_towers(
         known = known_of(dataset)
         rows, held_out = cut(dataset, config.validation, job.seed)
         rows = rows[np.diff(known.indptr)[rows] > 0]  # nothing to learn from the others
+        if len(rows) == 0:
+            raise InputError("training: no text is left with a label. Give more texts, or fewer filter pairs.")
         task, plan = _task(dataset, inputs, known, rows, held_out, config, job.seed, world, prepared)
         if isinstance(inputs, Encoded):
             inputs.hasten()
@@ -90,7 +93,7 @@ def train_towers(
         transformer = prepared.transformer
         transformer.encoder.to("cpu").float()
         transformer.device = torch.device("cpu")
-        features, rank = _searched(task, dataset, transformer, config, prepared, job.seed)
+        features, rank = searched(task, dataset, transformer, config, prepared.device, job.seed)
         numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
         more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
         return Part("stage.towers.1", numbers | more, {}, {"features": features.to_part(), "rank": rank.to_part()})
@@ -219,78 +222,3 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     while needed(parts) > room and parts < plan.batch:
         parts *= 2
     return replace(training, accumulate=min(parts, plan.batch))
-
-
-# --- behind training ------------------------------------------------------------------------------------------------
-
-
-def _searched(
-    task: TwoTower, dataset: Dataset, transformer: Transformer, config: TowersConfig, prepared: Prepared, seed: int
-) -> tuple[Towers, Dual]:
-    """What texts become and the label vectors they meet, by the weights as they are now."""
-    transformer.encoder.to(prepared.device)  # whole numbers: label vectors are made once
-    transformer.device = prepared.device
-    towers: list[Tower] = []
-    sides: dict[str, Floats] = {}
-    bias = np.zeros(task.n_labels, np.float32)
-    with devices.cpu_threads(1):
-        sample = np.sort(np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:SAMPLE])
-        shown = _base(transformer, transformer.tokenizer.encode(dataset.texts.take(sample)))
-        if task.labels_read and config.search.heads != "classifier":
-            base = _base(transformer, transformer.tokenizer.encode(label_texts(dataset)))
-            towers.append(task.dual.tower("dual", unit=True, factor=config.search.dual or config.dual.scale))
-            sides["dual"] = towers[0].vectors(base)[first_of_text(label_texts(dataset))]
-            bias += twins_prior(dataset)
-        if task.table is not None and config.search.heads != "dual":
-            tower, vectors, offset = _classifier_side(task, config)
-            towers.append(tower)
-            sides["classifier"] = vectors
-            bias += offset
-    transformer.encoder.to("cpu").float()
-    transformer.device = torch.device("cpu")
-    features = Towers(transformer, towers)
-    rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
-    if config.search.heads == "classifier" and (
-        config.classifier.labels == "all" or config.classifier.loss.kind == "bce"
-    ):
-        return features, rank  # margins are log odds already
-    rank.bias -= np.float32(mean_log_sum(features.join(shown), rank))
-    return features, rank
-
-
-def _base(transformer: Transformer, tokens: Tokens) -> Floats:
-    return transformer.vectors(tokens)[transformer.view_name(transformer.poolings[0])]
-
-
-def _classifier_side(task: TwoTower, config: TowersConfig) -> tuple[Tower, Floats, Floats]:
-    c, search = config.classifier, config.search
-    rows, offset = (part.float().cpu().numpy() for part in task.label_rows())
-    if not search.raw:
-        factor = search.classifier * (search.dual or config.dual.scale)
-        return task.classifier.tower("classifier", unit=True, factor=factor), unit(rows), np.zeros_like(offset)
-    factor = search.classifier * (c.text_length or 1.0)
-    tower = task.classifier.tower("classifier", unit=c.text_length > 0, factor=factor)
-    return tower, rows, np.float32(search.classifier) * offset
-
-
-def twins_prior(dataset: Dataset) -> Floats:
-    """(labels,) what tells labels of the same text apart: how often each occurs, the most frequent one unmoved."""
-    first = first_of_text(label_texts(dataset))
-    counts = dataset.label_counts + 0.5
-    most = np.zeros(len(first))
-    np.maximum.at(most, first, counts)
-    made = np.log(counts / most[first])
-    order = np.arange(len(first)) - first  # settles equal counts
-    settled: Floats = (made - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
-    return settled
-
-
-def mean_log_sum(queries: Floats, rank: Dual) -> float:
-    """The mean over texts of the log of all labels' summed exp(margin): what a label must reach to be likely."""
-    total = np.full(len(queries), -np.inf)
-    for start in range(0, rank.n, 1 << 14):
-        part = slice(start, start + (1 << 14))
-        margins = (queries @ rank.weight[part].T + rank.bias[part]).astype(np.float64)
-        top = margins.max(1, initial=-np.inf)
-        total = np.logaddexp(total, top + np.log(np.exp(margins - top[:, None]).sum(1)))
-    return float(total.mean()) if len(total) else 0.0

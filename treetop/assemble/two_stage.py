@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from treetop.assemble.neural_fit import Prepared, cut
 from treetop.assemble.tower_fit import Trained, as_model, prepare_towers, train_towers
 from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
+from treetop.assemble.tower_search import sampled, with_unseen
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -54,6 +55,8 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     views = still.inputs(frozen=True, job=job, name="encoder-views")
     two = train_towers(dataset, still, views, second, job=job, name="classifier")
     features, rank = joined(one, two, config.search)
+    queries = features.views(sampled(dataset, job.seed))[features.view_name()]
+    rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)
     if fuse > 0:
         _, held_out = cut(dataset, config.validation, job.seed)
         rank = fused(dataset, held_out, features, rank, beta=fuse, depth=depth)
@@ -61,14 +64,16 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
 
 
 def _stages(config: StagesConfig) -> tuple[TowersConfig, TowersConfig]:
-    first = replace(
-        config, classifier=replace(config.classifier, weight=0.0), search=replace(config.search, heads="dual", dual=1.0)
-    )
-    second = replace(
-        config, dual=replace(config.dual, weight=0.0), pool=config.second_pool, train=config.second_train,
-        search=SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier),
-    )  # fmt: skip
-    return first, second
+    shared = {field.name: getattr(config, field.name) for field in fields(TowersConfig)}
+    first = {
+        "classifier": replace(config.classifier, weight=0.0),
+        "search": replace(config.search, heads="dual", dual=1.0),
+    }
+    second = {
+        "dual": replace(config.dual, weight=0.0), "pool": config.second_pool, "train": config.second_train,
+        "search": SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier),
+    }  # fmt: skip
+    return TowersConfig(**shared | first), TowersConfig(**shared | second)
 
 
 def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Dual]:

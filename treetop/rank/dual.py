@@ -21,32 +21,46 @@ class Dual(Head):
 
     kind: ClassVar[str] = "rank.dual.1"
 
-    def __init__(self, weight: Floats, bias: Floats, *, widths: Mapping[str, int]) -> None:
+    def __init__(
+        self, weight: Floats, bias: Floats, *, widths: Mapping[str, int], text: tuple[float, float] = (1.0, 0.0)
+    ) -> None:
         super().__init__(weight, bias)
         self.widths = dict(widths)  # of each head's part, in order
+        self.text = text  # what makes up for the other heads where a label has nothing but a text: factor, offset
 
     def part(self, head: str) -> Floats:
         """(n, width of that head) its part of the label vectors."""
+        return self.weight[:, self.place(head)]
+
+    def place(self, head: str) -> slice:
+        """The columns of a head."""
         start = 0
         for name, width in self.widths.items():
             if name == head:
-                return self.weight[:, start : start + width]
+                return slice(start, start + width)
             start += width
         raise ModelError(f"{self.kind}: no head '{head}' here, only {', '.join(self.widths)}.")
 
+    def of_text(self, vectors: Floats) -> tuple[Floats, float]:
+        """(rows, number to add) of labels known by their texts' vectors only: other heads are left out, and what they
+        would say on average, given the text's score, is added.
+        """
+        if "dual" not in self.widths:
+            raise ModelError(f"{self.kind}: this model has no head for label texts, so labels need training texts.")
+        made = np.zeros((len(vectors), self.weight.shape[1]), np.float32)
+        made[:, self.place("dual")] = np.float32(self.text[0]) * vectors
+        return made, self.text[1]
+
     def to_part(self) -> Part:
-        return Part(self.kind, {"n": self.n, "widths": self.widths}, {"weight": self.weight, "bias": self.bias})
+        config = {"n": self.n, "widths": self.widths, "text": [float(number) for number in self.text]}
+        return Part(self.kind, config, {"weight": self.weight, "bias": self.bias})
 
     @classmethod
     def from_part(cls, part: Part) -> Dual:
-        n, widths = part.setting("n", int), part.setting("widths", dict)
+        n, widths, text = part.setting("n", int), part.setting("widths", dict), part.setting("text", list)
         if not widths or any(type(width) is not int or width < 1 for width in widths.values()):
             raise ModelError(f"{part.kind}: widths {widths!r} mean nothing. The model is damaged; copy it again.")
+        if [type(number) for number in text] != [float, float]:
+            raise ModelError(f"{part.kind}: text {text!r} is no pair of numbers. The model is damaged; copy it again.")
         weight = part.array("weight", "<f4", n, sum(widths.values()))
-        return cls(weight, part.array("bias", "<f4", n), widths=widths)
-
-
-def unit(X: Floats) -> Floats:
-    """Rows at length 1; empty ones stay empty."""
-    made: Floats = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.float32(1e-12))
-    return made
+        return Dual(weight, part.array("bias", "<f4", n), widths=widths, text=(text[0], text[1]))

@@ -101,7 +101,7 @@ class Fusion(Dual):
     kind: ClassVar[str] = "rank.fusion.1"
 
     def __init__(self, both: Dual, rare: Floats, *, beta: float, tree: Tree = LEAF) -> None:
-        super().__init__(both.weight, both.bias, widths=both.widths)
+        super().__init__(both.weight, both.bias, widths=both.widths, text=both.text)
         self.rare, self.beta, self.tree = rare, beta, tree
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
@@ -129,8 +129,8 @@ class Fusion(Dual):
 
     def to_part(self) -> Part:
         tree = {f"tree_{name}": getattr(self.tree, name) for name in ("feature", "cut", "left", "right", "share")}
-        config = {"n": self.n, "widths": self.widths, "beta": float(self.beta)}
-        return Part(self.kind, config, {"weight": self.weight, "bias": self.bias, "rare": self.rare, **tree})
+        held = super().to_part()
+        return Part(self.kind, {**held.config, "beta": float(self.beta)}, {**held.arrays, "rare": self.rare, **tree})
 
     @classmethod
     def from_part(cls, part: Part) -> Fusion:
