@@ -189,7 +189,8 @@ def begin(task: TwoTower, rows: Rows, seed: int) -> None:
     bias = torch.zeros(task.n_labels, device=task.device)
     if not c.unit:
         centre = H.mean(0)
-        spread = (H - centre).norm(dim=1).mean().clamp_min(1e-6)
+        # An encoder whose texts all point one way would make vectors so long that they spoil it.
+        spread = torch.maximum((H - centre).norm(dim=1).mean(), 0.5 * H.norm(dim=1).mean()).clamp_min(1e-6)
         V = torch.nn.functional.normalize(V - V.mean(0), dim=1) * (c.size / (spread * c.scale))
         bias -= c.scale * (V @ centre)
     if c.labels == "all" or c.loss.kind == "bce" or c.loss.bce > 0:

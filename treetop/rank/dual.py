@@ -52,15 +52,16 @@ class Dual(Head):
         return made, self.text[1]
 
     def to_part(self) -> Part:
-        config = {"n": self.n, "widths": self.widths, "text": [float(number) for number in self.text]}
+        widths = [[name, width] for name, width in self.widths.items()]
+        config = {"n": self.n, "widths": widths, "text": [float(number) for number in self.text]}
         return Part(self.kind, config, {"weight": self.weight, "bias": self.bias})
 
     @classmethod
     def from_part(cls, part: Part) -> Dual:
-        n, widths, text = part.setting("n", int), part.setting("widths", dict), part.setting("text", list)
-        if not widths or any(type(width) is not int or width < 1 for width in widths.values()):
+        n, widths, text = part.setting("n", int), part.setting("widths", list), part.setting("text", list)
+        if not widths or any([type(item) for item in pair] != [str, int] or pair[1] < 1 for pair in widths):
             raise ModelError(f"{part.kind}: widths {widths!r} mean nothing. The model is damaged; copy it again.")
         if [type(number) for number in text] != [float, float]:
             raise ModelError(f"{part.kind}: text {text!r} is no pair of numbers. The model is damaged; copy it again.")
-        weight = part.array("weight", "<f4", n, sum(widths.values()))
-        return Dual(weight, part.array("bias", "<f4", n), widths=widths, text=(text[0], text[1]))
+        weight = part.array("weight", "<f4", n, sum(width for _, width in widths))
+        return Dual(weight, part.array("bias", "<f4", n), widths=dict(widths), text=(text[0], text[1]))
