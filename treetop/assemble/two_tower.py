@@ -95,7 +95,8 @@ class TwoTower:
         message, shape = self.inputs.load(self._share_of(batch, batch.part), static)
         cells = len(batch.everyone) * len(batch.pool)
         positive, value, void = self._pairs(batch, cells, static)
-        triples, total = self.targets.describe(batch.everyone, static)
+        full = isinstance(self.table, FullTable)
+        triples, total = self.targets.describe(batch.everyone, static) if full else (batch.rows[:0], 0)
         tensors = [message, positive, value, send(batch.pool, self.device), send(triples, self.device), void]
         self._tokens = self.inputs.tokens(self.n + batch.pool) if self.labels_read else 0
         sizes = (len(batch.everyone), len(batch.pool))
@@ -106,7 +107,7 @@ class TwoTower:
         """Places of positives, their weights and places of void pairs; rounded up with places behind the matrix."""
 
         def filled(array: NDArray[np.generic], filling: float) -> Tensor:
-            more = -len(array) % POSITIVES if static else 0
+            more = max(1, -(-len(array) // POSITIVES)) * POSITIVES - len(array) if static else 0
             return send(np.concatenate([array, np.full(more, filling, array.dtype)]), self.device)
 
         return filled(batch.positive, cells), filled(batch.value, 0), filled(batch.void, cells)

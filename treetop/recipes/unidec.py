@@ -8,7 +8,7 @@ search over joined vectors.
 
 Deviations: label vectors begin at what the encoder makes of the label texts and have a bias; no layers between
 encoder and heads unless asked for; the classifier's score counts as in training (`search.raw`; the paper: cosines, as
-in the preset `paper`). With `classifier.labels: all` the classifier learns from all labels by BCE, as in `renee`.
+in the presets `paper-...`). With `classifier.labels: all` the classifier learns from all labels by BCE, as in `renee`.
 """
 
 from __future__ import annotations
