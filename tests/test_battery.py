@@ -45,6 +45,15 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "learn_heads": {"lr": 0.02},
         "train": {"epochs": 40.0, "batch": 16},
     }
+    TINY["xr_transformer"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 32},
+        "tfidf": {"min_df": 1},
+        "preliminary": {"max_leaf": 5, "width": 2, "top": 4},
+        "refined": {"max_leaf": 5, "width": 2},
+        "learn_encoder": {"lr": 0.002},
+        "learn_heads": {"lr": 0.01},
+        "train": {"epochs": 6.0, "batch": 16},
+    }
     TOWERS = {
         "encoder": {"encoder": ENCODER, "max_length": 32},
         "learn_encoder": {"lr": 0.002},
@@ -58,7 +67,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     TINY["renee"] = {**TOWERS, "steps": 4}
     del TINY["renee"]["pool"]
 else:
-    NEURAL = {"lightxml", "cascadexml", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
+    NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
     RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]
 
 

@@ -175,7 +175,7 @@ class Model:
         return found
 
     def _seen(self, level: Level, step: Step) -> SeenStep:
-        features: Any = self.features.get(level.view)
+        features: Any = self.features.get(level.view.partition("-")[0])  # `fused-1` is a view of `fused`
         terms = features.terms if features is not None else lambda columns: [f"feature {c}" for c in columns]
         return SeenStep(step, words(step, terms))
 

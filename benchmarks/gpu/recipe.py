@@ -86,14 +86,16 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
     model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
     whole = time.perf_counter() - started
-    for transformer in model.features.values():
-        transformer.to(torch.device("cuda"))
+    for features in model.features.values():
+        if hasattr(features, "to"):  # words have no device
+            features.to(torch.device("cuda"))
     scores = model.evaluate(test, resamples=run.get("resamples", 0))
     names = [f"{kind}@{k}" for kind in ("P", "PSP") for k in (1, 3, 5)]
     line = {
         **run, "on": on, "fit_s": whole, "train_s": sum(r.seconds for r in RESULTS),
         "steps": sum(r.steps for r in RESULTS), "tokens_per_s": sum(r.tokens for r in RESULTS)
-        / sum(r.seconds for r in RESULTS), "memory": max(r.memory for r in RESULTS), "loss": RESULTS[-1].loss,
+        / max(1e-9, sum(r.seconds for r in RESULTS)), "memory": max((r.memory for r in RESULTS), default=0),
+        "loss": RESULTS[-1].loss if RESULTS else None,
         **{name: round(scores[name], 2) for name in names}, "levels": [level.rank.n for level in model.members[0]],
         "model_bytes": sum(array.nbytes for array in arrays(model)),
     }  # fmt: skip

@@ -21,8 +21,7 @@ def problems(n=120, words=30, width=5, n_problems=6, seed=0):
 
 
 def features(X, H):
-    turned = torch.sparse_csr_tensor(X.indptr, X.indices, X.data, X.shape)
-    return Features.of(turned, torch.from_numpy(H))
+    return Features.of(X, H, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("cost", "penalty"), [(1.0, Penalty(1.0, 1.0, 1.0)), (5.0, Penalty(1.0, 0.2, 0.1))])

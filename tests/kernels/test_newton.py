@@ -186,3 +186,23 @@ def test_edges_one_row_duplicates_and_all_positive():
     assert objective(with_bias(twice), y_, np.ones(100), W[:, 0], 1.0) <= least * 1.001
     W, _ = solve(twice, sparse.csc_matrix(np.ones((100, 1), np.float32)), penalty=Penalty(bias=1.0))
     assert (with_bias(twice) @ W[:, 0] > 0.5).all()
+
+
+@pytest.mark.parametrize("shared", [0, 1, 5])
+def test_a_label_with_one_word_among_thousands_of_strangers(shared):
+    """Rows that no weight reaches all have the bias as margin; they must hold it down together."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    columns = [[0]] + [[0, 1 + int(rng.integers(40))] for _ in range(shared)]
+    columns += [np.unique(1 + rng.integers(0, 40, 3)).tolist() for _ in range(n - len(columns))]
+    indptr = np.cumsum([0, *map(len, columns)])
+    X = sparse.csr_matrix((np.ones(indptr[-1], np.float32), np.concatenate(columns).astype(np.int32), indptr), (n, 41))
+    X = sparse.diags((1.0 / np.sqrt(np.diff(indptr))).astype(np.float32)) @ X
+    Y = sparse.csc_matrix((np.ones(1, np.float32), ([0], [0])), (n, 1))
+    W, made = solve(sparse.csr_matrix(X), Y)
+    y = np.full(n, -1.0)
+    y[0] = 1.0
+    costs = np.ones(n)
+    whole = with_bias(sparse.csr_matrix(X))
+    assert objective(whole, y, costs, W[:, 0], 0.0) == pytest.approx(best(whole, y, costs, 0.0), rel=0.03)
+    assert made.bias[0] < -0.99 and made.rounds[0] < 10

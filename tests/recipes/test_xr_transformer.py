@@ -51,7 +51,7 @@ def same(a, b):
     [
         {},
         {"matcher": "concat", "cost_sensitive": True, "bootstrap": "weighted"},
-        {"bootstrap": "inherit", "negatives": "tfn", "counts": False, "encoder_dropout": 0.2},
+        {"bootstrap": "inherit", "negatives": "tfn", "counts": False, "encoder_dropout": 0.2, "label_rows": "never"},
         {"bootstrap": "none", "loss": "bce", "ranker_view": "embedding"},
         {"levels": "last", "max_clusters": 10},
         {"fine_tune": False},
@@ -128,7 +128,7 @@ def test_killed_between_any_two_stages_ends_in_the_same_model(encoder, tmp_path,
 
 def test_killed_inside_a_level_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
-    chosen = settings(encoder, train={"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0})
+    chosen = settings(encoder, train={"epochs": 2.0, "batch": 16, "checkpoint_seconds": 0.0})
     whole = treetop.fit("xr_transformer", data, settings=chosen)
     steps, real = [], loop._Run._step
 
@@ -156,6 +156,8 @@ def test_voters_share_their_words(encoder, tmp_path):
     views = model.features["fused"].views(texts)
     assert (views["fused"] != views["fused-1"]).nnz > 0
     assert same(model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5))
+    (found,) = model.explain(data.texts[0], k=1)
+    assert all({word.term for word in member[-1].words} & set(data.texts[0].split()) for member in found.members)
     first = treetop.fit("xr_transformer", data, settings={**chosen, "members": 1})
     alone = dataclasses.replace(model, members=model.members[:1])
     assert same(alone.rank(texts, 5), first.rank(texts, 5))
@@ -188,6 +190,16 @@ def test_the_cpu_preset_leaves_the_encoder_alone(encoder, tmp_path):
         settings={**chosen, "encoder": {"encoder": str(tmp_path / "m"), "max_length": 32}},
     )  # fmt: skip
     assert same(model.rank(texts, 5), second.rank(texts, 5))
+
+
+def test_labels_without_documents_are_known_by_their_text(encoder):
+    data = toy.dataset()
+    unseen = int(np.flatnonzero(data.label_counts == 0)[0])
+    text = data.labels.texts[unseen]
+    for how in ("auto", "never"):
+        model = treetop.fit("xr_transformer", data, settings=settings(encoder, fine_tune=False, label_rows=how))
+        assert (unseen in model.rank([text], 40).ids) == (how == "auto")
+        assert model.n_train == len(data)
 
 
 def test_words_and_numbers_explain_a_label(encoder):
@@ -225,7 +237,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder, tmp_path):
         ({"keep": 0}, "keep: 0 is out of range"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
-            treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, **changes), out=tmp_path / "m")
+            treetop.fit("xr_transformer", toy.dataset(), settings={**settings(encoder), **changes}, out=tmp_path / "m")
         assert "\n" not in str(caught.value)
         left = {file.name for file in tmp_path.glob("m.work/*")}
         assert not left or "layers" in message  # nothing bars the next command, except what only the encoder knows

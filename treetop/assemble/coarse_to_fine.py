@@ -195,19 +195,21 @@ class _Descent:
             weight, bias = self.head.weight / np.float32(self.length or 1.0), self.head.bias
             return _start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
         part = self.job.stage(f"fine-{t:02d}-start", lambda: self._solve(t))
-        return _start_at(np.asarray(part.arrays["vectors"]), np.asarray(part.arrays["biases"]))
+        return _start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
 
     def _solve(self, t: int) -> Part:
         if self.H is None or self.parents is None:
             raise AttributeError("no level above")
         H = np.asarray(self.H, np.float32)
-        H = np.float32(self.length) * unit(H) if self.length else H
+        H = unit(H) if self.length else H  # longer vectors would ask too much of float32 at such a cost
         weights = self.counts[t] if self.config.bootstrap == "weighted" else None
         inside = self.parents.tocsc()
         problems = problems_of(self.counts[t], weights)
         task = LevelTask(dense_rows(H), H.shape, problems, (inside, inside), self.job.seed & 0x7FFFFFFF)
-        vectors, biases = bootstrap(task, self.tree, t, self.config.bootstrap_cost)
-        return Part("stage.start.1", {}, {"vectors": vectors, "biases": biases})
+        cost = self.config.bootstrap_cost
+        solver = Settings(cost_positive=cost, cost_negative=cost, threshold=0.0)
+        vectors, biases = bootstrap(task, self.tree, t, solver)
+        return Part("stage.start.1", {}, {"vectors": vectors / np.float32(self.length or 1.0), "biases": biases})
 
     def _find(self, t: int) -> Part:
         """The best nodes of level t for every row, below those found on the level above."""
@@ -252,7 +254,7 @@ def padded(parents: Csr) -> NDArray[np.int32]:
     return made
 
 
-def bootstrap(task: LevelTask, tree: LabelTree, t: int, cost: float) -> tuple[Floats, Floats]:
+def bootstrap(task: LevelTask, tree: LabelTree, t: int, solver: Settings) -> tuple[Floats, Floats]:
     """(nodes, width) vectors and biases: the squared-hinge solution of each node over the rows of its parent."""
     slot_ptr, ids = tree.children(t)
     vectors = np.zeros((len(ids), task.shape[1]), np.float32)
@@ -263,7 +265,7 @@ def bootstrap(task: LevelTask, tree: LabelTree, t: int, cost: float) -> tuple[Fl
         vectors[np.repeat(children, found.counts), found.features] = found.values
         biases[children] = found.bias
 
-    solve_level(task, tree, t, Settings(cost_positive=cost, cost_negative=cost, threshold=0.0), take)
+    solve_level(task, tree, t, solver, take)
     return vectors, biases
 
 

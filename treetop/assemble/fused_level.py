@@ -125,13 +125,7 @@ def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch
     last = len(tree.parents) - 1
     slot_ptr, ids = tree.children(last)
     (n, n_words), n_features = task.X.shape, task.X.shape[1] + task.H.shape[1]
-    X = Features.of(
-        torch.sparse_csr_tensor(
-            torch.from_numpy(task.X.indptr.astype(np.int64)), torch.from_numpy(task.X.indices.astype(np.int64)),
-            torch.from_numpy(unit_rows(task.X).data), task.X.shape,
-        ).to(device),
-        torch.from_numpy(task.H).to(device),
-    )  # fmt: skip
+    X = Features.of(unit_rows(task.X), task.H, device)
     penalty = Penalty(1.0, 1.0, config.bias**-2 if config.bias else 1e12)
     bias, pieces = np.zeros(len(ids), np.float32), list[chunks.Piece]()
     scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)

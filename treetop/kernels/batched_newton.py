@@ -6,9 +6,12 @@ problem that is solved stands still while the others go on. Columns are [words ;
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.kernels.newton import Penalty, Rules
@@ -23,13 +26,13 @@ class Features(NamedTuple):
     dense: Tensor  # (rows, width)
 
     @classmethod
-    def of(cls, words: Tensor, dense: Tensor) -> Features:
-        """From a sparse csr tensor and a matrix on one device."""
-        turned = words.to_sparse(layout=torch.sparse_coo).t().to_sparse(layout=torch.sparse_csr)
-        squares = torch.sparse_csr_tensor(
-            turned.crow_indices(), turned.col_indices(), turned.values().square(), turned.shape
-        )
-        return cls(words, turned, squares, dense)
+    def of(cls, X: Any, dense: NDArray[np.float32], device: torch.device) -> Features:
+        """From a scipy csr matrix of words and a matrix."""
+        turned = X.T.tocsr()
+        squares = turned.copy()
+        squares.data = squares.data**2
+        words, words_t, squares_t = (_csr(matrix).to(device) for matrix in (X, turned, squares))
+        return cls(words, words_t, squares_t, torch.from_numpy(dense).to(device))
 
     @property
     def size(self) -> int:
@@ -47,6 +50,16 @@ class Features(NamedTuple):
     def squared(self, R: Tensor) -> Tensor:
         """The same with every feature squared."""
         return torch.cat([self.squares_t @ R, self.dense.square().T @ R, R.sum(0, keepdim=True)])
+
+
+def _csr(matrix: Any) -> Tensor:
+    indptr, indices = (torch.from_numpy(np.asarray(part, np.int64)) for part in (matrix.indptr, matrix.indices))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        made = torch.sparse_csr_tensor(
+            indptr, indices, torch.from_numpy(matrix.data), matrix.shape, check_invariants=False
+        )
+    return made
 
 
 class Solved(NamedTuple):
@@ -129,14 +142,13 @@ def _move(
     fall, across = (gradient * D).sum(0), (scales * W * D).sum(0)
     own = 0.5 * (scales * D * D).sum(0)
     cost, y = side.abs(), side.sign()
-
-    def loss(length: Tensor) -> Tensor:
-        return (cost * (1.0 - y * (M + length * along)).clamp_min(0.0).square()).sum(0)
-
+    slack = (1.0 - y * M).clamp_min(0.0)
     length = torch.ones_like(fall)
-    here = loss(torch.zeros_like(fall))
     for _ in range(rules.halvings):
-        change = length * across + length * length * own + loss(length) - here
+        there = (1.0 - y * (M + length * along)).clamp_min(0.0)
+        # row by row, and then in double: two large sums would hide a small difference
+        gained = (cost * (there - slack) * (there + slack)).sum(0, dtype=torch.float64)
+        change = length * across + length * length * own + gained
         short = change > rules.armijo * length * fall
         if not bool(short.any()):
             break

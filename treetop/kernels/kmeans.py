@@ -267,10 +267,12 @@ def halve_dense(Z: A, start: A, options: Options) -> A:
 def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options: Options | None = None) -> A:
     """(rows,) number of the leaf of each row after `depth` rounds of halving, leaves in tree order.
 
-    With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense.
+    With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense. Splits begin at rows that
+    have features: from empty ones halves would be left as they lie.
     """
     rules = options or Options()
     rows = None if isinstance(Z, np.ndarray) else rows_of(Z)
+    filled = Z.any(1) if rows is None else np.diff(rows.indptr.view(np.int64)) > 0
     nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]
     master = np.random.default_rng(seed)
     for _ in range(depth):
@@ -283,7 +285,8 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
                 if len(node) < 2 or len(node) <= max_leaf:
                     made.append(node)
                     continue
-                first = two_of(len(node), node_seed)
+                able = np.flatnonzero(filled[node])
+                first = able[two_of(len(able), node_seed)] if len(able) > 1 else two_of(len(node), node_seed)
                 right = halve_dense(Z[node], first, rules) if rows is None else halve(rows, node, first, rules, counts)
                 made += [node[~right], node[right]]
             return made

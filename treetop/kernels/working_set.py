@@ -141,7 +141,7 @@ def take_in(known: Known, rows: U32, side: float, X: Rows, scratch: Scratch) -> 
 
 @kernel
 def _background(cost: float) -> Known:
-    """One row without features that stands for all rows outside: it keeps the bias at -1 until real ones do."""
+    """One row without features that stands for all rows no weight reaches: they share one margin, the bias."""
     design = Design(
         np.zeros(2, np.uint64), np.empty(0, np.uint32), np.empty(0, np.float32), np.empty((1, 0), np.float32)
     )
@@ -194,41 +194,45 @@ def score(postings: Postings, known: Known, scratch: Scratch) -> None:
 
 
 @kernel
-def _best_outside(scratch: Scratch, most: int, floor: float) -> U32:
-    """Rows outside with a margin above `floor`; where there are more than about `most`, the highest of them."""
+def _best_outside(scratch: Scratch, most: int, floor: float, bias: Any) -> U32:
+    """Touched rows outside with a margin above `floor`; where there are more than about `most`, the highest of them."""
     n, steps = len(scratch.margin), 512
     low = np.float32(floor)
     high, above = low, 0
     for i in range(n):
-        if scratch.inside[i] == 0 and scratch.margin[i] > low:
+        if scratch.inside[i] == 0 and scratch.margin[i] > low and scratch.margin[i] != bias:
             above += 1
             high = max(high, scratch.margin[i])
+    first, scale = 0, np.float32(steps) / max(high - low, np.float32(1e-30))
     if above > most:
-        counts, scale = np.zeros(steps + 1, np.int64), np.float32(steps) / (high - low)
+        counts = np.zeros(steps + 1, np.int64)
         for i in range(n):
-            if scratch.inside[i] == 0 and scratch.margin[i] > low:
+            if scratch.inside[i] == 0 and scratch.margin[i] > low and scratch.margin[i] != bias:
                 counts[min(int((scratch.margin[i] - low) * scale), steps)] += 1
-        kept, k = 0, steps + 1
-        while k > 0 and kept < most:
-            k -= 1
-            kept += counts[k]
-        low += np.float32(k) / scale
+        kept, first = 0, steps + 1
+        while first > 0 and kept < most:
+            first -= 1
+            kept += counts[first]
     made, found = np.empty(above, np.uint32), 0
     for i in range(n):
-        if scratch.inside[i] == 0 and scratch.margin[i] > low:
+        here = scratch.margin[i]
+        if scratch.inside[i] == 0 and here > low and here != bias and min(int((here - low) * scale), steps) >= first:
             made[found] = np.uint32(i)
             found += 1
     return made[:found]
 
 
 @tight
-def _short(scratch: Scratch, cost: float) -> float:
-    """Loss of the rows outside."""
-    total = 0.0
+def _left(scratch: Scratch, cost: float, bias: Any) -> Any:
+    """(loss of the touched rows outside, number of the others: no weight reaches them, their margin is the bias)."""
+    total, untouched = 0.0, 0
     for i in range(len(scratch.margin)):
-        if scratch.inside[i] == 0 and scratch.margin[i] > -1.0:
-            total += cost * (1.0 + scratch.margin[i]) ** 2
-    return total
+        if scratch.inside[i] == 0:
+            if scratch.margin[i] == bias:
+                untouched += 1
+            elif scratch.margin[i] > -1.0:
+                total += cost * (1.0 + scratch.margin[i]) ** 2
+    return total, untouched
 
 
 @kernel
@@ -240,24 +244,24 @@ def _rounds(shared: Shared, known: Known, cost_negative: float, settings: Settin
     known.w[:last], known.w[last] = u * mean[:last], u + v
     tolerance = settings.eps * max(min(n_positive, n - n_positive), 1) / n * norm
     score(shared.postings, known, scratch)
-    fresh = _best_outside(scratch, FIRST + FIRST_PER_POSITIVE * n_positive, u + v)
-    rounds, value = 0, 0.0
+    bias = np.float32(known.w[last])
+    fresh = _best_outside(scratch, FIRST + FIRST_PER_POSITIVE * n_positive, u + v, bias)
+    rounds, value, standing = 0, 0.0, n
     while True:
         rounds += 1
         known = take_in(known, fresh, -cost_negative, shared.rows, scratch)
         wanted = tolerance * (10.0 if rounds == 1 else 0.5)  # the first answer only says which rows matter
         ended = newton(known.design, known.side, known.w, settings.penalty, (wanted, settings.rules))
         score(shared.postings, known, scratch)
-        short = _short(scratch, cost_negative)
+        bias = np.float32(known.w[len(known.w) - 1])
+        short, untouched = _left(scratch, cost_negative, bias)
         value = ended.objective + short
         # with a gradient of length t the objective is at most t^2 / 2 above its minimum
-        if ended.gradient <= tolerance and short <= min(0.5 * tolerance * tolerance, settings.gap * value):
-            if known.w[len(known.w) - 1] <= -1.0 or known.side[0] == 0.0:
-                return known, value, rounds
-            known.side[0] = 0.0
-        if rounds >= MOST_ROUNDS:
+        close = ended.gradient <= tolerance and short <= min(0.5 * tolerance * tolerance, settings.gap * value)
+        if (close and (bias <= -1.0 or untouched == standing)) or rounds >= MOST_ROUNDS:
             return known, value, rounds
-        fresh = _best_outside(scratch, 1000 + 2 * len(known.side), -1.0 - CLOSE)
+        standing, known.side[0] = untouched, -cost_negative * untouched
+        fresh = _best_outside(scratch, 1000 + 2 * len(known.side), -1.0 - CLOSE, bias)
 
 
 @kernel

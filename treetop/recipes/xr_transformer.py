@@ -7,24 +7,28 @@ solution over the embeddings so far; the heads are thrown away and a linear rank
 `members` trains several voters that share tf-idf.
 
 Deviations: the mean of the last layer instead of the pooler; the trained head finds the next level's candidates
-unless `matcher` is `concat`; padding is masked instead of adding a constant; losses are sums over candidates; vectors
-have one length while training. Word vectors (table 5) are `fine_tune: false` with `encoder.layers: [0]`.
+unless `matcher` is `concat`; label texts are rows to learn from where they share words with the documents
+(`label_rows`); padding is masked instead of adding a constant; losses are sums over candidates; vectors have one
+length while training. Word vectors (table 5) are `fine_tune: false` with `encoder.layers: [0]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+from scipy import sparse
+
 from treetop.assemble.coarse_to_fine import FineConfig, chosen_levels, embed, fine_tune
+from treetop.assemble.label_rows import LabelRows, with_label_rows
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.linear_tree import LinearConfig, Task, train_member
 from treetop.assemble.members import encoder_of, job_of
 from treetop.assemble.neural_fit import prepare
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.tree_ensemble import forecast_trees
-from treetop.assemble.view import SparseView, sparse_view
+from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import ConfigError, InputError
@@ -55,6 +59,9 @@ class Config(FineConfig):
     encoders: tuple[str, ...] = setting((), "instead of `members`: one voter for each of these encoders")
     blend: Blend = setting("average", "how voters are blended")
     fine_tune: bool = setting(True, "fine-tune the encoder; otherwise it stays as it comes (for CPUs)")
+    label_rows: LabelRows = setting(
+        "auto", "label texts are rows to learn from, too; auto: where documents share words with their labels' texts"
+    )
     ranker_view: Literal["fused", "embedding", "tfidf"] = setting("fused", "what refined tree and ranker read")
     preliminary: BalancedConfig = setting(
         BalancedConfig(max_leaf=16, width=16, top=128), "the tree whose levels the encoder is fine-tuned on"
@@ -101,20 +108,23 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
         logger.info("ready-made features of %s are left aside: tf-idf is made from the texts", dataset.name)
         dataset = replace(dataset, features={})
     view = sparse_view(dataset, config.tfidf, job)
+    tfidf: Any = view.features["tfidf"]
+    rows, words = with_label_rows(dataset, view.X, tfidf, config.label_rows, seed=job.seed)
     transformers: list[Transformer] = []
     members = []
     for m in range(len(config.encoders) or config.members):
         own = job_of(job, m)
-        name, X = view.name, view.X
+        name, X = view.name, words
         if config.ranker_view != "tfidf":
             same = not config.fine_tune and not config.encoders and m > 0  # nothing but the tree differs
             if not same:
-                transformer, H = _encoder(dataset, config, view.X, m, job=own, shared=own if config.encoders else job)
+                transformer, H = _encoder(rows, config, words, m, job=own, shared=own if config.encoders else job)
                 transformers.append(transformer)
             name = view_of(config.ranker_view, len(transformers) - 1)
-            X = fused(view.X if config.ranker_view == "fused" else None, H)
-        members.append(_ranker(dataset, config, X, name, own))
-    return Model.over(dataset, _features(view, transformers), members, config.blend)
+            X = fused(words if config.ranker_view == "fused" else None, H)
+        members.append(_ranker(rows, config, X, name, own))
+    features: dict[str, Any] = {"fused": Fuse(tfidf, transformers)} if transformers else {"tfidf": tfidf}
+    return Model.over(dataset, features, members, config.blend)
 
 
 def _check(dataset: Dataset, config: Config) -> None:
@@ -132,11 +142,6 @@ def _check(dataset: Dataset, config: Config) -> None:
         raise InputError(f"{dataset.name}: has no texts, which xr_transformer reads. Use xr_linear for features alone.")
 
 
-def _features(view: SparseView, transformers: Sequence[Transformer]) -> dict[str, Any]:
-    tfidf: Any = view.features["tfidf"]
-    return {"fused": Fuse(tfidf, transformers)} if transformers else {"tfidf": tfidf}
-
-
 def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shared: Job) -> tuple[Transformer, Any]:
     """The m-th voter's encoder and the vectors it gives the texts; tokens of one encoder serve all voters."""
     chosen = encoder_of(config.encoder, config.encoders, m)
@@ -149,9 +154,9 @@ def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shar
 
 
 def _tree(dataset: Dataset, X: Csr, config: BalancedConfig, seed: int) -> LabelTree:
-    documents, Y = dataset.documents, dataset.Y
-    if not documents.all():
-        X, Y = X[documents], Y[documents]
+    """A tree over the labels as the documents describe them."""
+    Y = (sparse.diags(dataset.documents.astype(np.float32)) @ dataset.Y).tocsr()
+    Y.eliminate_zeros()  # rows that are no documents have no labels now, and X need not be copied
     return balanced(pifa(X, Y), config, seed=seed)
 
 

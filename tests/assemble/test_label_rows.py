@@ -1,0 +1,51 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+from treetop.assemble.label_rows import tells, with_label_rows
+from treetop.core.dataset import LabelSet
+from treetop.features.tfidf import Tfidf, TfidfConfig
+
+
+def parts(**changes):
+    data = dataclasses.replace(toy.dataset(n=80), **changes)
+    return data, *Tfidf.fit_transform(data.texts, TfidfConfig())
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_each_label_text_is_a_row_with_its_label(weighed):
+    plain = toy.dataset(n=80).Y
+    data, tfidf, X = parts(relevance=plain * 2 if weighed else None, filter_pairs=np.array([[3, 5]]))
+    names = [*data.labels.texts]
+    names[4] = ""
+    data = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [""] * 40, names))
+    more, both = with_label_rows(data, X, tfidf, "always", seed=0)
+    labels = [i for i in range(40) if i != 4]
+    assert len(more) == 80 + 39 == both.shape[0]
+    assert [more.texts[80 + i] for i in range(39)] == [names[label] for label in labels]
+    assert np.array_equal(more.Y[:80].toarray(), data.Y.toarray())
+    assert np.array_equal(more.Y[80:].toarray(), np.eye(40)[labels])
+    assert more.documents.sum() == 80 and np.array_equal(more.label_counts, data.label_counts)
+    assert np.array_equal(
+        both.toarray(), np.vstack([X.toarray(), tfidf.transform(more.texts.take(range(80, 119))).toarray()])
+    )
+    if weighed:
+        assert np.array_equal(more.relevance[80:].data, np.ones(39))
+    assert np.array_equal(more.filter_pairs, data.filter_pairs)
+
+
+def test_names_tell_and_codes_do_not():
+    data, tfidf, X = parts()
+    assert tells(X, tfidf.transform(data.labels.names), data, 0)
+    codes = [f"code {i}" for i in range(40)]
+    assert not tells(X, tfidf.transform(codes), data, 0)
+    everywhere = [" ".join(toy.WORDS)] * 40  # words of all documents: no label's own
+    assert not tells(X, tfidf.transform(everywhere), data, 0)
+    silent = dataclasses.replace(data, labels=LabelSet.of(codes))
+    assert with_label_rows(silent, X, tfidf, "auto", seed=0) == (silent, X)
+    assert len(with_label_rows(data, X, tfidf, "auto", seed=0)[0]) == 120
+    assert with_label_rows(data, X, tfidf, "never", seed=0) == (data, X)
