@@ -16,17 +16,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
+from treetop.assemble.label_rows import with_rows_of
 from treetop.assemble.members import Member, fit_members, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member
-from treetop.assemble.neural_start import Begin, label_texts
+from treetop.assemble.neural_start import Begin
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
-from treetop.core.dataset import DOCUMENT, LABEL_TEXT, Dataset
+from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
-from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.features.encoder import Pooling
 from treetop.features.sources import peek
@@ -78,7 +77,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, job: Job) -> Member:
-    rows = with_label_rows(dataset) if config.label_rows else dataset
+    rows = with_rows_of(dataset, np.arange(dataset.n_labels)) if config.label_rows else dataset
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     width = prepared.transformer.encoder.width * len(pooling.layers)
@@ -97,19 +96,3 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     )  # fmt: skip
     view = trained.transformer.view_name(pooling)
     return [trained.transformer], [as_levels([view], tree, trained.heads, [plan])]
-
-
-def with_label_rows(dataset: Dataset) -> Dataset:
-    """The data set with every label's text as a row behind the documents."""
-    n = dataset.n_labels
-    roles = np.full(len(dataset), DOCUMENT, np.uint8) if dataset.roles is None else dataset.roles
-    relevance = dataset.relevance
-    return replace(
-        dataset,
-        texts=Texts.concat([dataset.texts, label_texts(dataset)]),
-        Y=sparse.vstack([dataset.Y, sparse.identity(n, dtype=np.float32)]).tocsr(),
-        ids=None,
-        roles=np.concatenate([roles, np.full(n, LABEL_TEXT, np.uint8)]),
-        relevance=None if relevance is None else sparse.vstack([relevance, sparse.identity(n, np.float32)]).tocsr(),
-        features={},
-    )
