@@ -108,6 +108,7 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfi
     shortlist: Shortlist = Everything(dataset.n_labels)
     if not few:
         shortlist = Ann.of(np.asarray(rank.weight), probe=config.search.probe, seed=job.seed)
+        rank = rank.ordered(shortlist.members)
     level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
     return Model.over(dataset, {features.name: features}, [[level]])
 

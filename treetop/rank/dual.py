@@ -6,14 +6,20 @@ Labels that no training text carries have a vector too, so they are returned lik
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Floats
-from treetop.rank.head import Head
+from treetop.core.types import Candidates, Floats, Join, Ranking
+from treetop.kernels import threads
+from treetop.rank.head import Head, floors
+
+RUNS = 16  # lists of a text that a thread takes at a time
 
 
 class Dual(Head):
@@ -22,14 +28,71 @@ class Dual(Head):
     kind: ClassVar[str] = "rank.dual.1"
 
     def __init__(
-        self, weight: Floats, bias: Floats, *, widths: Mapping[str, int], text: tuple[float, float] = (1.0, 0.0)
+        self,
+        weight: Floats,
+        bias: Floats,
+        *,
+        widths: Mapping[str, int],
+        text: tuple[float, float] = (1.0, 0.0),
+        order: NDArray[np.int32] | None = None,
     ) -> None:
         super().__init__(weight, bias)
+        self.order = order  # the label of each row; None: rows are in the order of labels
         self.widths = dict(widths)  # of each head's part, in order
         self.text = text  # what makes up for the other heads where a label has nothing but a text: factor, offset
 
+    def ordered(self, order: NDArray[np.int32]) -> Dual:
+        """The same with rows in this order, so that labels of one list lie side by side."""
+        if self.order is not None:
+            raise ModelError(f"{self.kind}: its rows have an order of their own already.")
+        return Dual(self.weight[order], self.bias[order], widths=self.widths, text=self.text, order=order)
+
+    @cached_property
+    def _row(self) -> NDArray[np.int64]:
+        """(labels,) the row of each label."""
+        made = np.empty(self.n, np.int64)
+        made[slice(None) if self.order is None else self.order] = np.arange(self.n)
+        return made
+
+    def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
+        made = super()._all(h, join, keep, alone=alone)
+        return made if self.order is None else Ranking.sorted(made.indptr, self.order[made.ids], made.score, made.own)
+
+    def _gathered(self, h: Floats, candidates: Candidates, start: int, join: Join, keep: int) -> Ranking:
+        """Candidates of a text are read where they lie, in runs of neighbouring rows; few of them are sorted."""
+        if candidates.indptr is None or candidates.ids is None:
+            raise ModelError(f"{self.kind}: candidates without row pointers.")
+        found = []
+        for row in range(len(h)):
+            part = slice(candidates.indptr[start + row], candidates.indptr[start + row + 1])
+            ids = candidates.ids[part]
+            margin = self._margins(h[row], self._row[ids], alone=len(h) == 1)
+            kept = margin >= floors(margin[None], keep, join)
+            found.append((ids[kept], margin[kept]))
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(ids) for ids, _ in found])])
+        ids, margins = (np.concatenate([item[i] for item in found]) for i in (0, 1))
+        return Ranking.sorted(indptr, ids, join.own(margins)).top(keep)
+
+    def _margins(self, h: Floats, rows: NDArray[np.int64], *, alone: bool) -> Floats:
+        made = np.empty(len(rows), np.float32)
+        starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.diff(rows) != 1) + 1, [len(rows)]])
+
+        def some(a: int, b: int) -> None:
+            for first, last in pairwise(starts[a : b + 1].tolist()):
+                if last > first:
+                    place = slice(rows[first], rows[first] + last - first)
+                    made[first:last] = self.weight[place] @ h + self.bias[place]
+
+        runs = threads.blocks(len(starts) - 1, RUNS)
+        if alone:  # a text by itself: the threads share its lists
+            threads.run(some, runs)
+        else:
+            for a, b in runs:
+                some(a, b)
+        return made
+
     def part(self, head: str) -> Floats:
-        """(n, width of that head) its part of the label vectors."""
+        """(rows, width of that head) its part of the label vectors."""
         return self.weight[:, self.place(head)]
 
     def place(self, head: str) -> slice:
@@ -54,7 +117,8 @@ class Dual(Head):
     def to_part(self) -> Part:
         widths = [[name, width] for name, width in self.widths.items()]
         config = {"n": self.n, "widths": widths, "text": [float(number) for number in self.text]}
-        return Part(self.kind, config, {"weight": self.weight, "bias": self.bias})
+        arrays: dict[str, NDArray[Any]] = {"weight": self.weight, "bias": self.bias}
+        return Part(self.kind, config, arrays if self.order is None else {**arrays, "order": self.order})
 
     @classmethod
     def from_part(cls, part: Part) -> Dual:
@@ -64,4 +128,8 @@ class Dual(Head):
         if [type(number) for number in text] != [float, float]:
             raise ModelError(f"{part.kind}: text {text!r} is no pair of numbers. The model is damaged; copy it again.")
         weight = part.array("weight", "<f4", n, sum(width for _, width in widths))
-        return Dual(weight, part.array("bias", "<f4", n), widths=dict(widths), text=(text[0], text[1]))
+        order = part.indices("order", "<i4", n, max(n, 1)) if "order" in part.arrays else None
+        if order is not None and len(np.unique(order)) != n:
+            raise ModelError(f"{part.kind}: rows stand twice in its order. The model is damaged; copy it again.")
+        bias = part.array("bias", "<f4", n)
+        return Dual(weight, bias, widths=dict(widths), text=(text[0], text[1]), order=order)
