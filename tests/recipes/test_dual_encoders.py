@@ -54,9 +54,10 @@ VARIANTS = [
     ("unidec", {"search": {"raw": False}, "dual": {"dimension": 32}, "classifier": {"dimension": 32, "bias": False}}),
     ("unidec", {"search": {"heads": "dual"}, "classifier": {"weight": 0.1}}),
     ("unidec", {"search": {"heads": "classifier"}}),
-    ("unidec", {"search": {"lists": "always", "probe": 99}}),
+    ("unidec", {"search": {"near": "lists", "probe": 99}}),
+    ("depsl", {"search": {"near": "graph"}}),
     ("dexml", {"dual": {"loss": {"kind": "soft_topk"}}}),
-    ("ngame", {"fusion": 0.5, "validation": 0.2}),
+    ("ngame", {"fusion": 0.5, "validation": 0.2, "search": {"near": "all"}}),
     ("ngame", {"search": {"heads": "classifier"}}),
     ("renee", {}),
 ]
@@ -64,6 +65,8 @@ VARIANTS = [
 
 @pytest.mark.parametrize(("recipe", "changes"), VARIANTS, ids=lambda value: str(value)[:60])
 def test_variants_learn_and_are_saved(encoder, recipe, changes, tmp_path):
+    if changes.get("search") == {"near": "graph"}:
+        pytest.importorskip("faiss")
     data = toy.dataset(n=120)
     model = treetop.fit(recipe, data, settings=settings(encoder, recipe, **changes), out=tmp_path / "m")
     assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor(data)
@@ -171,6 +174,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("depsl", {"dual": {"dimension": 9999}}, "dual.dimension: 9999 is out of range"),
         ("ngame", {"fusion": 1.0}, "held-out documents"),
         ("ngame", {"fusion": 1.0, "validation": 0.1, "search": {"heads": "dual"}}, "fusion weighs both heads"),
+        ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: with fusion"),
         ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:

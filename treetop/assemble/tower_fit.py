@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ from treetop.model import Model
 from treetop.rank.dual import Dual
 from treetop.shortlist.ann import Ann
 from treetop.shortlist.everything import Everything
+from treetop.shortlist.graph import Graph
 from treetop.train import devices
 from treetop.train.batches import Rows
 from treetop.train.clustered import Mining, PoolPlan
@@ -104,11 +106,15 @@ def train_towers(
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfig, job: Job) -> Model:
     """One level: search over all labels, or over the near ones where there are many."""
-    few = config.search.lists == "never" or (config.search.lists == "auto" and dataset.n_labels <= MANY)
+    near, search = config.search.near, config.search
+    if near == "auto":
+        near = "all" if dataset.n_labels <= MANY else "graph" if importlib.util.find_spec("faiss") else "lists"
     shortlist: Shortlist = Everything(dataset.n_labels)
-    if not few:
-        shortlist = Ann.of(np.asarray(rank.weight), probe=config.search.probe, seed=job.seed)
-        rank = rank.ordered(shortlist.members)
+    if near == "graph":
+        shortlist = Graph.of(rank.weight, rank.bias, keep=search.keep, effort=search.effort)
+    elif near == "lists":
+        lists = Ann.of(rank.weight, probe=search.probe, seed=job.seed)
+        shortlist, rank = lists, rank.ordered(lists.members)
     level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
     return Model.over(dataset, {features.name: features}, [[level]])
 

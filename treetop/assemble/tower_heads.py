@@ -77,10 +77,12 @@ class SearchConfig:
     )
     dual: float = setting(0.0, "how often the dual encoder's cosine counts; 0: as in training", low=0.0)
     classifier: float = setting(1.0, "weight of the classifier's score beside it", low=0.0)
-    lists: Literal["auto", "never", "always"] = setting(
-        "auto", "look through near clusters of labels only; auto: >200,000"
+    near: Literal["auto", "all", "lists", "graph"] = setting(
+        "auto", "labels scored: all, those of near lists, or those a graph (faiss) leads to; auto: all up to 200,000"
     )
-    probe: int = setting(128, "clusters (of 256 labels) looked through", low=1)
+    probe: int = setting(512, "lists (of 256 labels) looked through", low=1)
+    keep: int = setting(100, "labels a graph leads to", low=1)
+    effort: int = setting(128, "labels held in mind on the way there", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)

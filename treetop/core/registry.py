@@ -28,6 +28,7 @@ TABLE: dict[str, dict[str, str]] = {
         "everything": "treetop.shortlist.everything:Everything",
         "descend": "treetop.shortlist.descend:Descend",
         "ann": "treetop.shortlist.ann:Ann",
+        "graph": "treetop.shortlist.graph:Graph",
     },
     "rank": {
         "popular": "treetop.rank.popular:Popular",

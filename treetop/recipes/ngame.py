@@ -1,7 +1,7 @@
 """NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
 
 Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
-Shortlist: everything, or near lists of labels where there are many. Rank: dual, or with `fusion` a small tree over
+Shortlist: everything, or near ones by a graph or lists where there are many. Rank: dual, or with `fusion` a small tree over
 both scores. The own idea is the batch: clusters of near texts (small at first, doubling) are put together, so that
 the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn;
 the ten most similar wrong ones count if they come nearer than the margin. The second stage keeps the encoder still
@@ -53,8 +53,8 @@ class Config(StagesConfig):
             raise ConfigError("fusion: its tree learns from held-out documents. Set validation to 0.1, or fusion to 0.")
         if self.fusion > 0 and self.search.heads != "both":
             raise ConfigError(f"search.heads: '{self.search.heads}', but fusion weighs both heads. Leave it at both.")
-        if self.fusion > 0 and self.search.lists == "always":
-            raise ConfigError("search.lists: 'always', but with fusion all labels are looked at. Leave it at auto.")
+        if self.fusion > 0 and self.search.near != "all":
+            raise ConfigError("search.near: with fusion all labels are looked at. Set it to all.")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
