@@ -1,7 +1,7 @@
 """DEPSL (UniDEC's dual encoder alone): one encoder for texts and label texts, trained on pools of some labels.
 
 Features: transformer, the mean of the last layer at length 1. Labels: their texts. Tree: none. Shortlist: everything,
-or near ones by a graph or lists where there are many. Rank: dual. The own idea is the reduction: neither all labels of a text
+or near ones where there are many. Rank: dual. The own idea is the reduction: neither all labels of a text
 nor one of them, but those that a pool of a few thousand labels happens to hold, with clusters of texts as batches and
 hard negatives found by the encoder itself. The presets `dpr` and `ance` are its neighbours: one label a text against
 the labels of a random batch, without and with hard negatives.

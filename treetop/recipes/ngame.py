@@ -1,7 +1,7 @@
 """NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
 
 Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
-Shortlist: everything, or near ones by a graph or lists where there are many. Rank: dual, or with `fusion` a small tree over
+Shortlist: everything, or near ones where there are many. Rank: dual, or with `fusion` a small tree over
 both scores. The own idea is the batch: clusters of near texts (small at first, doubling) are put together, so that
 the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn;
 the ten most similar wrong ones count if they come nearer than the margin. The second stage keeps the encoder still

@@ -1,7 +1,7 @@
 """SiameseXML (ICML 2021): a siamese encoder trained from the labels' side, then label vectors refined one by one.
 
 Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
-Shortlist: everything, or near ones by a graph or lists where there are many. Rank: dual. The own idea is the view of a label
+Shortlist: everything, or near ones where there are many. Rank: dual. The own idea is the view of a label
 as its text's vector plus a correction learned from its own documents: batches are cut from labels, each with one
 document drawn, and a pair is right with probability c * exp(d * (cosine - 1)); then, the encoder still, each label's
 vector learns on from there against the labels that are confused with it. Score: the sum of both cosines.

@@ -1,7 +1,7 @@
 """UniDEC (WWW 2025): a dual encoder and a classifier on one encoder, trained together on pools of some labels.
 
 Features: transformer, the mean of the last layer. Labels: their texts, and a free vector each. Tree: none. Shortlist:
-everything, or near ones by a graph or lists where there are many. Rank: dual. The own idea is the batch both heads share: a
+everything, or near ones where there are many. Rank: dual. The own idea is the batch both heads share: a
 cluster of texts with a pool of a few thousand labels (some of each text's, then hard negatives), on which each head
 has a loss of many classes; cost follows the pool and not the number of labels. Score: the sum of both heads', so one
 search over joined vectors.

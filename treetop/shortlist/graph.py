@@ -18,7 +18,7 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View
 from treetop.kernels import threads
 
-LINKS, CARE = 32, 200  # links of a vector, vectors looked at to find them
+LINKS, CARE = 32, 100  # links of a vector, vectors looked at to find them
 FIELDS = ("levels", "offsets", "neighbors")  # as the library calls them
 
 
