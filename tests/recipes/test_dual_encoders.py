@@ -14,8 +14,6 @@ from treetop.assemble import tower_fit
 from treetop.core.errors import ConfigError, InputError
 from treetop.train import loop
 
-DUAL = ["depsl", "unidec", "dexml", "siamesexml", "ngame"]
-
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
@@ -75,7 +73,10 @@ def test_variants_learn_and_are_saved(encoder, recipe, changes, tmp_path):
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
 
 
-@pytest.mark.parametrize("recipe", [*DUAL, "renee"])
+SELDOM = [pytest.param(recipe, marks=pytest.mark.slow) for recipe in ("depsl", "dexml", "siamesexml")]
+
+
+@pytest.mark.parametrize("recipe", ["unidec", "ngame", "renee", *SELDOM])
 def test_killed_and_resumed_ends_in_the_same_model(encoder, recipe, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     train = {"train": {"epochs": 5.0, "batch": 16, "checkpoint_seconds": 0.0}}
@@ -153,7 +154,7 @@ def test_the_forecast_of_memory_splits_batches(encoder, monkeypatch):
 
 
 def test_scores_are_like_probabilities(encoder):
-    for recipe in DUAL:
+    for recipe in ("unidec", "ngame"):
         model = treetop.fit(recipe, toy.dataset(n=60), settings=settings(encoder, recipe))
         score = model.rank(toy.dataset(seed=3).texts, 40).score
         assert 0 <= score.min() < score.max() <= 1
