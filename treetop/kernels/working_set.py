@@ -3,7 +3,8 @@
 A rare target leaves nearly every negative row beyond its margin, where the squared hinge and its gradient are zero.
 So: solve over the positives and the negatives that look most like them, score every row through the inverted index,
 take in those that fall short of the margin, and repeat until what is left outside adds next to nothing. The result
-is the minimum of the whole problem, to the accuracy that Newton steps over all rows would stop at.
+is the minimum of the whole problem, to the accuracy that Newton steps over all rows would stop at. Rows that share no
+feature with those taken in all have the bias as margin: one row stands for them.
 """
 
 from __future__ import annotations
