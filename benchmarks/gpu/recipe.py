@@ -2,9 +2,9 @@
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
-A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
-"recall": true, "parts": {name: members}}. Choices are made on rows held out from train. `parts` scores some of the
-model's members alone; runs of one `share` have all stages before the linear ranker in common.
+A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
+"latency", "recall": true, "parts": {name: members}}. Choices are made on rows held out from train. `parts` scores some
+of the model's members alone; runs of one `share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from pack import unpack
 
-from treetop.assemble import neural_fit
+from treetop.assemble import neural_fit, tower_fit
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
@@ -89,7 +89,8 @@ def watch() -> None:
             held[key] = (texts, tokenise(texts, tokenizer, *rest))
         return held[key][1]
 
-    neural_fit.train, neural_fit.tokenise = train, once  # type: ignore[assignment]
+    for module in (neural_fit, tower_fit):
+        module.train, module.tokenise = train, once  # type: ignore[assignment]
     Job.stage = timed  # type: ignore[method-assign]
 
 
@@ -104,7 +105,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     RUN.clear()
     RUN.update(run)
     started = time.perf_counter()
-    model = fit(run.get("recipe", "lightxml"), train, settings=settings, seed=run.get("seed", 0), device="cuda")
+    named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
+    model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
     whole = time.perf_counter() - started
     for features in model.features.values():
         if hasattr(features, "to"):  # words have no device

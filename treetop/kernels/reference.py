@@ -323,3 +323,16 @@ def best_of(indptr: A, ids: A, score: A, keep: int) -> list[list[int]]:
         order = sorted(range(start, stop), key=lambda p: (-score[p], ids[p]))
         made.append([int(ids[p]) for p in order[:keep]])
     return made
+
+
+# --- products.py ----------------------------------------------------------------------------------------------------
+
+
+def largest_products(queries: A, table: A, k: int, bias: A | None = None) -> list[list[tuple[int, float]]]:
+    """Per query the `k` largest (row, inner product), with the row's bias added."""
+    found = []
+    for query in queries:
+        offsets = np.zeros(len(table)) if bias is None else bias
+        pairs = [(r, float(np.dot(query, row) + offsets[r])) for r, row in enumerate(table)]
+        found.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k])
+    return found

@@ -70,7 +70,7 @@ class Head:
             table = self.weight[start:stop]
             margins = all_dots(table, h) if len(h) <= FEW else h @ table.T
             margins += self.bias[start:stop]
-            rows, columns = np.nonzero(margins >= _floor(margins, keep, join)[:, None])
+            rows, columns = np.nonzero(margins >= floors(margins, keep, join)[:, None])
             return rows, columns + start, margins[rows, columns]
 
         if alone:  # the threads share the labels instead of the documents
@@ -118,7 +118,7 @@ class Head:
         return cls(weight, part.array("bias", "<f4", n), squeeze=squeeze, squeeze_bias=offset)
 
 
-def _floor(margins: Floats, keep: int, join: Join) -> Floats:
+def floors(margins: Floats, keep: int, join: Join) -> Floats:
     """Per row a margin below which nothing can be among the best `keep` by (score, id); never -inf."""
     lowest = np.full(len(margins), np.finfo(np.float32).min, np.float32)
     if margins.shape[1] <= keep:
