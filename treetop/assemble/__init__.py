@@ -9,4 +9,5 @@
 | `budget.py` | a byte budget into storage and thresholds that keep it |
 | `coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
 | `neural_tree.py`, `neural_fit.py`, `inputs.py` | an encoder and label vectors into jointly trained levels |
+| `edit.py`, `label_replay.py`, `label_vectors.py` | a trained model and changes to its labels into labels of today |
 """
