@@ -20,6 +20,7 @@ from scipy import sparse
 
 from treetop.core import edits as changes
 from treetop.core import registry, store
+from treetop.core.card import readme
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.label_part import labels_from_part, labels_part
@@ -307,7 +308,7 @@ class Model:
         store.write_part(folder, Part("model.1", config, {}, parts))
         golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
         (folder / "golden.jsonl").write_text(golden, encoding="utf-8")
-        (folder / "README.md").write_text(_readme(self), encoding="utf-8")
+        (folder / "README.md").write_text(readme(self.card, len(self.labels), self.n_train), encoding="utf-8")
 
     def with_golden(self, texts: Texts) -> Model:
         """The same model with a few inputs and what it answers, which `treetop verify` asks again."""
@@ -388,18 +389,3 @@ def _restore(part: Part, question: str) -> Any:
     if kind.kind != part.kind:
         raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
     return kind.from_part(part)
-
-
-def _readme(model: Model) -> str:
-    """A model card in the form model hubs read."""
-    card = model.card
-    data = "\n".join(f"- {key}: {value}" for key, value in sorted(card.data.items()))
-    settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
-    return (
-        "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
-        f"# {card.recipe} over {len(model.labels):,} labels\n\n"
-        f"Trained by treetop {VERSION} on {model.n_train:,} texts, seed {card.seed}.\n\n{data}\n\n"
-        "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
-        "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
-        f"## Settings\n\n```json\n{settings}\n```\n"
-    )
