@@ -269,7 +269,7 @@ class Model:
             (fresh / "run.json").write_bytes(store.seal({**facts, **(run or {})}))
             seal = store.write_manifest(fresh, self._facts())
             living = self.edits
-            if living is not None:
+            if living is not None and living.log:
                 living = dataclasses.replace(living, log=changes.write_anew(fresh, seal, living.log))
         object.__setattr__(self, "edits", living)
         object.__setattr__(self, "seal", seal)
