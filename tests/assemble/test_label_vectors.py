@@ -127,8 +127,9 @@ def test_a_new_label_competes_with_rare_trained_ones(encoder):
     view = whole.views(data.texts, {})[whole.members[0][-1].view]
     centre = view.mean(0)
     ours, theirs = (head.weight[rows] @ centre + head.bias[rows] for head, rows in ((made, range(5)), (true, HELD_OUT)))
-    rare = np.log(1.5 / 201)
-    assert np.abs(ours - rare).max() < 1.5 and theirs.max() > ours.max() - 1.5
+    assert abs(np.median(ours) - np.median(theirs)) < 2
+    ranking = less.rank(toy.dataset(seed=5, n=200).texts, 5)
+    assert 0.4 * 5 / 40 < (ranking.ids >= 35).mean() < 2.5 * 5 / 40  # their share of the answers
     cosines = [made.weight[i] @ true.weight[c] / lengths[0][i] / lengths[1][c] for i, c in enumerate(HELD_OUT)]
     assert min(cosines) > 0.8
 
@@ -145,7 +146,8 @@ def test_re_encoding_renews_vectors_of_added_labels_only(encoder, tmp_path):
     assert {p: s for p, s in after.items() if p[1] == "L05"} != {p: s for p, s in before.items() if p[1] == "L05"}
     other = toy_heads.model(encoder, toy_heads.without(toy.dataset(n=200), HELD_OUT), tree=True)
     texts = new_labels() | {"L05": {"name": "bread", "text": "about bread and salts"}}
-    assert scores(other.add_labels(texts)) == after
+    again = scores(other.add_labels(texts))
+    assert again.keys() == after.keys() and np.allclose([again[p] for p in after], list(after.values()), atol=1e-5)
     assert scores(model.undo_labels()) == before
 
 
@@ -219,7 +221,7 @@ def test_the_estimator_keeps_working(encoder):
 TRAIN = {
     "learn_encoder": {"lr": 0.002},
     "learn_heads": {"lr": 0.02},
-    "train": {"epochs": 12.0, "batch": 16},
+    "train": {"epochs": 8.0, "batch": 16},
     "steps": 1,
 }
 

@@ -1,17 +1,17 @@
 """Vectors for labels that were never trained, from their texts: what training would most likely have made of them.
 
 In recipes with heads a label's vector and bias begin at what the encoder makes of the label's text and then learn.
-Over the labels that did learn, [vector, bias] is regressed on the direction of the text's vector (by the trained
-encoder) and on the log odds; a new label gets what that says for its text and for a label seen once. So its margins
-lie where those of rare labels lie, whatever the recipe's scale was and however far training drove it. The regression
-is a multiple of the identity plus a ridge term, whose strength is chosen by leaving labels out; with few labels the
-identity is all there is.
+Over labels that did learn, [vector, bias] is regressed on the direction of the text's vector (by the trained encoder)
+and on the log odds; a new label gets what that says for its text and for the mean number of training texts. The
+regression is a multiple of the identity plus a ridge term, whose strength is chosen by leaving labels out; with few
+labels the identity is all there is. What a text cannot tell is missing from such a vector, so its margins stay too
+low to compete: all of them are lifted until labels left out would be returned as often as they are when trained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,17 +23,18 @@ from treetop.core.texts import Texts
 from treetop.core.types import Floats, Level
 from treetop.predict.beam import nodes_above
 from treetop.rank.head import Head
+from treetop.shortlist.descend import Descend
 
 if TYPE_CHECKING:
     from treetop.model import Model
 
 TELLING = 0.6  # share of (own, other) label pairs that texts must order rightly
 SAMPLE = 2048  # trained labels that show how texts and vectors belong together
-RARE = 512  # so many rare labels are enough to leave the frequent ones out
+PROBES = 512  # of them whose texts stand for documents
 FEWEST = 8  # labels below which nothing can be said about how telling their texts are
 PARENTS = 3  # nodes above that a new label hangs under
 STRENGTHS = np.geomspace(1e-3, 1e4, 22)  # of the ridge term, times the mean squared singular value
-SEEN = 1.0  # training texts a new label is taken to have
+DEPTH, PAIRS, MOST = 10, 200, 0.1  # labels of an answer; fewest (label, text) pairs above the bar; their largest share
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +80,15 @@ def fit_maps(model: Model) -> list[TextMap]:
     heads = heads_of(model)
     counts = np.asarray(model.counts)
     known = np.flatnonzero((counts > 0) & np.all([np.isfinite(head.bias) for head in heads], axis=0))
-    rare = known[counts[known] <= np.median(counts[known])] if len(known) else known
-    pool = rare if len(rare) >= RARE else known
-    rows = np.sort(np.random.default_rng(5).permutation(pool)[:SAMPLE])
+    rows = np.random.default_rng(5).permutation(known)[:SAMPLE]
     if len(rows) == 0:
         raise ConfigError(f"labels add: '{model.card.recipe}' has no trained label to learn from. Train it again.")
     views = model.views(texts_of(model.labels.texts.take(rows), model.labels.names.take(rows)), {})
-    odds = np.log((np.append(counts[rows], SEEN) + 0.5) / (model.n_train + 1.0)).astype(np.float32)
+    odds = np.log((np.append(counts[rows], counts[known].mean()) + 0.5) / (model.n_train + 1.0)).astype(np.float32)
     made = []
     for levels, head in zip(model.members, heads, strict=True):
-        W = np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
-        text_map, share = fit_map(_view(levels[-1], head, views), W, odds)
+        T, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
+        text_map, share, guess = fit_map(T, W, odds)
         logger.info("label texts order %.0f %% of the trained label vectors rightly", 100 * share)
         if share < TELLING:
             raise ConfigError(
@@ -97,8 +96,41 @@ def fit_maps(model: Model) -> list[TextMap]:
                 f"{100 * share:.0f} % of them rightly, {100 * TELLING:.0f} % are needed). Train again with texts that "
                 "describe the labels."
             )
-        made.append(text_map)
+        lift = lifted(T[:PROBES], W, guess, _reach(levels, views, rows), model.n_trained)
+        made.append(replace(text_map, offset=text_map.offset + np.append(np.zeros(T.shape[1], np.float32), lift)))
     return made
+
+
+def _reach(levels: Sequence[Level], views: Any, rows: Any) -> Any:
+    """(texts, labels) whether a text leads to the node above a label; everything where there is no such node."""
+    above, shortlist = (
+        nodes_above(levels, {name: views[name][:PROBES] for name in {lv.view for lv in levels}}),
+        levels[-1].shortlist,
+    )
+    n = min(PROBES, len(rows))
+    if above is None or not isinstance(shortlist, Descend):
+        return np.ones((n, len(rows)), bool)
+    parent = np.empty(shortlist.n, np.int64)
+    parent[shortlist.children] = np.repeat(np.arange(shortlist.n_parents), np.diff(shortlist.indptr))
+    kept = np.zeros((n, shortlist.n_parents), bool)
+    kept[np.repeat(np.arange(n), np.diff(above.indptr)), above.ids] = True
+    return kept[:, parent[rows]]
+
+
+def lifted(T: Floats, W: Floats, guess: Floats, reach: Any, n_labels: int) -> np.float32:
+    """What to add to guessed margins so that they are among the best `DEPTH` as often as the trained ones.
+
+    `T` stands for documents; `reach` says which (text, label) pairs meet. A text and its own label are no such pair.
+    """
+    if len(W) < FEWEST:
+        return np.float32(0)
+    mask = reach & ~np.eye(len(T), len(W), dtype=bool)
+    pairs = int(mask.sum())
+    if pairs == 0:
+        return np.float32(0)
+    share = np.clip(DEPTH / (n_labels * mask.mean()), min(PAIRS / pairs, MOST), MOST)
+    bar, ours = (np.quantile((T @ V[:, :-1].T + V[:, -1])[mask], 1 - share) for V in (W, guess))
+    return np.float32(bar - ours)
 
 
 def texts_of(texts: Texts, names: Texts) -> Texts:
@@ -112,8 +144,9 @@ def _view(level: Level, head: Head, views: Any) -> Floats:
     return head.squeezed(np.asarray(views[level.view], np.float32))
 
 
-def fit_map(T: Floats, W: Floats, odds: Floats) -> tuple[TextMap, float]:
-    """(the map, how often a left-out label's vector is nearer to what its text says than to another's).
+def fit_map(T: Floats, W: Floats, odds: Floats) -> tuple[TextMap, float, Floats]:
+    """(the map, how often a left-out label's vector is nearer to what its text says than to another's, what the map
+    makes of each label when it is left out).
 
     `T` (labels, width) text vectors, `W` (labels, width + 1) trained vectors with biases, `odds` (labels + 1,) log
     odds, the last one a new label's.
@@ -132,8 +165,9 @@ def fit_map(T: Floats, W: Floats, odds: Floats) -> tuple[TextMap, float]:
     slope = base + B
     share = _ordered(Yc - left_out, Yc) if n >= FEWEST else 1.0
     held = np.linalg.lstsq(plain, Y - U @ slope, rcond=None)[0]
-    offset = np.array([1.0, odds[-1]])[: len(held)] @ held
-    return TextMap(centre, slope.astype(np.float32), offset.astype(np.float32)), share
+    now = np.array([1.0, odds[-1]])[: len(held)]
+    guess = (Y - left_out + (now - plain) @ held).astype(np.float32)
+    return TextMap(centre, slope.astype(np.float32), (now @ held).astype(np.float32)), share, guess
 
 
 def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
