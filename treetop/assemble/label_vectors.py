@@ -153,21 +153,30 @@ def fit_map(T: Floats, W: Floats, odds: Floats) -> tuple[TextMap, float, Floats]
     """
     n, width = T.shape
     centre = T.mean(0)
-    U, Y = unit(T - centre).astype(np.float64), W.astype(np.float64)
+    U, V, b = unit(T - centre).astype(np.float64), W[:, :-1].astype(np.float64), W[:, -1:].astype(np.float64)
     plain = np.stack([np.ones(n), odds[:-1]], 1)  # not penalised
     if n < FEWEST or np.ptp(odds[:-1]) == 0:
         plain = plain[:, :1]
+    now = np.array([1.0, odds[-1]])[: plain.shape[1]]
     Q = np.linalg.qr(plain)[0]
-    Uc, Yc = U - Q @ (Q.T @ U), Y - Q @ (Q.T @ Y)
-    grown = float((Uc * Yc[:, :-1]).sum() / max((Uc * Uc).sum(), 1e-12))
-    base = np.eye(width, width + 1) * grown
-    B, left_out = _ridge(Uc, Yc - Uc @ base, Q)
-    slope = base + B
-    share = _ordered(Yc - left_out, Yc) if n >= FEWEST else 1.0
-    held = np.linalg.lstsq(plain, Y - U @ slope, rcond=None)[0]
-    now = np.array([1.0, odds[-1]])[: len(held)]
-    guess = (Y - left_out + (now - plain) @ held).astype(np.float32)
-    return TextMap(centre, slope.astype(np.float32), (now @ held).astype(np.float32)), share, guess
+    Uc, Vc = U - Q @ (Q.T @ U), V - Q @ (Q.T @ V)
+    grown = float((Uc * Vc).sum() / max((Uc * Uc).sum(), 1e-12))
+    B, left_out = _ridge(Uc, Vc - grown * Uc, Q)
+    slope = grown * np.eye(width) + B
+    # A bias makes up for the margin at the mean document, wherever that lies: b = log odds - v . middle.
+    C = b + V @ centre[:, None]
+    middle = centre[:, None] - _ridge(Vc, C - Q @ (Q.T @ C), Q)[0]
+    held_v = np.linalg.lstsq(plain, V - U @ slope, rcond=None)[0]
+    held_b = np.linalg.lstsq(plain, b + V @ middle, rcond=None)[0]
+    guess = V - left_out + (now - plain) @ held_v
+    offset, prior = now @ held_v, now @ held_b
+    made = TextMap(
+        centre,
+        np.concatenate([slope, -slope @ middle], 1).astype(np.float32),
+        np.concatenate([offset, prior - offset @ middle]).astype(np.float32),
+    )
+    share = _ordered(Vc - left_out, Vc) if n >= FEWEST else 1.0
+    return made, share, np.concatenate([guess, prior - guess @ middle], 1).astype(np.float32)
 
 
 def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
@@ -182,7 +191,7 @@ def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
         d = s * s / (s * s + max(strength, 1e-12))
         weight = own + (P * P * d).sum(1)
         residual = (R - P @ (d[:, None] * PR)) / np.maximum(1.0 - weight, 1e-3)[:, None]
-        loss = float((residual[:, :-1] ** 2).sum())
+        loss = float((residual**2).sum())
         if best is None or loss <= best[0]:
             best = (loss, d, residual)
     if best is None:
@@ -192,7 +201,7 @@ def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
 
 def _ordered(predicted: Any, true: Any) -> float:
     """How often a prediction is nearer in direction to its own vector than to the next row's."""
-    P, V = unit(predicted[:, :-1]), unit(true[:, :-1])
+    P, V = unit(predicted), unit(true)
     gaps = [(P * (V - np.roll(V, shift, axis=0))).sum(1) for shift in range(1, min(len(V), 8))]
     return float(np.mean([(gap > 0) + 0.5 * (gap == 0) for gap in gaps]))
 
