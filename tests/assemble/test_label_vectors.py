@@ -219,18 +219,15 @@ def test_the_estimator_keeps_working(encoder):
 # --- trained recipes ---
 
 TRAIN = {
-    "learn_encoder": {"lr": 0.002},
-    "learn_heads": {"lr": 0.02},
-    "train": {"epochs": 8.0, "batch": 16},
-    "steps": 1,
-}
+    "learn_encoder": {"lr": 0.0002}, "learn_heads": {"lr": 0.02}, "train": {"epochs": 8.0, "batch": 16}, "steps": 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("lightxml", {"keep": 4, "bottleneck": 16}),
-        ("lightxml", {"keep": 4, "bottleneck": 16, "clusters": "tree", "tree": {"max_leaf": 6}}),
+        ("lightxml", {}),
+        ("lightxml", {"keep": 4, "bottleneck": 16, "clusters": "tree", "tree": {"max_leaf": 6}, "frozen": True}),
         ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "keep": [4]}),
     ],
 )

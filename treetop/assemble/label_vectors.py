@@ -83,12 +83,14 @@ def fit_maps(model: Model) -> list[TextMap]:
     rows = np.random.default_rng(5).permutation(known)[:SAMPLE]
     if len(rows) == 0:
         raise ConfigError(f"labels add: '{model.card.recipe}' has no trained label to learn from. Train it again.")
-    views = model.views(texts_of(model.labels.texts.take(rows), model.labels.names.take(rows)), {})
+    texts = texts_of(model.labels.texts.take(rows), model.labels.names.take(rows))
+    views = model.views(Texts.concat([texts, Texts.of([str(row["text"]) for row in model.golden])]), {})
     odds = np.log((np.append(counts[rows], counts[known].mean()) + 0.5) / (model.n_train + 1.0)).astype(np.float32)
     made = []
     for levels, head in zip(model.members, heads, strict=True):
-        T, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
-        text_map, share, guess = fit_map(T, W, odds)
+        view, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
+        T, D = view[: len(rows)], view[len(rows) :] if len(model.golden) else view  # golden texts are documents
+        text_map, share, guess = fit_map(T, W, odds, middle := middle_of(T, D))
         logger.info("label texts order %.0f %% of the trained label vectors rightly", 100 * share)
         if share < TELLING:
             raise ConfigError(
@@ -96,18 +98,17 @@ def fit_maps(model: Model) -> list[TextMap]:
                 f"{100 * share:.0f} % of them rightly, {100 * TELLING:.0f} % are needed). Train again with texts that "
                 "describe the labels."
             )
-        lift = lifted(T[:PROBES], W, guess, _reach(levels, views, rows), model.n_trained)
+        probes = middle + (T[:PROBES] - T.mean(0)) * np.float32(_spread(D) / _spread(T))
+        lift = lifted(probes, W, guess, _reach(levels, views, rows), model.n_trained)
         made.append(replace(text_map, offset=text_map.offset + np.append(np.zeros(T.shape[1], np.float32), lift)))
     return made
 
 
 def _reach(levels: Sequence[Level], views: Any, rows: Any) -> Any:
     """(texts, labels) whether a text leads to the node above a label; everything where there is no such node."""
-    above, shortlist = (
-        nodes_above(levels, {name: views[name][:PROBES] for name in {lv.view for lv in levels}}),
-        levels[-1].shortlist,
-    )
+    shortlist: Any = levels[-1].shortlist
     n = min(PROBES, len(rows))
+    above = nodes_above(levels, {name: views[name][:n] for name in {level.view for level in levels}})
     if above is None or not isinstance(shortlist, Descend):
         return np.ones((n, len(rows)), bool)
     parent = np.empty(shortlist.n, np.int64)
@@ -115,6 +116,22 @@ def _reach(levels: Sequence[Level], views: Any, rows: Any) -> Any:
     kept = np.zeros((n, shortlist.n_parents), bool)
     kept[np.repeat(np.arange(n), np.diff(above.indptr)), above.ids] = True
     return kept[:, parent[rows]]
+
+
+def middle_of(T: Floats, D: Floats) -> Floats:
+    """About where documents lie: the mean of the few known ones `D`, drawn to that of the label texts `T`.
+
+    As far as the distance between the two may be chance (James and Stein).
+    """
+    here, step = T.mean(0), D.mean(0) - T.mean(0)
+    chance, far = _spread(D) ** 2 / len(D), float(step @ step)
+    made: Floats = here + step * np.float32(max(0.0, 1.0 - chance / far) if far > 0 else 0.0)
+    return made
+
+
+def _spread(X: Floats) -> float:
+    """How far rows lie from where they come from (their own mean lies nearer to them)."""
+    return float(np.sqrt(((X - X.mean(0)) ** 2).sum() / max(len(X) - 1, 1))) or 1.0
 
 
 def lifted(T: Floats, W: Floats, guess: Floats, reach: Any, n_labels: int) -> np.float32:
@@ -144,12 +161,12 @@ def _view(level: Level, head: Head, views: Any) -> Floats:
     return head.squeezed(np.asarray(views[level.view], np.float32))
 
 
-def fit_map(T: Floats, W: Floats, odds: Floats) -> tuple[TextMap, float, Floats]:
+def fit_map(T: Floats, W: Floats, odds: Floats, middle: Floats) -> tuple[TextMap, float, Floats]:
     """(the map, how often a left-out label's vector is nearer to what its text says than to another's, what the map
     makes of each label when it is left out).
 
     `T` (labels, width) text vectors, `W` (labels, width + 1) trained vectors with biases, `odds` (labels + 1,) log
-    odds, the last one a new label's.
+    odds, the last one a new label's; `middle` (width,) about where documents lie.
     """
     n, width = T.shape
     centre = T.mean(0)
@@ -163,20 +180,20 @@ def fit_map(T: Floats, W: Floats, odds: Floats) -> tuple[TextMap, float, Floats]
     grown = float((Uc * Vc).sum() / max((Uc * Uc).sum(), 1e-12))
     B, left_out = _ridge(Uc, Vc - grown * Uc, Q)
     slope = grown * np.eye(width) + B
-    # A bias makes up for the margin at the mean document, wherever that lies: b = log odds - v . middle.
-    C = b + V @ centre[:, None]
-    middle = centre[:, None] - _ridge(Vc, C - Q @ (Q.T @ C), Q)[0]
+    # A bias makes up for the margin at the mean document, wherever that lies exactly: b = log odds - v . there.
+    C = b + V @ middle[:, None]
+    there = middle[:, None] - _ridge(Vc, C - Q @ (Q.T @ C), Q)[0]
     held_v = np.linalg.lstsq(plain, V - U @ slope, rcond=None)[0]
-    held_b = np.linalg.lstsq(plain, b + V @ middle, rcond=None)[0]
+    held_b = np.linalg.lstsq(plain, b + V @ there, rcond=None)[0]
     guess = V - left_out + (now - plain) @ held_v
     offset, prior = now @ held_v, now @ held_b
     made = TextMap(
         centre,
-        np.concatenate([slope, -slope @ middle], 1).astype(np.float32),
-        np.concatenate([offset, prior - offset @ middle]).astype(np.float32),
+        np.concatenate([slope, -slope @ there], 1).astype(np.float32),
+        np.concatenate([offset, prior - offset @ there]).astype(np.float32),
     )
     share = _ordered(Vc - left_out, Vc) if n >= FEWEST else 1.0
-    return made, share, np.concatenate([guess, prior - guess @ middle], 1).astype(np.float32)
+    return made, share, np.concatenate([guess, prior - guess @ there], 1).astype(np.float32)
 
 
 def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
