@@ -47,12 +47,12 @@ def made_up(words: Texts, n: int, clusters: int, encoder: str) -> Model:
     transformer = Transformer.load(TransformerConfig(encoder=encoder, l2=True))
     name = transformer.view_name(transformer.poolings[0])
     T = transformer.views(words)[name]
-    V, rng = 150 * unit(T - T.mean(0)), np.random.default_rng(0)
+    V, rng = 25 * unit(T - T.mean(0)), np.random.default_rng(0)
     weight = np.empty((n, T.shape[1]), np.float32)
     for start in range(0, n, 1 << 16):
         stop = min(n, start + (1 << 16))
         noise = rng.standard_normal((stop - start, T.shape[1]), np.float32)
-        weight[start:stop] = V[np.arange(start, stop) % len(words)] + 2 * noise
+        weight[start:stop] = V[np.arange(start, stop) % len(words)] + np.float32(0.3) * noise
     counts = rng.zipf(1.7, n).clip(max=10_000)
     bias = (np.log((counts + 0.5) / n) - weight @ T.mean(0)).astype(np.float32)
     levels = [Level(name, Everything(n), Head(weight, bias), Join("sigmoid"))]
@@ -60,7 +60,7 @@ def made_up(words: Texts, n: int, clusters: int, encoder: str) -> Model:
         node = (np.arange(n) % len(words) * clusters // len(words)).astype(np.int32)
         C = unit(np.stack([V[np.arange(len(words)) * clusters // len(words) == c].mean(0) for c in range(clusters)]))
         tree = LabelTree((np.zeros(clusters, np.int32), node))
-        above = Head(np.float32(150) * C, (-2 - 150 * C @ T.mean(0)).astype(np.float32))
+        above = Head(np.float32(25) * C, (-2 - 25 * C @ T.mean(0)).astype(np.float32))
         levels = [
             Level(name, Everything(clusters), above, Join("sigmoid"), beam=75),
             Level(name, Descend.of(tree, 1), Head(weight, bias), Join("sigmoid", "path")),
