@@ -30,6 +30,8 @@ class Head:
     """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
 
     kind: ClassVar[str] = "rank.head.1"
+    block: ClassVar[int] = LABELS
+    share: ClassVar[int] = SHARE
 
     def __init__(
         self, weight: Floats, bias: Floats, *, squeeze: Floats | None = None, squeeze_bias: Floats | None = None
@@ -50,14 +52,15 @@ class Head:
         keep = min(keep, self.n)
 
         def block(start: int, stop: int) -> Ranking:
-            h = self._squeezed(np.asarray(view[start:stop], np.float32))
+            h = self.squeezed(np.asarray(view[start:stop], np.float32))
             if candidates.ids is None:
                 return self._all(h, join, keep, alone=len(view) <= DOCUMENTS)
             return self._gathered(h, candidates, start, join, keep)
 
         return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
 
-    def _squeezed(self, h: Floats) -> Floats:
+    def squeezed(self, h: Floats) -> Floats:
+        """A view as the label vectors meet it."""
         if self.squeeze is None:
             return h
         made: Floats = h @ self.squeeze.T
@@ -74,9 +77,9 @@ class Head:
             return rows, columns + start, margins[rows, columns]
 
         if alone:  # the threads share the labels instead of the documents
-            found = threads.run(part, threads.blocks(self.n, SHARE))
+            found = threads.run(part, threads.blocks(self.n, self.share))
         else:
-            found = [part(start, stop) for start, stop in threads.blocks(self.n, LABELS)]
+            found = [part(start, stop) for start, stop in threads.blocks(self.n, self.block)]
         rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
         order = np.argsort(rows, kind="stable")
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(rows, minlength=len(h)))])
