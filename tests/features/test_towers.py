@@ -22,7 +22,7 @@ def towers(transformer):
     torch.manual_seed(0)
     dual = TowerHead(32, 8, tanh=True, first="xavier", dropout=0.5).eval()
     own = TowerHead(32, 0, tanh=True, first="identity", dropout=0.5).eval()
-    made = [dual.tower("dual", unit=True, factor=3.0), own.tower("classifier", unit=False, factor=0.5, one=True)]
+    made = [dual.tower("dual", unit=True, factor=3.0), own.tower("classifier", unit=False, factor=0.5)]
     return Towers(transformer, made), dual, own
 
 
@@ -36,7 +36,7 @@ def test_views_equal_the_heads_in_training(transformer):
         second = own(base).numpy()
     np.testing.assert_allclose(views["encoder/dual"], first, atol=1e-6)
     np.testing.assert_allclose(views["encoder/classifier"], second, atol=1e-6)
-    joined = np.hstack([3 * first, 0.5 * second, np.ones((len(texts), 1))])
+    joined = np.hstack([3 * first, 0.5 * second])
     np.testing.assert_allclose(views["encoder/search"], joined, atol=1e-5)
 
 

@@ -11,6 +11,7 @@ import toy
 import toy_encoder
 import treetop
 from treetop.assemble import tower_fit
+from treetop.assemble.neural_fit import cut
 from treetop.core.errors import ConfigError, InputError
 from treetop.train import loop
 
@@ -104,6 +105,21 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, recipe, tmp_path, mo
     assert len(seen) >= 13 and resume
     a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+@pytest.mark.parametrize("side", ["labels", "documents"])
+def test_held_out_documents_are_never_learned_from(encoder, side, monkeypatch):
+    data, seen, real = toy.dataset(n=60), set(), loop._Run._step
+
+    def step(self, batch):
+        seen.update(batch.everyone.tolist())
+        real(self, batch)
+
+    monkeypatch.setattr(loop._Run, "_step", step)
+    changes = {"pool": {"side": side}, "validation": 0.5, "train": {"epochs": 3.0}}
+    treetop.fit("depsl", data, settings=settings(encoder, "depsl", **changes))
+    rows, held_out = cut(data, 0.5, 0)
+    assert seen and seen <= set(rows.tolist()) and len(held_out) == 30
 
 
 def test_labels_without_training_texts_are_found_by_their_text(encoder):

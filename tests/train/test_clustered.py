@@ -1,8 +1,11 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from test_pools import LABELS, N, data
 
 torch = pytest.importorskip("torch")
+from treetop.core.errors import TrainingError
 from treetop.train.clustered import Mining, PoolPlan
 from treetop.train.pools import PoolConfig, Pools
 
@@ -50,7 +53,15 @@ def test_refreshed_when_due_and_not_again():
     assert looked == [(True, True)] * 3 and int(made.mining.epoch) == 8
     looked.clear()
     list(made.walk(8 * made.steps, 8 * made.steps + 1))
+    list(made.walk(5 * made.steps, 5 * made.steps + 1))  # an old batch, asked for again to name its rows
     assert looked == []
+
+
+def test_vectors_that_are_no_numbers_are_not_clustered():
+    made = plan(PoolConfig(size=12, start=0, every=1))
+    broken = dataclasses.replace(made, look=lambda *_: (np.full((len(made.rows), 4), np.nan, np.float32), None))
+    with pytest.raises(TrainingError, match="before epoch 0"):
+        next(broken.walk(0, 1))
 
 
 @pytest.mark.parametrize("changes", [{}, {"cluster": 2, "grow": (2,)}, {"clustered": False}, {"negatives": 0}])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.contrastive import LOSSES, LossConfig, Sides, picked, pool_loss, row_losses
+from treetop.train.contrastive import LOSSES, LossConfig, drawn, pool_loss
 
 ROWS, POOL = 6, 9
 
@@ -38,7 +38,8 @@ def soft_topk(s, pos, neg, c):
 
 
 def slow_row(s, pos, neg, chosen, c):
-    """The loss of one row: `chosen` are the positives that count, `weight` 1 each."""
+    """The loss of one row; other positives than `chosen` are void where one is picked."""
+    pos = chosen if c.pick == "one" else pos
     hard = sorted((s[j] for j in neg), reverse=True)[: c.hardest]
     every, made = pos + neg, []
     if c.kind == "infonce":
@@ -72,7 +73,7 @@ def slow_row(s, pos, neg, chosen, c):
 
 
 def slow(s, positive, void, chosen, c):
-    """The mean over rows that have a positive."""
+    """The mean over rows that have a positive; a bce added to it knows all of them."""
     values = []
     for i in range(len(s)):
         pos = [j for j in range(len(s[i])) if positive[i][j] > 0]
@@ -118,7 +119,7 @@ def test_value_and_gradient_equal_the_plain_way(variant, pick):
     s, positive, void = case()
     t, v = torch.tensor(positive), torch.tensor(void)
     torch.manual_seed(3)
-    chosen = picked(t, pick)
+    chosen = drawn(t) if pick == "one" else t
     torch.manual_seed(3)  # the same draw again inside
     z = torch.tensor(s, requires_grad=True)
     made = pool_loss(z, t, config, v)
@@ -144,6 +145,9 @@ def test_symmetric_is_both_directions_in_their_weights(kind):
     z, t, v = torch.tensor(s), torch.tensor(positive), torch.tensor(void)
     ahead, back = pool_loss(z, t, one, v), pool_loss(z.T, t.T, one, v.T)
     assert pool_loss(z, t, both, v).item() == pytest.approx(0.75 * ahead.item() + 0.25 * back.item(), rel=1e-9)
+    added = pool_loss(z, t, LossConfig(kind=kind, bce=0.5), v) - ahead  # of the queries alone, symmetric or not
+    whole = pool_loss(z, t, LossConfig(kind=kind, bce=0.5, symmetric=True, backward=0.25), v)
+    assert whole.item() == pytest.approx(0.75 * ahead.item() + 0.25 * back.item() + added.item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", LOSSES)
@@ -169,8 +173,7 @@ def test_a_mask_is_no_large_number(kind):
 
 def test_weights_of_positives_weigh_their_terms():
     s = torch.tensor([[0.3, -0.2, 0.9]], dtype=torch.float64)
-    config = LossConfig()
-    both = row_losses(Sides(s, *[torch.tensor([[1.0, 0.25, 0.0]])] * 2, None), config)
+    both = pool_loss(s, torch.tensor([[1.0, 0.25, 0.0]]), LossConfig())
     each = [softplus(0.9 - 0.3), softplus(0.9 + 0.2)]
     assert both.item() == pytest.approx((each[0] + 0.25 * each[1]) / 1.25, rel=1e-6)
 
@@ -178,7 +181,7 @@ def test_weights_of_positives_weigh_their_terms():
 def test_one_label_is_drawn_and_all_have_a_chance():
     torch.manual_seed(0)
     positive = torch.tensor([[1.0, 0.0, 1.0, 1.0]] * 400)
-    made = picked(positive, "one")
+    made = drawn(positive)
     assert (made.sum(1) == 1).all() and (made[:, 1] == 0).all()
     assert (made.sum(0)[[0, 2, 3]] > 90).all()
 

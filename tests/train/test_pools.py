@@ -88,6 +88,20 @@ def test_without_negatives_the_room_goes_to_more_positives():
     pool = pools.fill(rows, drawn, np.zeros(0, np.int64))
     every = {label for row in rows for label in np.flatnonzero(Y[row])}
     assert set(np.unique(drawn)) < set(pool.tolist()) == every
+    alone = Pools(known, PoolConfig(size=20, positives=1, filled=False), 0)
+    assert alone.fill(rows, drawn, np.array([2, 2])).tolist() == np.unique([*drawn, 2]).tolist()
+
+
+def test_only_some_documents_bring_positives():
+    known, Y, _, _ = data()
+    rows = np.array([2, 5, 17])
+    made = known.only(rows)
+    assert made.indptr[-1] == (Y[rows] > 0).sum() and made.n_labels == LABELS
+    for row in range(N):
+        part = slice(made.indptr[row], made.indptr[row + 1])
+        expected = np.flatnonzero(Y[row]) if row in rows else []
+        assert made.indices[part].tolist() == list(expected)
+        assert made.values[part].tolist() == Y[row][list(expected)].tolist()
 
 
 def test_every_label_where_the_budget_says_so():
@@ -126,12 +140,14 @@ def test_most_shared_first(ids):
 
 
 def test_hard_negatives_leave_out_what_is_no_negative():
-    known, Y, V, _ = data()
+    known, Y, V, text = data()
     rng = np.random.default_rng(1)
     found = np.stack([rng.permutation(LABELS)[:12] for _ in range(N)])
     made = without_positives(found, np.arange(N), known, 8)
+    same = (np.arange(LABELS)[:, None] == np.arange(LABELS)) | ((text[:, None] == text) & (text >= 0))
     for row in range(N):
-        good = [label for label in found[row].tolist() if not Y[row, label] and not V[row, label]][:8]
+        barred = same[(Y[row] + V[row]) > 0].any(0)  # a twin of a positive would be the hardest of all
+        good = [label for label in found[row].tolist() if not barred[label]][:8]
         assert made[row].tolist() == good + [-1] * (8 - len(good))
     assert without_positives(found[:, :3], np.arange(N), known, 8).shape == (N, 8)
 

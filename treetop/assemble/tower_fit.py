@@ -82,6 +82,7 @@ def train_towers(
     def make() -> Part:
         known = known_of(dataset)
         rows, held_out = cut(dataset, config.validation, job.seed)
+        known = known.only(rows)  # whatever is drawn, it is not from held-out documents
         rows = rows[np.diff(known.indptr)[rows] > 0]  # nothing to learn from the others
         if len(rows) == 0:
             raise InputError("training: no text is left with a label. Give more texts, or fewer filter pairs.")
@@ -139,8 +140,7 @@ def _task(
     world: World, prepared: Prepared,
 ) -> tuple[TwoTower, PoolPlan]:  # fmt: skip
     pool = config.pool
-    seen = np.bincount(known.indices[np.isin(_owners(known), rows)], minlength=known.n_labels) > 0
-    queries = np.flatnonzero(seen) if pool.side == "labels" else rows
+    queries = np.unique(known.indices) if pool.side == "labels" else rows
     mining = Mining(len(queries), len(dataset), pool)
     view = prepared.transformer.poolings[0]
     task = TwoTower(
@@ -167,10 +167,6 @@ def _task(
         pools=Pools(known, pool, seed), mining=mining, config=pool, look=look,
     )  # fmt: skip
     return task, plan
-
-
-def _owners(known: Known) -> Rows:
-    return np.repeat(np.arange(len(known.indptr) - 1), np.diff(known.indptr))
 
 
 def _agreed(array: NDArray[Any], world: World) -> NDArray[Any]:

@@ -156,11 +156,11 @@ class TowerHead(nn.Module):
         made: Tensor = self.dropout(torch.tanh(h) if self.tanh else h)
         return made
 
-    def tower(self, name: str, *, unit: bool, factor: float, one: bool = False) -> Tower:
+    def tower(self, name: str, *, unit: bool, factor: float) -> Tower:
         """The same as data."""
         weight = None if self.layer is None else to_array(self.layer.weight.float()).copy()
         bias = None if self.layer is None else to_array(self.layer.bias.float()).copy()
-        return Tower(name, weight, bias, self.tanh, unit, float(factor), one)
+        return Tower(name, weight, bias, self.tanh, unit, float(factor))
 
 
 def of_length(h: Tensor, length: float) -> Tensor:

@@ -60,7 +60,7 @@ class TwoTower:
         self.targets = target_rows(dataset.Y, self.device)
         self.barred = barred_rows(dataset, self.device)
         self.labels_read = config.dual.weight > 0
-        self._tokens, self._slopes = 0, list[Vectors]()
+        self._tokens, self._slopes, self._draw = 0, list[Vectors](), seed << 32
         d, c = config.dual, config.classifier
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -219,7 +219,7 @@ class TwoTower:
 
     def _seed(self, batch: PoolBatch, part: int) -> None:
         """Dropout must drop the same in both readings of a part."""
-        torch.manual_seed(((batch.step + 1) * 4096 + part) * 1024 + self.world.rank)
+        torch.manual_seed(self._draw + ((batch.step + 1) * 4096 + part) * 1024 + self.world.rank)
 
     def tokens(self, rows: Rows) -> int:
         return self.inputs.tokens(rows) + self._tokens

@@ -33,7 +33,6 @@ class Tower:
     tanh: bool = False
     unit: bool = True
     factor: float = 1.0
-    one: bool = False  # a last column of ones, which meets the labels' biases
 
     def vectors(self, base: Floats) -> Floats:
         """(rows, dimension)"""
@@ -43,11 +42,6 @@ class Tower:
         if self.unit:
             made = made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
         return made.astype(np.float32, copy=False)
-
-    def search(self, base: Floats) -> Floats:
-        """The same at its weight, with the column of ones."""
-        made = np.float32(self.factor) * self.vectors(base)
-        return np.hstack([made, np.ones((len(made), 1), np.float32)]) if self.one else made
 
 
 class Towers:
@@ -76,7 +70,7 @@ class Towers:
 
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""
-        return np.hstack([tower.search(base) for tower in self.towers])
+        return np.hstack([np.float32(tower.factor) * tower.vectors(base) for tower in self.towers])
 
     def to(self, device: torch.device) -> Towers:
         """The same with its encoder on another device."""
@@ -88,9 +82,7 @@ class Towers:
         for tower in self.towers:
             arrays |= {f"{tower.name}.weight": tower.weight} if tower.weight is not None else {}
             arrays |= {f"{tower.name}.bias": tower.bias} if tower.bias is not None else {}
-        flags = [
-            {"name": t.name, "tanh": t.tanh, "unit": t.unit, "factor": t.factor, "one": t.one} for t in self.towers
-        ]
+        flags = [{"name": t.name, "tanh": t.tanh, "unit": t.unit, "factor": t.factor} for t in self.towers]
         return Part(self.kind, {"towers": flags}, arrays, {"encoder": self.transformer.to_part()})
 
     @classmethod
@@ -101,11 +93,11 @@ class Towers:
 
 
 def _tower(item: Any, part: Part, width: int) -> Tower:
-    kinds = {"name": str, "tanh": bool, "unit": bool, "factor": float, "one": bool}
+    kinds = {"name": str, "tanh": bool, "unit": bool, "factor": float}
     if not isinstance(item, dict) or {key: type(value) for key, value in item.items()} != kinds:
         raise ModelError(f"{part.kind}: {item!r} does not describe a head. The model is damaged; copy it again.")
     name = item["name"]
     weight = part.array(f"{name}.weight", "<f4", None, width) if f"{name}.weight" in part.arrays else None
     held = f"{name}.bias" in part.arrays and weight is not None
     bias = part.array(f"{name}.bias", "<f4", len(weight)) if held and weight is not None else None
-    return Tower(name, weight, bias, item["tanh"], item["unit"], item["factor"], item["one"])
+    return Tower(name, weight, bias, item["tanh"], item["unit"], item["factor"])

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from treetop.core.errors import TrainingError
 from treetop.kernels.kmeans import SMALL_GAIN, Options, balanced_leaves
 from treetop.train.batches import Batch, Plan, Rows
 from treetop.train.pools import PoolConfig, Pools
@@ -89,9 +90,14 @@ class PoolPlan(Plan):
     def refresh(self, epoch: int) -> None:
         """Find clusters and hard negatives anew where that is due and not yet done."""
         config, mining = self.config, self.mining
-        if not config.due(epoch) or int(mining.epoch) == epoch:
+        if not config.due(epoch) or int(mining.epoch) >= epoch:
             return
         vectors, negatives = self.look(config.clustered, config.negatives > 0)
+        if vectors is not None and not np.isfinite(vectors).all():
+            raise TrainingError(
+                f"training: before epoch {epoch} vectors of texts are no finite numbers any more. Lower the learning "
+                "rate, or set clip=1.0."
+            )
         if vectors is not None:
             splits = config.splits(len(self.rows), self.batch, epoch)
             options = Options(rule=SMALL_GAIN, max_iter=50)

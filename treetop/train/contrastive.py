@@ -1,8 +1,8 @@
 """Losses over a pool of labels that all queries of a batch share.
 
 A matrix of similarities (queries x pool) meets a matrix of positives. The reduction says which positives of a query
-count: all of them, those the pool happens to hold (some), or one drawn at random, the others left out. The loss says
-what they count against. Pairs that are neither positive nor negative (`void`) are left out by -inf, never by a large
+count: all of them, those the pool happens to hold (some), or one drawn at random, the others void. The loss says what
+they count against. Pairs that are neither positive nor negative (`void`) are left out by -inf, never by a large
 number, since the products of a classifier have no bounds. Numbers of low precision are widened first.
 """
 
@@ -35,7 +35,7 @@ class LossConfig:
     backward: float = setting(
         0.5, "weight of that direction where symmetric; the other gets the rest", low=0.0, high=1.0
     )
-    bce: float = setting(0.0, "weight of a binary cross-entropy over the pool added to it", low=0.0)
+    bce: float = setting(0.0, "weight of a binary cross-entropy of the queries over the pool added to it", low=0.0)
     reduce: Reduce = setting("mean", "bce of a query: mean or sum over the pool")
     margin: float = setting(0.3, "triplet: by how much a positive should win", low=0.0)
     hardest: int = setting(10, "triplet, kprob: negatives of a query that count", low=1)
@@ -51,8 +51,7 @@ class Sides:
     """Similarities of one direction with what is known about each pair."""
 
     s: Tensor  # (rows, pool) similarities times their scale
-    positive: Tensor  # (rows, pool) 0 or the weight of a positive
-    pick: Tensor  # (rows, pool) the same, 0 where a positive does not count
+    positive: Tensor  # (rows, pool) 0 or the weight of a positive that counts
     void: Tensor | None  # (rows, pool) neither positive nor negative
 
     @property
@@ -68,34 +67,26 @@ class Sides:
 def pool_loss(s: Tensor, positive: Tensor, config: LossConfig, void: Tensor | None = None) -> Tensor:
     """The loss of a whole pool: the mean over rows (and columns, where symmetric) that have a positive."""
     s = s if s.dtype == torch.float64 else s.float()
-    ahead = _direction(s, positive, config, void)
-    if not config.symmetric:
-        return ahead
-    back = _direction(s.T, positive.T, config, None if void is None else void.T)
-    return (1.0 - config.backward) * ahead + config.backward * back
+    loss = _direction(s, positive, config, void)
+    if config.symmetric:
+        back = _direction(s.T, positive.T, config, None if void is None else void.T)
+        loss = (1.0 - config.backward) * loss + config.backward * back
+    if config.bce > 0:  # of the queries, symmetric or not
+        loss = loss + config.bce * _mean_row(_bce(Sides(s, positive, void), config), positive)
+    return loss
 
 
 def _direction(s: Tensor, positive: Tensor, config: LossConfig, void: Tensor | None) -> Tensor:
-    sides = Sides(s, positive, picked(positive, config.pick), void)
-    values = row_losses(sides, config)
-    rows = (sides.pick > 0).any(1)
-    return torch.where(rows, values, 0.0).sum() / rows.sum().clamp_min(1)
+    if config.pick == "one":
+        chosen = drawn(positive)
+        others = (positive > 0) & (chosen <= 0)
+        positive, void = chosen, others if void is None else void | others
+    return _mean_row(LOSSES[config.kind](Sides(s, positive, void), config), positive)
 
 
-def row_losses(sides: Sides, config: LossConfig) -> Tensor:
-    """(rows,) losses; those of rows without a positive mean nothing."""
-    values = LOSSES[config.kind](sides, config)
-    if config.bce > 0:
-        values = values + config.bce * _bce(sides, config)
-    return values
-
-
-def picked(positive: Tensor, pick: Pick, noise: Tensor | None = None) -> Tensor:
-    """The positives that count; of one drawn for each row the others are 0 (`noise`: what the draw goes by)."""
-    if pick != "one":
-        return positive
-    noise = torch.rand_like(positive) if noise is None else noise
-    best = torch.where(positive > 0, noise, -1.0).argmax(1, keepdim=True)
+def drawn(positive: Tensor) -> Tensor:
+    """One positive of each row; the others are 0."""
+    best = torch.where(positive > 0, torch.rand_like(positive), -1.0).argmax(1, keepdim=True)
     return torch.zeros_like(positive).scatter(1, best, 1.0) * positive
 
 
@@ -105,26 +96,25 @@ def picked(positive: Tensor, pick: Pick, noise: Tensor | None = None) -> Tensor:
 def _supcon(sides: Sides, config: LossConfig) -> Tensor:
     """Mean over positives of -log softmax over the pool; positives compete with each other."""
     total = _log_sum(sides.s, _everything(sides))
-    return _mean(total[:, None] - sides.s, sides.pick)
+    return _mean(total[:, None] - sides.s, sides.positive)
 
 
 def _decoupled(sides: Sides, config: LossConfig) -> Tensor:
     """The same with each positive against the negatives alone."""
-    return _mean(F.softplus(_log_sum(sides.s, sides.negative)[:, None] - sides.s), sides.pick)
+    return _mean(F.softplus(_log_sum(sides.s, sides.negative)[:, None] - sides.s), sides.positive)
 
 
 def _balanced(sides: Sides, config: LossConfig) -> Tensor:
     """All positives of a row share one unit of mass in the denominator."""
     share = torch.log((sides.positive > 0).sum(1, keepdim=True).clamp_min(1).to(sides.s.dtype))
     total = _log_sum(torch.where(sides.positive > 0, sides.s - share, sides.s), _everything(sides))
-    return _mean(total[:, None] - sides.s, sides.pick)
+    return _mean(total[:, None] - sides.s, sides.positive)
 
 
 def _infonce(sides: Sides, config: LossConfig) -> Tensor:
-    """-log of the positives' share among them and the negatives; other positives of the row are left out."""
-    chosen = sides.pick > 0
-    own = _log_sum(sides.s, chosen)
-    own = torch.where(chosen.any(1), own, 0.0)
+    """-log of the positives' share among them and the negatives."""
+    chosen = sides.positive > 0
+    own = torch.where(chosen.any(1), _log_sum(sides.s, chosen), 0.0)
     return F.softplus(_log_sum(sides.s, sides.negative) - own)
 
 
@@ -132,9 +122,9 @@ def _triplet(sides: Sides, config: LossConfig) -> Tensor:
     """How far the hardest negatives come nearer than a positive less the margin, harder ones weighing more."""
     hard = _hardest(sides, config.hardest)[:, None, :]  # (rows, 1, hardest)
     if config.pick == "one":
-        own = torch.where(sides.pick > 0, sides.s, 0.0).sum(1, keepdim=True)
+        own = torch.where(sides.positive > 0, sides.s, 0.0).sum(1, keepdim=True)
         return _violation(hard, own, config)[:, 0]
-    return _mean(_violation(hard, sides.s, config), sides.pick)
+    return _mean(_violation(hard, sides.s, config), sides.positive)
 
 
 def _violation(hard: Tensor, own: Tensor, config: LossConfig) -> Tensor:
@@ -151,7 +141,7 @@ def _violation(hard: Tensor, own: Tensor, config: LossConfig) -> Tensor:
 def _kprob(sides: Sides, config: LossConfig) -> Tensor:
     """SiameseXML's likelihood: a pair is right with probability c * exp(d * (cosine - 1))."""
     c, d = config.level, config.steep
-    ahead = _mean(d * (1.0 - sides.s) - math.log(c), sides.pick)
+    ahead = _mean(d * (1.0 - sides.s) - math.log(c), sides.positive)
     hard = _hardest(sides, config.hardest)
     values = -torch.log1p(-c * torch.exp(d * (hard.clamp_max(1.0) - 1.0)))  # -inf: exp is 0, and so is the loss
     values = torch.where(values > config.floor, values, 0.0)
@@ -180,9 +170,10 @@ def _soft_topk(sides: Sides, config: LossConfig) -> Tensor:
     share = torch.where(real, torch.sigmoid(a * (s + t[:, None])), 0.0)
     slope = (a * share * (1.0 - share)).sum(1).detach().clamp_min(1e-12)
     t = t - (share.sum(1) - places) / slope
-    return _mean(-F.logsigmoid(a * (s + t[:, None])), sides.pick)
+    return _mean(-F.logsigmoid(a * (s + t[:, None])), sides.positive)
 
 
+# (rows,) values; those of rows without a positive mean nothing.
 LOSSES: dict[str, Callable[[Sides, LossConfig], Tensor]] = {
     "supcon": _supcon,
     "decoupled": _decoupled,
@@ -201,6 +192,12 @@ LOSSES: dict[str, Callable[[Sides, LossConfig], Tensor]] = {
 def _everything(sides: Sides) -> Tensor:
     real = sides.real
     return torch.ones_like(sides.s, dtype=torch.bool) if real is None else real
+
+
+def _mean_row(values: Tensor, positive: Tensor) -> Tensor:
+    """The mean over rows that have a positive."""
+    rows = (positive > 0).any(1)
+    return torch.where(rows, values, 0.0).sum() / rows.sum().clamp_min(1)
 
 
 def _mean(values: Tensor, weight: Tensor) -> Tensor:

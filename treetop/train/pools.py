@@ -34,6 +34,7 @@ class PoolConfig:
         0, "hard negatives remembered for each query; 0: as many as are drawn until they are found anew", low=0
     )
     least: int = setting(0, "room a pool must have for hard negatives to be added", low=0)
+    filled: bool = setting(True, "further labels of the queries take the room that is left")
     start: int = setting(5, "first epoch with clusters and hard negatives", low=0)
     every: int = setting(5, "epochs after which these are found anew", low=1)
     clustered: bool = setting(True, "queries of a batch lie near each other; otherwise they are drawn at random")
@@ -67,7 +68,15 @@ class Known:
     values: NDArray[np.float32]
     void_indptr: Rows | None = None
     void_indices: Rows | None = None
-    text: Rows | None = None  # (n_labels,) a number shared by labels of the same text, -1 where a text is its own
+    text: Rows | None = None  # (n_labels,) the first label of the same text, -1 where a text is its own
+
+    def only(self, rows: Rows) -> Known:
+        """The same with positives of these documents alone."""
+        counts = np.zeros(len(self.indptr) - 1, np.int64)
+        counts[rows] = np.diff(self.indptr)[rows]
+        place = stretch(self.indptr, np.flatnonzero(counts))[1]
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return replace(self, indptr=indptr, indices=self.indices[place], values=self.values[place])
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ class Pools:
         pool = most_shared(drawn)[:budget]
         if budget - len(pool) > self.config.least:
             pool = _joined(pool, hard, budget)
-        if len(pool) < budget:
+        if self.config.filled and len(pool) < budget:
             pool = _joined(pool, self.known.indices[stretch(self.known.indptr, rows)[1]], budget)
         return np.sort(pool)
 
@@ -199,13 +208,18 @@ def draw_negatives(lists: NDArray[np.int32], count: int, rng: np.random.Generato
 
 
 def without_positives(found: NDArray[np.integer], rows: Rows, known: Known, keep: int) -> NDArray[np.int32]:
-    """(rows, keep) the first of each row's labels that are neither positive nor void there; -1 behind the last."""
+    """(rows, keep) the first of each row's labels that are neither positive nor void there, nor of the same text as
+    such a label; -1 behind the last.
+    """
+    text = np.arange(known.n_labels)
+    if known.text is not None:
+        text = np.where(known.text >= 0, known.text, text)
     owner, place = stretch(known.indptr, rows)
-    taken = owner * known.n_labels + known.indices[place]
+    taken = owner * known.n_labels + text[known.indices[place]]
     if known.void_indptr is not None and known.void_indices is not None:
         owner, place = stretch(known.void_indptr, rows)
-        taken = np.concatenate([taken, owner * known.n_labels + known.void_indices[place]])
-    keys = np.arange(len(rows))[:, None] * known.n_labels + found
+        taken = np.concatenate([taken, owner * known.n_labels + text[known.void_indices[place]]])
+    keys = np.arange(len(rows))[:, None] * known.n_labels + text[found]
     bad = np.isin(keys, taken) | (found < 0)
     order = np.argsort(bad, axis=1, kind="stable")[:, :keep]
     made = np.where(np.take_along_axis(bad, order, 1), -1, np.take_along_axis(found, order, 1)).astype(np.int32)
