@@ -64,8 +64,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     STAGES = {"second_train": {"epochs": 8.0, "batch": 16}, "second_pool": {"size": 24}}
     TINY |= {"depsl": TOWERS, "unidec": TOWERS, "dexml": {**TOWERS, "pool": {}}}
     TINY |= {"siamesexml": TOWERS | STAGES, "ngame": TOWERS | STAGES}
-    TINY["renee"] = {**TOWERS, "steps": 4}
-    del TINY["renee"]["pool"]
+    TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
     RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]

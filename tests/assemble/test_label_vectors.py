@@ -223,21 +223,35 @@ TRAIN = {
 }  # fmt: skip
 
 
+TOWERS = {"pool": {"size": 24, "start": 2, "every": 4}, "learn_vectors": {"lr": 0.02}}
+
+
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("lightxml", {}),
-        ("lightxml", {"keep": 4, "bottleneck": 16, "clusters": "tree", "tree": {"max_leaf": 6}, "frozen": True}),
-        ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "keep": [4]}),
+        ("lightxml", {"begin": "text"}),
+        (
+            "lightxml",
+            {"keep": 4, "bottleneck": 16, "clusters": "tree", "tree": {"max_leaf": 6}, "frozen": True, "begin": "text"},
+        ),
+        ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "keep": [4], "begin": "text"}),
+        ("renee", {"begin": "text"}),
+        ("depsl", {**TOWERS, "dual": {"dimension": 16}}),
+        ("unidec", TOWERS),
+        ("unidec", {**TOWERS, "search": {"near": "lists", "probe": 99}}),
+        pytest.param("ngame", {**TOWERS, "second_train": {"epochs": 6.0}}, marks=pytest.mark.slow),
     ],
+    ids=str,
 )
 def test_trained_recipes_take_labels(encoder, recipe, changes, tmp_path):
     data = toy_heads.without(toy.dataset(n=200), HELD_OUT)
-    chosen = {**TRAIN, **changes, "begin": "text", "encoder": {"encoder": encoder, "max_length": 32}}
+    chosen = {**TRAIN, **changes, "encoder": {"encoder": encoder, "max_length": 32}}
     model = treetop.fit(recipe, data, settings=chosen, out=tmp_path / "m")
     before = scores(model)
     model = treetop.load(tmp_path / "m").add_labels(new_labels())
     assert {p: s for p, s in scores(model).items() if p[1] not in new_labels()} == before
+    model.save(tmp_path / "m")
+    assert scores(treetop.load(tmp_path / "m", check="full")) == scores(model)
     test = toy.dataset(seed=1, n=200).align(model.labels)
     assert recall(model, test, range(35, 40)) > 1.3 * 5 / 40
 

@@ -30,7 +30,7 @@ def settings(folder, recipe, **changes):
         "steps": 4,
     }
     if recipe == "renee":
-        return {**made, "learn_vectors": {"lr": 0.02}, "steps": 1, **changes}
+        return {**made, "learn_heads": {"lr": 0.02}, "steps": 1, **changes}
     made["pool"] = {"start": 2, "every": 3, "size": 0 if recipe == "dexml" else 24}
     made["learn_vectors"] = {"lr": 0.02}
     if recipe in {"siamesexml", "ngame"}:

@@ -11,9 +11,13 @@ def vectors(n=300, width=8, seed=0):
     return V / np.linalg.norm(V, axis=1, keepdims=True)
 
 
+def lists(V, bias=None, **changes):
+    return Ann.of(V, np.zeros(len(V), np.float32) if bias is None else bias, **changes)
+
+
 def test_lists_hold_every_label_once_and_candidates_are_those_of_the_nearest():
     V = vectors()
-    made = Ann.of(V, probe=3, size=20)
+    made = lists(V, probe=3, size=20)
     assert sorted(made.members.tolist()) == list(range(300)) and len(made.centres) == 8
     Q = vectors(5, seed=1)
     found = made.candidates(Q, None)
@@ -31,14 +35,25 @@ def test_all_lists_are_everything_and_few_find_most():
     best = np.argsort(-(Q @ V.T), axis=1)[:, :10]
     shares = []
     for probe in (1, 4, 99):
-        found = Ann.of(V, probe=probe, size=30).candidates(Q, None)
+        found = lists(V, probe=probe, size=30).candidates(Q, None)
         hit = [np.isin(best[r], found.ids[found.indptr[r] : found.indptr[r + 1]]).mean() for r in range(50)]
         shares.append(np.mean(hit))
     assert shares[0] < shares[1] < shares[2] == 1.0 and shares[1] > 0.3
 
 
+def test_what_labels_add_to_their_products_counts():
+    V, Q = vectors(), vectors(5, seed=1)
+    plain = lists(V, probe=2, size=20)
+    far = plain.members[plain.indptr[5] : plain.indptr[6]]
+    bias = np.zeros(300, np.float32)
+    bias[far] = 9.0
+    found = lists(V, bias, probe=2, size=20).candidates(Q, None)
+    for row in range(5):
+        assert set(far.tolist()) <= set(found.ids[found.indptr[row] : found.indptr[row + 1]].tolist())
+
+
 def test_saved_and_damaged():
-    made = Ann.of(vectors(), probe=3, size=20)
+    made = lists(vectors(), probe=3, size=20)
     again = Ann.from_part(made.to_part())
     Q = vectors(4, seed=3)
     assert np.array_equal(made.candidates(Q, None).ids, again.candidates(Q, None).ids)
@@ -51,5 +66,5 @@ def test_saved_and_damaged():
 
 
 def test_one_label():
-    found = Ann.of(vectors(1), probe=5).candidates(vectors(2, seed=1), None)
+    found = lists(vectors(1), probe=5).candidates(vectors(2, seed=1), None)
     assert found.ids.tolist() == [0, 0] and found.indptr.tolist() == [0, 1, 2]

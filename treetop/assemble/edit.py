@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treetop.assemble.label_replay import Living, pack, replay
+from treetop.assemble.label_replay import Living, replay
 from treetop.core.dataset import RETIRED, LabelSet
 from treetop.core.edits import MOST, Edit
 from treetop.core.errors import InputError, LabelError, WorkError
+from treetop.core.label_part import pack, pack_labels
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.version import VERSION
@@ -67,11 +68,10 @@ def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By) -> Living:
     _check_new(model, new)
     maps, fresh = _maps(model)
     texts = texts_of(new.texts, new.names)
-    arrays = {key: value for name in ("ids", "names", "texts") for key, value in pack(name, getattr(new, name)).items()}
     parts = encode(trained, maps, texts)
     if fresh:
         parts |= {f"map-{m:02d}": text_map.to_part() for m, text_map in enumerate(maps)}
-    return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, arrays, parts)))
+    return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, pack_labels(new), parts)))
 
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:

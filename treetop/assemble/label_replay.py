@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treetop.core.dataset import ACTIVE, RETIRED, Ints, LabelSet
 from treetop.core.edits import FOLDER, Edit
 from treetop.core.errors import InputError, ModelError
+from treetop.core.label_part import STRINGS, unpack
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Level
@@ -81,18 +82,6 @@ def _live(log: Sequence[Edit]) -> tuple[list[int], set[int]]:
     return live, undone
 
 
-def pack(name: str, texts: Texts) -> dict[str, NDArray[Any]]:
-    """Strings as arrays of a part."""
-    return {f"{name}_blob": texts.blob, f"{name}_ends": texts.offsets}
-
-
-def unpack(part: Part, name: str, n: int | None = None) -> Texts:
-    """What `pack` stored, offsets checked."""
-    blob = part.array(f"{name}_blob", "|u1", None)
-    n = len(part.array(f"{name}_ends", "<i8", None)) - 1 if n is None else n
-    return Texts(blob, part.pointers(f"{name}_ends", n + 1, len(blob)))
-
-
 @dataclass
 class _Vectors:
     """Added labels as one member has them; `parents` holds the nodes above each."""
@@ -107,7 +96,7 @@ class _State:
 
     def __init__(self, trained: LabelSet, members: Members) -> None:
         self.trained, self.members = trained, members
-        self.strings = {name: [getattr(trained, name)] for name in ("ids", "names", "texts")}
+        self.strings = {name: [getattr(trained, name)] for name in STRINGS}
         self.renamed: dict[int, tuple[str, str]] = {}
         self.status = np.array(trained.status)
         self.merged: dict[int, int] = {}
@@ -131,7 +120,7 @@ class _State:
         ids = unpack(part, "ids")
         if len(ids) == 0:
             raise ModelError("it adds no label. The model is damaged; copy it again.")
-        for name in ("ids", "names", "texts"):
+        for name in STRINGS:
             self.strings[name].append(unpack(part, name, len(ids)))
         self.status = np.concatenate([self.status, np.full(len(ids), ACTIVE, np.uint8)])
         new = self._read_vectors(part, len(ids))
@@ -201,8 +190,7 @@ class _State:
 
     def labels(self) -> LabelSet:
         ids, names, texts = (
-            parts[0] if len(parts) == 1 else Texts.concat(parts)
-            for parts in (self.strings[name] for name in ("ids", "names", "texts"))
+            parts[0] if len(parts) == 1 else Texts.concat(parts) for parts in (self.strings[name] for name in STRINGS)
         )
         if self.renamed:
             names = _changed(names, {column: name for column, (name, _) in self.renamed.items()})

@@ -1,11 +1,12 @@
 """Vectors for labels that were never trained, from their texts: what training would most likely have made of them.
 
-In recipes with heads a label's vector and bias begin at what the encoder makes of the label's text and then learn.
-Over labels that did learn, [vector, bias] is regressed on the direction of the text's vector (by the trained encoder)
-and on the log odds; a new label gets what that says for its text and for the mean number of training texts. The
-regression is a multiple of the identity plus a ridge term, whose strength is chosen by leaving labels out; with few
-labels the identity is all there is. What a text cannot tell is missing from such a vector, so its margins stay too
-low to compete: all of them are lifted until labels left out would be returned as often as they are when trained.
+Dual encoders know by themselves what a label's text becomes (`rank/dual.py`). In recipes with heads a label's vector
+and bias begin at what the encoder makes of the label's text and then learn. Over labels that did learn, [vector, bias]
+is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new label gets what
+that says for its text and for the mean number of training texts. The regression is a multiple of the identity plus a
+ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there is. What a text
+cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are lifted until labels
+left out would be returned as often as they are when trained.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats, Level
 from treetop.predict.beam import nodes_above
+from treetop.rank.dual import Dual
 from treetop.rank.head import Head
 from treetop.shortlist.descend import Descend
 
@@ -64,20 +66,25 @@ class TextMap:
 
 def heads_of(model: Model) -> list[Head]:
     """The last level of each member; refuses models whose labels are not vectors in an encoder's space."""
-    can = "Recipes with an encoder and label vectors can (lightxml, cascadexml); retire, rename and merge always work."
+    can = "Dual encoders and recipes with label vectors can (unidec, lightxml); retire, rename and merge always work."
     name = model.card.recipe
     heads: list[Any] = [levels[-1].rank for levels in model.members]
-    if not all(type(head) is Head for head in heads):
-        kinds = sorted({head.kind for head in heads if type(head) is not Head})
-        raise ConfigError(f"labels add: '{name}' learns labels from training texts alone ({', '.join(kinds)}). {can}")
+    for head in heads:
+        if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths):
+            raise ConfigError(f"labels add: '{name}' learns labels from training texts alone ({head.kind}). {can}")
     if len(heads) > 1 and model.blend != "average":
         raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
     return heads
 
 
 def fit_maps(model: Model) -> list[TextMap]:
-    """How texts and vectors of the trained labels belong together, for each member; refuses texts that tell nothing."""
+    """How texts and vectors of the trained labels belong together, for each member; refuses texts that tell nothing.
+
+    Dual encoders need none.
+    """
     heads = heads_of(model)
+    if any(isinstance(head, Dual) for head in heads):
+        return []
     counts = np.asarray(model.counts)
     known = np.flatnonzero((counts > 0) & np.all([np.isfinite(head.bias) for head in heads], axis=0))
     rows = np.random.default_rng(5).permutation(known)[:SAMPLE]
@@ -231,8 +238,11 @@ def unit(X: Any) -> Any:
 def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Part]:
     """Vector, bias and nodes above of each of the labels with these texts, for each member, as parts of an edit."""
     views, made = model.views(texts, {}), {}
-    for m, (levels, head, text_map) in enumerate(zip(model.members, heads_of(model), maps, strict=True)):
-        weight, bias = text_map.vectors(_view(levels[-1], head, views))
+    for m, (levels, head) in enumerate(zip(model.members, heads_of(model), strict=True)):
+        if isinstance(head, Dual):
+            weight, bias = head.of_text(views[levels[-1].view.removesuffix("search") + "dual"])
+        else:
+            weight, bias = maps[m].vectors(_view(levels[-1], head, views))
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise ModelError("labels add: the encoder gave a vector that is no number. The model is damaged.")
         arrays: dict[str, Any] = {"weight": weight, "bias": bias}

@@ -114,7 +114,7 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfi
     if near == "graph":
         shortlist = Graph.of(rank.weight, rank.bias, keep=search.keep, effort=search.effort)
     elif near == "lists":
-        lists = Ann.of(rank.weight, probe=search.probe, seed=job.seed)
+        lists = Ann.of(rank.weight, rank.bias, probe=search.probe, seed=job.seed)
         shortlist, rank = lists, rank.ordered(lists.members)
     level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
     return Model.over(dataset, {features.name: features}, [[level]])

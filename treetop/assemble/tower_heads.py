@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from treetop.assemble.members import LearningConfig
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
 from treetop.features.towers import Tower
@@ -86,11 +87,10 @@ class SearchConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TowersConfig:
+class TowersConfig(LearningConfig):
     """Settings all dual encoders share."""
 
     encoder: TransformerConfig = setting(TransformerConfig(), "the encoder and its view")
-    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     dual: DualConfig = setting(DualConfig(), "the head that reads label texts")
     classifier: ClassifierConfig = setting(ClassifierConfig(), "the head with free label vectors")
     pool: PoolConfig = setting(PoolConfig(), "which texts and labels meet in a batch")
@@ -103,7 +103,6 @@ class TowersConfig:
     )
     steps: int = setting(16, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
-    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
     def __post_init__(self) -> None:
         check(self)

@@ -79,7 +79,7 @@ def with_unseen(rank: Dual, queries: Floats, unseen: NDArray[np.bool_], prior: F
     text = (1.0 + slope, float(y.mean()) - slope * float(x.mean()))
     made = Dual(rank.weight.copy(), rank.bias.copy(), widths=rank.widths, text=text)
     made.weight[unseen], offset = made.of_text(rank.part("dual")[unseen])
-    made.bias[unseen] = np.float32(offset) + prior[unseen]
+    made.bias[unseen] = offset + prior[unseen]
     return made
 
 

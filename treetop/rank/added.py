@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from treetop.core.errors import ModelError
 from treetop.core.types import Candidates, Floats, Join, Ranking
 from treetop.rank.head import Head
 
@@ -34,20 +33,5 @@ class Added(Head):
         )
 
     def _gathered(self, h: Floats, candidates: Candidates, start: int, join: Join, keep: int) -> Ranking:
-        """Each pair by itself; of a label reached on several ways the best one counts."""
-        if candidates.indptr is None or candidates.ids is None:
-            raise ModelError(f"{self.kind}: candidates without row pointers.")
-        ends = candidates.indptr[start : start + len(h) + 1]
-        here = slice(ends[0], ends[-1])
-        ids, rows = candidates.ids[here], np.repeat(np.arange(len(h)), np.diff(ends))
-        margin = np.empty(len(ids), np.float32)
-        for at in range(0, len(ids), BLOCK):
-            part = slice(at, at + BLOCK)
-            margin[part] = (self.weight[ids[part]] * h[rows[part]]).sum(1) + self.bias[ids[part]]
-        own = join.own(margin)
-        held = {
-            name: None if value is None else value[here]
-            for name, value in (("parent_own", candidates.parent_own), ("parent_score", candidates.parent_score))
-        }
-        score = join.score(own, Candidates(len(h), self.n, None, ids, **held))
-        return Ranking.sorted(ends - ends[0], ids, score, own).distinct().top(keep)
+        """Of a label reached on several ways the best one counts."""
+        return super()._gathered(h, candidates, start, join, self.n * len(h)).distinct().top(keep)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Floats, Join, Ranking
+from treetop.core.types import Floats, Join, Ranking
 from treetop.kernels import threads
-from treetop.rank.head import Head, floors
+from treetop.rank.head import Head
 
-RUNS = 16  # lists of a text that a thread takes at a time
+SHARE = 1 << 14  # candidates of a text that a thread takes at a time
 
 
 class Dual(Head):
@@ -50,7 +50,7 @@ class Dual(Head):
     @cached_property
     def _row(self) -> NDArray[np.int64]:
         """(labels,) the row of each label."""
-        made = np.empty(self.n, np.int64)
+        made = np.arange(self.n)
         made[slice(None) if self.order is None else self.order] = np.arange(self.n)
         return made
 
@@ -58,37 +58,16 @@ class Dual(Head):
         made = super()._all(h, join, keep, alone=alone)
         return made if self.order is None else Ranking.sorted(made.indptr, self.order[made.ids], made.score, made.own)
 
-    def _gathered(self, h: Floats, candidates: Candidates, start: int, join: Join, keep: int) -> Ranking:
-        """Candidates of a text are read where they lie, in runs of neighbouring rows; few of them are sorted."""
-        if candidates.indptr is None or candidates.ids is None:
-            raise ModelError(f"{self.kind}: candidates without row pointers.")
-        found = []
-        for row in range(len(h)):
-            part = slice(candidates.indptr[start + row], candidates.indptr[start + row + 1])
-            ids = candidates.ids[part]
-            margin = self._margins(h[row], self._row[ids], alone=len(h) == 1)
-            kept = margin >= floors(margin[None], keep, join)
-            found.append((ids[kept], margin[kept]))
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(ids) for ids, _ in found])])
-        ids, margins = (np.concatenate([item[i] for item in found]) for i in (0, 1))
-        return Ranking.sorted(indptr, ids, join.own(margins)).top(keep)
+    def margins(self, h: Floats, ends: Ints, ids: NDArray[np.integer]) -> Floats:
+        rows = ids if self.order is None else self._row[ids]
+        if len(h) != 1:
+            return super().margins(h, ends, rows)
+        margins, made = super().margins, np.empty(len(rows), np.float32)
 
-    def _margins(self, h: Floats, rows: NDArray[np.int64], *, alone: bool) -> Floats:
-        made = np.empty(len(rows), np.float32)
-        starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.diff(rows) != 1) + 1, [len(rows)]])
+        def some(start: int, stop: int) -> None:
+            made[start:stop] = margins(h, np.array([start, stop]), rows[start:stop])
 
-        def some(a: int, b: int) -> None:
-            for first, last in pairwise(starts[a : b + 1].tolist()):
-                if last > first:
-                    place = slice(rows[first], rows[first] + last - first)
-                    made[first:last] = self.weight[place] @ h + self.bias[place]
-
-        runs = threads.blocks(len(starts) - 1, RUNS)
-        if alone:  # a text by itself: the threads share its lists
-            threads.run(some, runs)
-        else:
-            for a, b in runs:
-                some(a, b)
+        threads.run(some, threads.blocks(len(rows), SHARE))  # of a text by itself the threads share the candidates
         return made
 
     def part(self, head: str) -> Floats:
@@ -104,15 +83,13 @@ class Dual(Head):
             start += width
         raise ModelError(f"{self.kind}: no head '{head}' here, only {', '.join(self.widths)}.")
 
-    def of_text(self, vectors: Floats) -> tuple[Floats, float]:
-        """(rows, number to add) of labels known by their texts' vectors only: other heads are left out, and what they
+    def of_text(self, vectors: Floats) -> tuple[Floats, Floats]:
+        """(rows, numbers to add) of labels known by their texts' vectors only: other heads are left out, and what they
         would say on average, given the text's score, is added.
         """
-        if "dual" not in self.widths:
-            raise ModelError(f"{self.kind}: this model has no head for label texts, so labels need training texts.")
         made = np.zeros((len(vectors), self.weight.shape[1]), np.float32)
         made[:, self.place("dual")] = np.float32(self.text[0]) * vectors
-        return made, self.text[1]
+        return made, np.full(len(vectors), self.text[1], np.float32)
 
     def to_part(self) -> Part:
         widths = [[name, width] for name, width in self.widths.items()]

@@ -7,6 +7,7 @@ of the dual encoder's and the tree's probability.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,20 +113,24 @@ class Fusion(Dual):
         margin = X[:, 0] + np.float32(self.beta) * (X[:, 1] + self.tree.probability(X))
         return Ranking.sorted(indptr, ids, join.own(margin)).top(keep)
 
+    @cached_property
+    def _heads(self) -> dict[str, Head]:
+        """Each head by itself, its rows in one piece."""
+        bias = {"dual": self.bias, "classifier": np.zeros_like(self.bias)}
+        return {name: Head(np.ascontiguousarray(self.part(name)), bias[name]) for name in self.widths}
+
     def features(self, view: View, wide: int) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
         """(row pointers, labels, (pairs, 3) classifier, dual encoder, rarity) of the labels either head likes."""
-        cut = self.widths["dual"]
-        h = np.asarray(view, np.float32)
-        sides = [(h[:, :cut], self.part("dual"), self.bias), (h[:, cut:], self.part("classifier"), 0 * self.bias)]
-        everything = Candidates.all(len(h), self.n)
-        found = [Head(weight, bias).rank(x, everything, Join(), min(wide, self.n)) for x, weight, bias in sides]
+        h, everything = np.asarray(view, np.float32), Candidates.all(view.shape[0], self.n)
+        sides = {name: np.ascontiguousarray(h[:, self.place(name)]) for name in self._heads}
+        found = [head.rank(sides[name], everything, Join(), min(wide, self.n)) for name, head in self._heads.items()]
         keys = np.unique(
             np.concatenate([np.repeat(np.arange(len(h)), np.diff(r.indptr)) * self.n + r.ids for r in found])
         )
         rows, ids = keys // self.n, (keys % self.n).astype(np.int32)
         indptr = np.searchsorted(rows, np.arange(len(h) + 1))
-        scores = [_products(x, weight, indptr, ids) + bias[ids] for x, weight, bias in reversed(sides)]
-        return indptr, ids, np.column_stack([*scores, self.rare[ids]]).astype(np.float32)
+        scores = [self._heads[name].margins(sides[name], indptr, ids) for name in ("classifier", "dual")]
+        return indptr, ids, np.column_stack([*scores, self.rare[ids]])
 
     def to_part(self) -> Part:
         tree = {f"tree_{name}": getattr(self.tree, name) for name in ("feature", "cut", "left", "right", "share")}
@@ -148,14 +153,6 @@ class Fusion(Dual):
         if n == 0 or tree.feature.max() > 2 or not forward:
             raise ModelError(f"{part.kind}: its tree goes in circles. The model is damaged; copy it again.")
         return cls(both, part.array("rare", "<f4", both.n), beta=part.setting("beta", float), tree=tree)
-
-
-def _products(x: Floats, weight: Floats, indptr: NDArray[np.int64], ids: NDArray[np.int32]) -> Floats:
-    made = np.empty(len(ids), np.float32)
-    for row in range(len(x)):
-        part = slice(indptr[row], indptr[row + 1])
-        made[part] = weight[ids[part]] @ x[row]
-    return made
 
 
 def seen_pairs(rank: Fusion, view: View, Y: Csr) -> tuple[Floats, NDArray[np.bool_]]:

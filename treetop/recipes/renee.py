@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from treetop.assemble.label_rows import with_rows_of
-from treetop.assemble.members import Member, fit_members, small_batches
+from treetop.assemble.members import Member, NetworkConfig, fit_members, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member
 from treetop.assemble.neural_start import Begin
@@ -32,14 +32,14 @@ from treetop.features.sources import peek
 from treetop.features.transformer import TransformerConfig
 from treetop.model import Model
 from treetop.partition.flat import flat
-from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.optim import ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(NetworkConfig):
     """Settings of `renee`."""
 
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder (or a treetop model) and its view")
@@ -48,17 +48,11 @@ class Config:
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     bias: bool = setting(True, "a number for each label beside its vector")
     bottleneck: int = setting(0, "width of label vectors; 0: the view's own", low=0)
-    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     dropout: float = setting(0.3, "share of the view dropped while training", low=0.0, high=0.99)
-    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
-    learn_vectors: AdamConfig = setting(AdamConfig(lr=3e-3), "how label vectors learn")
     train: TrainConfig = setting(
         TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
-    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
@@ -86,7 +80,7 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
         pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length
     )  # fmt: skip
     learning = TreeConfig(
-        config.learn_encoder, config.learn_vectors, bias=config.bias, begin=config.begin, size=config.size
+        config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size
     )
     inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
     tree = flat(dataset.n_labels)

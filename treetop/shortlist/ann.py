@@ -16,6 +16,7 @@ from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View
 from treetop.kernels import threads
+from treetop.kernels.dense_dots import dots
 from treetop.kernels.kmeans import SMALL_GAIN, Options, balanced_leaves
 
 LIST = 256  # labels of a list aimed at
@@ -23,25 +24,28 @@ DOCUMENTS = 256  # in one block of work
 
 
 class Ann:
-    """The labels of the `probe` clusters whose centres have the largest inner products with a text's vector."""
+    """The labels of the `probe` clusters whose centres, and what they add, score best with a text's vector."""
 
     kind: ClassVar[str] = "shortlist.ann.1"
 
-    def __init__(self, centres: Floats, indptr: Ints, members: NDArray[np.int32], probe: int) -> None:
-        self.centres, self.indptr, self.members, self.probe = centres, indptr, members, probe
+    def __init__(
+        self, centres: Floats, offset: Floats, indptr: Ints, members: NDArray[np.int32], probe: int
+    ) -> None:  # fmt: skip
+        self.centres, self.offset, self.indptr, self.members, self.probe = centres, offset, indptr, members, probe
         self.n = len(members)
 
     @classmethod
-    def of(cls, vectors: Floats, *, probe: int, size: int = LIST, seed: int = 0) -> Ann:
-        """Lists of about `size` of these label vectors."""
+    def of(cls, vectors: Floats, bias: Floats, *, probe: int, size: int = LIST, seed: int = 0) -> Ann:
+        """Lists of about `size` of these label vectors; `bias` is what a label adds to its product."""
         depth = max(0, int(np.log2(max(1.0, len(vectors) / size))))
         leaf = balanced_leaves(vectors, depth, seed=seed, options=Options(rule=SMALL_GAIN))
         counts = np.bincount(leaf, minlength=1 << depth)
         members = np.argsort(leaf, kind="stable").astype(np.int32)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        # Means as they are: the expected product with a label of the list.
+        # Means as they are: the expected score of a label of the list.
         centres = np.add.reduceat(vectors[members], indptr[:-1], axis=0) / counts[:, None]
-        return cls(centres.astype(np.float32), indptr, members, probe)
+        offset = np.add.reduceat(bias[members].astype(np.float64), indptr[:-1]) / counts
+        return cls(centres.astype(np.float32), offset.astype(np.float32), indptr, members, probe)
 
     def candidates(self, view: View, above: Ranking | None) -> Candidates:
         if view.shape[1] != self.centres.shape[1]:
@@ -49,7 +53,7 @@ class Ann:
         probe = min(self.probe, len(self.centres))
 
         def block(start: int, stop: int) -> NDArray[np.int64]:
-            products = np.asarray(view[start:stop], np.float32) @ self.centres.T
+            products = dots(self.centres, np.asarray(view[start:stop], np.float32)) + self.offset
             return np.sort(np.argpartition(-products, probe - 1, axis=1)[:, :probe], axis=1)
 
         found = threads.run(block, threads.blocks(view.shape[0], DOCUMENTS))
@@ -61,8 +65,8 @@ class Ann:
         return Candidates(view.shape[0], self.n, indptr=ends[::probe].copy(), ids=ids)
 
     def to_part(self) -> Part:
-        arrays: dict[str, NDArray[Any]] = {"centres": self.centres, "indptr": self.indptr, "members": self.members}
-        return Part(self.kind, {"probe": self.probe}, arrays)
+        names = ("centres", "offset", "indptr", "members")
+        return Part(self.kind, {"probe": self.probe}, {name: getattr(self, name) for name in names})
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
@@ -71,4 +75,5 @@ class Ann:
         if probe < 1 or len(centres) < 1:
             raise ModelError(f"{part.kind}: {probe} of {len(centres)} lists. The model is damaged; copy it again.")
         members = part.indices("members", "<i4", n, max(n, 1))
-        return cls(centres, part.pointers("indptr", len(centres) + 1, n), members, probe)
+        offset = part.array("offset", "<f4", len(centres))
+        return cls(centres, offset, part.pointers("indptr", len(centres) + 1, n), members, probe)
