@@ -28,9 +28,7 @@ class Ann:
 
     kind: ClassVar[str] = "shortlist.ann.1"
 
-    def __init__(
-        self, centres: Floats, offset: Floats, indptr: Ints, members: NDArray[np.int32], probe: int
-    ) -> None:  # fmt: skip
+    def __init__(self, centres: Floats, offset: Floats, indptr: Ints, members: NDArray[np.int32], probe: int) -> None:
         self.centres, self.offset, self.indptr, self.members, self.probe = centres, offset, indptr, members, probe
         self.n = len(members)
 
