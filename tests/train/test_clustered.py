@@ -21,7 +21,7 @@ def plan(config, *, batch=7, seed=0, looked=None, rank=0, size=1):
         if looked is not None:
             looked.append((clusters, negatives))
         lists = np.random.default_rng(len(looked or [])).integers(0, LABELS, (N, config.kept)).astype(np.int32)
-        return VECTORS[rows] if clusters else None, lists if negatives else None
+        return torch.from_numpy(VECTORS[rows]) if clusters else None, torch.from_numpy(lists) if negatives else None
 
     pools = Pools(known, config, seed)
     return PoolPlan(
@@ -59,7 +59,7 @@ def test_refreshed_when_due_and_not_again():
 
 def test_vectors_that_are_no_numbers_are_not_clustered():
     made = plan(PoolConfig(size=12, start=0, every=1))
-    broken = dataclasses.replace(made, look=lambda *_: (np.full((len(made.rows), 4), np.nan, np.float32), None))
+    broken = dataclasses.replace(made, look=lambda *_: (torch.full((len(made.rows), 4), torch.nan), None))
     with pytest.raises(TrainingError, match="before epoch 0"):
         next(broken.walk(0, 1))
 

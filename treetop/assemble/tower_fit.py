@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.members import small_batches
@@ -44,7 +43,6 @@ from treetop.train.pools import Known, Pools
 from treetop.train.rows import RowTable
 from treetop.train.task import TrainConfig
 
-Floats = NDArray[np.float32]
 SAMPLE = 1000  # documents that show where vectors and scores lie
 MANY = 200_000  # labels above which only near lists of them are looked through
 
@@ -151,14 +149,14 @@ def _task(
         with devices.cpu_threads(1):
             begin(task, rows, seed)
 
-    def look(clusters: bool, negatives: bool) -> tuple[Floats | None, NDArray[np.int32] | None]:
+    def look(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
         vectors, found = task.look(rows, negatives)
         lists = None
         if found is not None:
-            lists = np.full((len(dataset), pool.kept), -1, np.int32)
-            lists[rows] = found
+            lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
+            lists[torch.from_numpy(rows)] = found
         if clusters and pool.side == "labels":
-            vectors = task.read(len(dataset) + queries)[0].cpu().numpy()
+            vectors = task.read(len(dataset) + queries)[0]
         return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
 
     training = small_batches(dataset, config.train, config.steps)
@@ -169,12 +167,12 @@ def _task(
     return task, plan
 
 
-def _agreed(array: NDArray[Any], world: World) -> NDArray[Any]:
+def _agreed(found: Tensor, world: World) -> Tensor:
     """What the first process found, in all of them: bits of a GPU may differ."""
     if world.size == 1:
-        return array
-    held = torch.from_numpy(np.array(array))
-    return world.sum(held if world.rank == 0 else held.zero_()).numpy()
+        return found
+    held = found.cpu().clone()
+    return world.sum(held if world.rank == 0 else held.zero_())
 
 
 @torch.no_grad()

@@ -290,7 +290,7 @@ class TwoTower:
         top = self.best(self.held_out, min(5, self.n_labels))
         return mean_precision(top, self.Y[self.held_out])
 
-    def look(self, rows: Rows, negatives: bool) -> tuple[NDArray[np.float32], NDArray[np.int32] | None]:
+    def look(self, rows: Rows, negatives: bool) -> tuple[Tensor, Tensor | None]:
         """Vectors of documents, and their hard negatives: the labels the heads like best less the true ones."""
         with self.still():
             queries = self.read(rows)
@@ -301,8 +301,8 @@ class TwoTower:
                 table = self.read(self.n + np.arange(self.n_labels))[0] if self.labels_read else self.label_rows()[0]
                 side, bias = queries[0 if self.labels_read else 1], None if self.labels_read else self.label_rows()[1]
                 top = products.best(side, table, max(pool.depth, pool.kept), bias)[1].cpu().numpy()
-                found = without_positives(top, rows, self.known, pool.kept)
-            return vectors.cpu().numpy(), found
+                found = torch.from_numpy(without_positives(top, rows, self.known, pool.kept))
+            return vectors, found
 
 
 def _slope(leaf: Tensor) -> Tensor:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.core.errors import TrainingError
-from treetop.kernels.kmeans import SMALL_GAIN, Options, balanced_leaves
+from treetop.kernels.halving import leaves
 from treetop.train.batches import Batch, Plan, Rows
 from treetop.train.pools import PoolConfig, Pools
 
-Look = Callable[[bool, bool], tuple[NDArray[np.float32] | None, NDArray[np.int32] | None]]
+Look = Callable[[bool, bool], tuple[Tensor | None, Tensor | None]]
 
 
 class Mining:
@@ -93,16 +92,14 @@ class PoolPlan(Plan):
         if not config.due(epoch) or int(mining.epoch) >= epoch:
             return
         vectors, negatives = self.look(config.clustered, config.negatives > 0)
-        if vectors is not None and not np.isfinite(vectors).all():
+        if vectors is not None and not torch.isfinite(vectors).all():
             raise TrainingError(
                 f"training: before epoch {epoch} vectors of texts are no finite numbers any more. Lower the learning "
                 "rate, or set clip=1.0."
             )
         if vectors is not None:
             splits = config.splits(len(self.rows), self.batch, epoch)
-            options = Options(rule=SMALL_GAIN, max_iter=50)
-            leaf = balanced_leaves(vectors, splits, seed=self.seed * 10_007 + epoch, options=options)
-            mining.leaf.copy_(torch.from_numpy(leaf))
+            mining.leaf.copy_(leaves(vectors, splits, seed=self.seed * 10_007 + epoch))
         if negatives is not None:
-            mining.negatives.copy_(torch.from_numpy(negatives))
+            mining.negatives.copy_(negatives)
         mining.epoch.fill_(epoch)
