@@ -26,7 +26,7 @@ def settings(folder, recipe, **changes):
     made = {
         "encoder": {"encoder": folder, "max_length": 32},
         "learn_encoder": {"lr": 0.002},
-        "train": {"epochs": 25.0, "batch": 16},
+        "train": {"epochs": 12.0, "batch": 16},
         "steps": 4,
     }
     if recipe == "renee":
@@ -39,6 +39,20 @@ def settings(folder, recipe, **changes):
     for key, value in changes.items():
         made[key] = {**made[key], **value} if isinstance(made.get(key), dict) else value
     return made
+
+
+@pytest.fixture(scope="module")
+def fitted(encoder, tmp_path_factory):
+    """Folders of models with nothing special about them, each trained once."""
+    folder, made = tmp_path_factory.mktemp("fitted"), {}
+
+    def get(recipe):
+        if recipe not in made:
+            made[recipe] = folder / recipe
+            treetop.fit(recipe, toy.dataset(n=60), settings=settings(encoder, recipe), out=made[recipe])
+        return made[recipe]
+
+    return get
 
 
 def floor(data):
@@ -123,7 +137,7 @@ def test_held_out_documents_are_never_learned_from(encoder, side, monkeypatch):
 
 
 def test_labels_without_training_texts_are_found_by_their_text(encoder):
-    data = toy.dataset(n=200)
+    data = toy.dataset(n=120)
     hidden = 2
     keep = np.asarray(data.Y[:, hidden].todense()).ravel() == 0
     for recipe, first in (("depsl", 10), ("unidec", 10), ("renee", toy.N_LABELS)):
@@ -142,15 +156,14 @@ def test_presets_of_other_methods_learn(encoder, recipe, preset):
     assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor(data)
 
 
-def test_a_first_stage_feeds_a_classifier(encoder, tmp_path):
+def test_a_first_stage_feeds_a_classifier(encoder, fitted):
     data = toy.dataset(n=60)
-    treetop.fit("depsl", data, settings=settings(encoder, "depsl"), out=tmp_path / "m1")
     chosen = settings(encoder, "renee")
-    chosen["encoder"] = {"encoder": str(tmp_path / "m1"), "max_length": 32}
+    chosen["encoder"] = {"encoder": str(fitted("depsl")), "max_length": 32}
     chosen["train"] = {"epochs": 0.01, "batch": 16}
     chosen["learn_encoder"] = {"lr": 0.0}
     second = treetop.fit("renee", data, settings=chosen)
-    first = treetop.load(tmp_path / "m1").features["encoder"].transformer
+    first = treetop.load(fitted("depsl")).features["encoder"].transformer
     texts = toy.dataset(seed=2).texts
     a = first.vectors(first.tokenizer.encode(texts))["encoder/mean:-1"]
     b = second.features["encoder"].views(texts)["encoder/mean:-1"]
@@ -159,7 +172,7 @@ def test_a_first_stage_feeds_a_classifier(encoder, tmp_path):
 
 def test_the_forecast_of_memory_splits_batches(encoder, monkeypatch):
     """What a card of little memory would do: the batch is read in parts from the start."""
-    data, chosen = toy.dataset(n=60), settings(encoder, "depsl", encoder_dropout=0.0)
+    data, chosen = toy.dataset(n=60), settings(encoder, "depsl", encoder_dropout=0.0, train={"epochs": 4.0})
     whole = treetop.fit("depsl", data, settings=chosen)
     monkeypatch.setattr(
         tower_fit, "_within_card", lambda plan, task, config: tower_fit.replace(config.train, accumulate=4)
@@ -169,10 +182,9 @@ def test_the_forecast_of_memory_splits_batches(encoder, monkeypatch):
     np.testing.assert_allclose(a.score, b.score, atol=5e-3)
 
 
-def test_scores_are_like_probabilities(encoder):
+def test_scores_are_like_probabilities(fitted):
     for recipe in ("unidec", "ngame"):
-        model = treetop.fit(recipe, toy.dataset(n=60), settings=settings(encoder, recipe))
-        score = model.rank(toy.dataset(seed=3).texts, 40).score
+        score = treetop.load(fitted(recipe)).rank(toy.dataset(seed=3).texts, 40).score
         assert 0 <= score.min() < score.max() <= 1
 
 
