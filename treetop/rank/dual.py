@@ -48,9 +48,9 @@ class Dual(Head):
         return Dual(self.weight[order], self.bias[order], widths=self.widths, text=self.text, order=order)
 
     @cached_property
-    def _row(self) -> NDArray[np.int64]:
+    def _row(self) -> NDArray[np.int32]:
         """(labels,) the row of each label."""
-        made = np.arange(self.n)
+        made = np.arange(self.n, dtype=np.int32)
         made[slice(None) if self.order is None else self.order] = np.arange(self.n)
         return made
 
