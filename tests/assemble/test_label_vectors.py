@@ -1,6 +1,7 @@
 """Labels added to a trained model by their texts."""
 
 import dataclasses
+import functools
 import shutil
 
 import numpy as np
@@ -27,7 +28,8 @@ def encoder(tmp_path_factory):
     return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
-def new_labels(columns=HELD_OUT):
+@functools.cache
+def new_labels(columns=tuple(HELD_OUT)):
     labels = toy.dataset().labels
     return {labels.ids[c]: {"name": labels.names[c], "text": labels.texts[c]} for c in columns}
 
@@ -105,10 +107,10 @@ def recall(model, data, columns, k=5):
 def test_later_additions_leave_earlier_ones_alone(encoder, tmp_path):
     for shape in SHAPES:
         model = toy_heads.model(encoder, toy_heads.without(toy.dataset(n=200), HELD_OUT), **shape)
-        model.add_labels(new_labels(HELD_OUT[:2]))
+        model.add_labels(new_labels(tuple(HELD_OUT[:2])))
         before = scores(model)
         maps = [part for part in model.edits.log[0].part.parts if part.startswith("map")]
-        model.add_labels(new_labels(HELD_OUT[2:]))
+        model.add_labels(new_labels(tuple(HELD_OUT[2:])))
         assert len(maps) == len(model.members)
         assert not any(part.startswith("map") for part in model.edits.log[1].part.parts)
         assert before.items() <= scores(model).items()

@@ -137,14 +137,12 @@ def test_held_out_documents_are_never_learned_from(encoder, side, monkeypatch):
 
 
 def test_labels_without_training_texts_are_found_by_their_text(encoder):
-    data = toy.dataset(n=120)
-    hidden = 2
-    keep = np.asarray(data.Y[:, hidden].todense()).ravel() == 0
-    for recipe, first in (("depsl", 10), ("unidec", 10), ("renee", toy.N_LABELS)):
-        chosen = settings(encoder, recipe)
-        model = treetop.fit(recipe, data.take(np.flatnonzero(keep)), settings=chosen)
-        found = model.rank([data.labels.texts[hidden]], first).ids.tolist()
-        assert hidden in found, recipe
+    data, hidden = toy.dataset(n=120), [2, 20, 38]  # all labels of one text
+    kept = np.flatnonzero(data.Y[:, hidden].sum(1) == 0)
+    for recipe in ("depsl", "unidec", "renee"):
+        model = treetop.fit(recipe, data.take(kept), settings=settings(encoder, recipe))
+        found = model.rank([data.labels.texts[2]], 6).ids.tolist()
+        assert set(hidden) <= set(found), recipe
 
 
 @pytest.mark.parametrize(("recipe", "preset"), [("depsl", "dpr"), ("depsl", "ance"), ("dexml", "shortlist")])

@@ -298,11 +298,20 @@ class TwoTower:
             found = None
             if negatives:
                 pool = self.config.pool
-                table = self.read(self.n + np.arange(self.n_labels))[0] if self.labels_read else self.label_rows()[0]
-                side, bias = queries[0 if self.labels_read else 1], None if self.labels_read else self.label_rows()[1]
-                top = products.best(side, table, max(pool.depth, pool.kept), bias)[1].cpu().numpy()
+                if self.labels_read:
+                    side, table, bias = queries[0], self.read(self.n + np.arange(self.n_labels))[0], None
+                else:
+                    side, (table, bias) = queries[1], self.label_rows()
+                score, top = products.best(side, table, max(pool.depth, pool.kept), self._seen(bias))
+                top = torch.where(torch.isfinite(score), top, -1).cpu().numpy()
                 found = torch.from_numpy(without_positives(top, rows, self.known, pool.kept))
             return vectors, found
+
+    def _seen(self, bias: Tensor | None) -> Tensor:
+        """(labels,) the bias, -inf for labels no text carries: they would only ever be pushed away."""
+        counts = np.bincount(self.known.indices, minlength=self.n_labels)
+        seen = torch.from_numpy(counts > 0).to(self.device)
+        return torch.where(seen, torch.zeros(self.n_labels, device=self.device) if bias is None else bias, -torch.inf)
 
 
 def _slope(leaf: Tensor) -> Tensor:
