@@ -243,7 +243,7 @@ TOWERS = {"pool": {"size": 24, "start": 2, "every": 4}, "learn_vectors": {"lr": 
         ),
         ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "keep": [4], "begin": "text"}),
         ("renee", {"begin": "text"}),
-        ("depsl", {**TOWERS, "dual": {"dimension": 16}}),
+        ("depsl", TOWERS),
         ("unidec", TOWERS),
         ("unidec", {**TOWERS, "search": {"near": "lists", "probe": 99}}),
         pytest.param("ngame", {**TOWERS, "second_train": {"epochs": 6.0}}, marks=pytest.mark.slow),
