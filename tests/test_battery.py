@@ -59,9 +59,9 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "learn_encoder": {"lr": 0.002},
         "learn_vectors": {"lr": 0.02},
         "pool": {"size": 24, "start": 2, "every": 4},
-        "train": {"epochs": 16.0, "batch": 16},
+        "train": {"epochs": 10.0, "batch": 16},
     }
-    STAGES = {"second_train": {"epochs": 8.0, "batch": 16}, "second_pool": {"size": 24}}
+    STAGES = {"second_train": {"epochs": 5.0, "batch": 16}, "second_pool": {"size": 24}}
     TINY |= {"depsl": TOWERS, "unidec": TOWERS, "dexml": {**TOWERS, "pool": {}}}
     TINY |= {"siamesexml": TOWERS | STAGES, "ngame": TOWERS | STAGES}
     TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}

@@ -121,7 +121,7 @@ def test_add_by_file_of_any_kind(tmp_path):
     toy_heads.model(str(encoder), toy.dataset(n=100)).save(tmp_path / "m")
     (tmp_path / "one.jsonl").write_text('{"id": "N1", "text": "about lamps and wine", "name": "lamps"}\n')
     (tmp_path / "two.csv").write_text('id,text\nN2,"bread, salt"\nN3,river stone\n')
-    assert "1 label added (change 1)" in run("labels", "add", tmp_path / "m", tmp_path / "one.jsonl").stdout
+    assert "1 label added (change 1)" in labels("add", tmp_path / "m", tmp_path / "one.jsonl")
     assert "2 labels added (change 2)" in labels("add", tmp_path / "m", tmp_path / "two.csv")
     count = 3
     if pyarrow := pytest.importorskip("pyarrow"):

@@ -45,7 +45,7 @@ def start(recipe, data, out, settings, **environment):
     [
         ("lightxml", ["dropout=0.0"]),
         pytest.param("lightxml", ["dropout=0.0", *TREE], marks=pytest.mark.slow),
-        ("unidec", TOWERS),
+        pytest.param("unidec", TOWERS, marks=pytest.mark.slow),
         pytest.param("unidec", [*TOWERS, "classifier.labels=all"], marks=pytest.mark.slow),
         pytest.param("unidec", [*TOWERS, "train.accumulate=3"], marks=pytest.mark.slow),
     ],
