@@ -310,13 +310,15 @@ def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
 def check_file(folder: Path, name: str, facts: Any, check: Check) -> None:
     """Compare a file below `folder` with what a sealed list says of it."""
     if any(part in {"", ".", ".."} for part in name.split("/")) or "\\" in name or ":" in name:
-        raise ModelError(f"{folder}/manifest.json: path '{name}' leaves the model folder.")
+        raise ModelError(f"{folder}: its list of files names '{name}', which leaves the folder. Copy the model again.")
     file = folder / name
     if not file.is_file() or any((folder / up).is_symlink() for up in [name, *map(str, PurePosixPath(name).parents)]):
         raise ModelError(f"{file}: missing (or a link). The model is incomplete; copy it again.")
     if not isinstance(facts, dict) or type(facts.get("size")) is not int:
-        raise ModelError(f"{folder}/manifest.json: the entry of '{name}' is malformed.")
+        raise ModelError(f"{folder}: the entry of '{name}' in its list of files is malformed. Copy the model again.")
     if file.stat().st_size != facts["size"]:
-        raise ModelError(f"{file}: {file.stat().st_size:,} bytes, the manifest says {facts['size']:,}. Copy it again.")
+        raise ModelError(
+            f"{file}: {file.stat().st_size:,} bytes, the list of files says {facts['size']:,}. Copy it again."
+        )
     if check == "full" and sha256(file) != facts.get("sha256"):
         raise ModelError(f"{file}: changed after the model was saved (sha256 differs). Copy the model again.")
