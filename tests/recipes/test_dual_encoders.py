@@ -199,6 +199,8 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("depsl", {"pool": {"grow": [3]}}, "cannot grow"),
         ("depsl", {"encoder": {"encoder": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
         ("depsl", {"dual": {"dimension": 9999}}, "dual.dimension: 9999 is out of range"),
+        ("ngame", {"search": {"raw": True}}, "the stages' cosines are added"),
+        ("siamesexml", {"classifier": {"weight": 0.0}}, "each stage trains one of them"),
         ("ngame", {"fusion": 1.0}, "held-out documents"),
         ("ngame", {"fusion": 1.0, "validation": 0.1, "search": {"heads": "dual"}}, "fusion weighs both heads"),
         ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: with fusion"),

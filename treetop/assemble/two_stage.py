@@ -12,6 +12,7 @@ from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersC
 from treetop.assemble.tower_search import sampled, with_unseen
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
 from treetop.core.work import Job
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.features.towers import Towers
@@ -32,6 +33,7 @@ class StagesConfig(TowersConfig):
     classifier: ClassifierConfig = setting(
         ClassifierConfig(unit=True, bias=False, dropout=0.5), "the second stage's head with free label vectors"
     )
+    search: SearchConfig = setting(SearchConfig(raw=False, dual=1.0), "what a text is compared with")
     second_pool: PoolConfig = setting(
         PoolConfig(start=0, clustered=False, negatives=5), "which texts and labels meet in a batch of the second stage"
     )
@@ -39,6 +41,15 @@ class StagesConfig(TowersConfig):
         TrainConfig(epochs=10, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "the second stage's loop",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dual.weight == 0 or self.classifier.weight == 0:
+            raise ConfigError("dual.weight, classifier.weight: each stage trains one of them. Set both above 0.")
+        if self.search.raw or self.search.dual == 0:
+            raise ConfigError(
+                "search.raw, search.dual: the stages' cosines are added. Leave raw=false, and search.dual above 0."
+            )
 
 
 def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float = 0.0, depth: int = 7) -> Model:
@@ -67,7 +78,7 @@ def _stages(config: StagesConfig) -> tuple[TowersConfig, TowersConfig]:
     shared = {field.name: getattr(config, field.name) for field in fields(TowersConfig)}
     first = {
         "classifier": replace(config.classifier, weight=0.0),
-        "search": replace(config.search, heads="dual", dual=1.0),
+        "search": replace(config.search, heads="dual"),
     }
     second = {
         "dual": replace(config.dual, weight=0.0), "pool": config.second_pool, "train": config.second_train,
