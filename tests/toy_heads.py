@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 
 import toy
-from treetop.assemble.neural_start import label_texts, log_odds, unit
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.neural_start import label_texts, log_odds
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Join, LabelTree, Level
 from treetop.features.transformer import Transformer, TransformerConfig

@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.assemble.inputs import Cached
-from treetop.assemble.neural_start import Start, from_texts, label_texts, log_odds, ordered, unit
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.neural_start import Start, from_texts, label_texts, log_odds, ordered
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import LabelSet
 from treetop.core.types import LabelTree

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from treetop.assemble.neural_start import label_texts, unit
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.neural_start import label_texts
 from treetop.assemble.tower_data import first_of_text
 from treetop.assemble.tower_heads import TowersConfig
 from treetop.assemble.two_tower import TwoTower
