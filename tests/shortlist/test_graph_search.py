@@ -45,6 +45,13 @@ def test_saved_it_finds_the_same(graph):
     assert len(again.candidates(Q[:0], None).ids) == 0
 
 
+def test_threads_change_no_link(graph):
+    made, bias = graph
+    with threads.limited(2):
+        again = Graph.of(vectors(3000), bias, keep=20, effort=64)
+    assert np.array_equal(again.links.neighbors, made.links.neighbors)
+
+
 def test_links_that_lead_nowhere_are_refused(graph):
     links = graph[0].links
     links.check(LINKS)
