@@ -76,9 +76,7 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     width = prepared.transformer.encoder.width * len(pooling.layers)
     length = config.length if config.encoder.l2 else 0.0
-    plan = LevelPlan(
-        pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length
-    )  # fmt: skip
+    plan = LevelPlan(pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length)
     learning = TreeConfig(
         config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size
     )
