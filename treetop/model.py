@@ -180,10 +180,14 @@ class Model:
         """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
         views = self.views(Texts.of([text]), {})
         found = []
+        overlay: Overlay | None = getattr(self, "_overlay", None)
         for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
+            sources = [column] if overlay is None else overlay.sources(column)
+            ways = [[walk(member, views, source) for member in self.members] for source in sources]
+            best = max(ways, key=lambda way: sum(steps[-1].score for steps in way))  # whose score the label has
             members = [
-                [self._seen(level, step) for level, step in zip(member, walk(member, views, column), strict=True)]
-                for member in self.members
+                [self._seen(level, step) for level, step in zip(member, steps, strict=True)]
+                for member, steps in zip(self.members, best, strict=True)
             ]
             found.append(Explanation(label, members))
         return found

@@ -87,6 +87,18 @@ def test_a_merged_label_sends_its_score_on(recipe, fitted):
     assert scores(model) == before
 
 
+def test_an_explanation_tells_where_a_merged_score_comes_from(fitted):
+    model = fitted("xr_linear")
+    first, second = model.predict(TEXTS[0], 2)
+    assert first.score > second.score
+    model.merge_labels({first.id: second.id})
+    (told,) = model.explain(TEXTS[0], 1)
+    last = told.members[0][-1].step
+    assert told.label.id == second.id and told.label.score == first.score
+    assert last.node == list(model.labels.ids).index(first.id)
+    assert last.score == pytest.approx(first.score, abs=1e-6)
+
+
 @pytest.mark.parametrize("recipe", LINEAR)
 def test_names_change_and_scores_do_not(recipe, fitted):
     model = fitted(recipe)

@@ -38,6 +38,10 @@ class Overlay:
     def n_retired(self) -> int:
         return int(self.retired.sum())
 
+    def sources(self, column: int) -> list[int]:
+        """The labels whose scores this label gets: its own, and those merged into it."""
+        return [column] if self.target is None else np.flatnonzero(self.target == column).tolist()
+
     def rank(self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int) -> Ranking:
         """The best `k` labels that are not retired.
 
