@@ -3,9 +3,10 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "heads": true, "parts": {name: members}, "blend": recipe}. Choices are made on rows held out from
-train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `blend` averages the
-model with one of another recipe; runs of one `share` have all stages before the linear ranker in common.
+"latency", "recall", "heads", "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on rows held
+out from train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `blend` averages
+the model with one of another recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of
+one `share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import dataclasses
 import functools
 import gc
 import json
+import resource
 import time
 import traceback
 from collections.abc import Iterator
@@ -26,11 +28,15 @@ import torch
 from pack import unpack
 
 from treetop.assemble import neural_fit, tower_fit
+from treetop.assemble.linear_tree import Task, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
+from treetop.labels.pifa import pifa
+from treetop.partition.balanced import balanced
 from treetop.predict.beam import step
 from treetop.rank.dual import Dual
+from treetop.recipes import xr_transformer
 from treetop.train import journal
 from treetop.training import fit
 
@@ -140,6 +146,7 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         **shown(scores), "levels": [level.rank.n for level in model.members[0]],
         "stages": STAGES[:],
         "model_bytes": sum(array.nbytes for array in arrays(model)),
+        "peak_rss": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }  # fmt: skip
     if run.get("curve"):
         line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
@@ -153,6 +160,13 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     for name, some in variants(model, run, train):
         found = shown(some.evaluate(test, resamples=0))
         say(section="part", of=run.get("name"), data=run["data"], name=name, on=on, seed=run.get("seed", 0), **found)
+    if run.get("tree"):
+        started = time.perf_counter()
+        some = on_same_features(model, train)
+        spent = time.perf_counter() - started
+        found = {"fit_s": spent, "model_bytes": sum(array.nbytes for array in arrays(some))}
+        found |= shown(some.evaluate(test, resamples=0))
+        say(section="part", of=run.get("name"), data=run["data"], name="XR-Linear, same features", on=on, **found)
     return model
 
 
@@ -181,6 +195,16 @@ def alone(model: Any, head: str) -> Any:
         bias = np.zeros_like(bias)
     members = [[dataclasses.replace(level, rank=Dual(weight, bias, widths=rank.widths))]]
     return dataclasses.replace(model, members=members, golden=())
+
+
+def on_same_features(model: Any, train: Dataset) -> Any:
+    """A model of one tree of linear rankers, as XR-Transformer's, on what the model's linear level reads."""
+    config, view = xr_transformer.Config(), model.members[-1][-1].view
+    (features,) = model.features.values()
+    X = features.views(train.texts)[view]
+    tree = balanced(pifa(X, train.Y), config.refined, seed=0)
+    levels = train_member(Task(X, train.Y), tree, view, config.ranker, job=Job(0), name="ranker")
+    return dataclasses.replace(model, members=[levels], golden=())
 
 
 def shown(scores: Any) -> dict[str, float]:

@@ -19,7 +19,9 @@ from treetop.labels.pifa import pifa
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.kmeans import KmeansConfig, kmeans
 from treetop.predict.beam import descend, step
+from treetop.rank import linear
 from treetop.rank.linear import Linear
+from treetop.shortlist.descend import Descend
 
 
 def same(a: Ranking, b: Ranking) -> bool:
@@ -61,12 +63,28 @@ def test_fused_walk_equals_the_level_loop(parts, storage, transform):
     levels = levels_of(parts, storage=storage, transform=transform, beam=3)
     X = parts[3]
     fused = descend(levels, {"v": X}, 7)
-    above = None
+    above = named = None
     for t, level in enumerate(levels):
-        above = step(level, {"v": X}, above, level.beam if t < len(levels) - 1 else 7)
+        keep = level.beam if t < len(levels) - 1 else 7
+        above = step(level, {"v": X}, above, keep)
+        named = level.rank.rank(X, level.shortlist.candidates(X, named), level.join, keep)  # children one by one
+        assert same(above, named)
     assert same(fused, above)
     one_by_one = Ranking.concat([descend(levels, {"v": X[i]}, 7) for i in range(X.shape[0])])
     assert same(fused, one_by_one)
+
+
+def test_blocks_of_texts_and_other_siblings_do_not_matter(parts, monkeypatch):
+    levels, X = levels_of(parts, beam=3), sparse.vstack([parts[3]] * 3, format="csr")
+    above = step(levels[0], {"v": X}, None, 3)
+    whole = step(levels[1], {"v": X}, above, 5)
+    monkeypatch.setattr(linear, "MANY", 1)
+    with threads.limited(3):
+        assert same(whole, step(levels[1], {"v": X}, above, 5))
+    names = levels[1].shortlist
+    swapped = Descend(names.indptr, names.children[::-1].copy())  # not the chunks: named one by one
+    assert levels[1].rank.below(X, swapped, above, levels[1].join, 5) is None
+    assert levels[1].rank.below(X, names, above, levels[1].join, 5) is not None
 
 
 def test_a_full_beam_equals_exhaustive_scores(parts):

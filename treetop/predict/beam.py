@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from treetop.core.types import Level, Ranking, View
 
@@ -28,10 +28,14 @@ def nodes_above(levels: Sequence[Level], views: Mapping[str, View]) -> Ranking |
 
 def step(level: Level, views: Mapping[str, View], above: Ranking | None, keep: int) -> Ranking:
     """One level: which nodes deserve a score, how good each is, and the best `keep`."""
-    view = views[level.view]
+    view, ranker = views[level.view], cast(Any, level.rank)
+    if above is not None and level.keep_by == "score" and hasattr(ranker, "below"):
+        best: Ranking | None = ranker.below(view, level.shortlist, above, level.join, keep)
+        if best is not None:  # children need not be named one by one; the result is the same
+            return best
     candidates = level.shortlist.candidates(view, above)
     if level.keep_by == "score":
         return level.rank.rank(view, candidates, level.join, keep)
     everything = level.rank.rank(view, candidates, level.join, candidates.n)
-    best = Ranking.sorted(everything.indptr, everything.ids, everything.own, everything.score).top(keep)
-    return Ranking.sorted(best.indptr, best.ids, best.own, best.score)  # kept by own, ordered by combined score
+    kept = Ranking.sorted(everything.indptr, everything.ids, everything.own, everything.score).top(keep)
+    return Ranking.sorted(kept.indptr, kept.ids, kept.own, kept.score)  # kept by own, ordered by combined score

@@ -32,6 +32,7 @@ class Linear:
     def __init__(self, weights: Chunks, n_features: int) -> None:
         self.weights, self.n_features = weights, n_features
         self.n = len(weights.ids)
+        self._asked: tuple[Any, bool] = (None, False)  # a shortlist, and whether its siblings are the chunks
 
     @property
     def n_chunks(self) -> int:
@@ -49,11 +50,41 @@ class Linear:
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         X, keep = self._rows(view), min(keep, self.n)
         if candidates.ids is None:
-            batch = chunk_sums.prepare(X, int(self.weights.sizes[1])) if view.shape[0] > FEW else chunk_sums.NO_BATCH
             above = beam.root(view.shape[0], self.n_chunks)
-            return Ranking(*beam.rank_level(self.weights, X, above, rule_of(join, first=True), keep, batch))
+            return self._level(X, above, rule_of(join, first=True), keep)
         named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
         return Ranking(*beam.rank_named(self.weights, X, named, rule_of(join, first=False), keep))
+
+    def below(self, view: View, shortlist: Any, above: Ranking, join: Join, keep: int) -> Ranking | None:
+        """The best children of the nodes `above` when the shortlist's siblings are the chunks; else None.
+
+        The result is that of `rank` on all children, bit for bit, without naming each of them.
+        """
+        if not self._has_chunks_of(shortlist) or int(above.ids.max(initial=-1)) >= self.n_chunks:
+            return None
+        ranked = (above.indptr, above.ids, above.score, above.own)
+        return self._level(self._rows(view), ranked, rule_of(join, first=False), min(keep, self.n))
+
+    def _has_chunks_of(self, shortlist: Any) -> bool:
+        known, answer = self._asked
+        if known is not shortlist:
+            w = self.weights
+            answer = hasattr(shortlist, "children") and np.array_equal(shortlist.indptr, w.slot_ptr)
+            answer = answer and np.array_equal(shortlist.children, w.ids)
+            self._asked = (shortlist, answer)
+        return answer
+
+    def _level(self, X: Rows, above: Any, rule: scores.Rule, keep: int) -> Ranking:
+        """One level below ranked nodes, blocks of documents on all threads."""
+
+        def block(start: int, stop: int) -> Ranking:
+            indptr, *rest = above
+            here = slice(int(indptr[start]), int(indptr[stop]))
+            rows, ranked = _block(X, start, stop), (indptr[start : stop + 1] - here.start, *(a[here] for a in rest))
+            batch = _prepared(rows, stop - start, self)
+            return Ranking(*beam.rank_level(self.weights, rows, ranked, rule, keep, batch))
+
+        return Ranking.concat(threads.run(block, _shares(len(X.indptr) - 1)))
 
     def fused(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
         """All levels of a member in one walk when they are linear and read the same view; else None.
@@ -162,9 +193,14 @@ def _block(X: Rows, start: int, stop: int) -> Rows:
     return Rows(X.indptr[start : stop + 1], X.indices, X.values)
 
 
+def _prepared(X: Rows, n: int, rank: Linear) -> Any:
+    """What `n` documents that walk together look features up in."""
+    return chunk_sums.prepare(X, int(rank.weights.sizes[1])) if n > FEW else chunk_sums.NO_BATCH
+
+
 def _walk(plan: Sequence[tuple[Linear, scores.Rule, int]], X: Rows, n: int) -> Ranking:
     """One block of documents down all levels."""
-    batch = chunk_sums.prepare(X, int(plan[0][0].weights.sizes[1])) if n > FEW else chunk_sums.NO_BATCH
+    batch = _prepared(X, n, plan[0][0])
     ranked = beam.root(n)
     for rank, rule, keep in plan:
         ranked = beam.rank_level(rank.weights, X, ranked, rule, min(keep, rank.n), batch)
