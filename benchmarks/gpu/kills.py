@@ -1,6 +1,6 @@
 """Ten random `kill -9` during training on a GPU, each followed by a resume; scores beside those of unbroken runs.
 
-python benchmarks/gpu/kills.py --data build/gpu --name reuters21578-modapte --out results.jsonl
+python benchmarks/gpu/kills.py --data build/gpu --recipe lightxml --name reuters21578-modapte --out results.jsonl
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ def due(self: Checkpoints) -> bool:
     return time.monotonic() - self._last >= EVERY
 
 
-def child(data: Path, name: str, out: Path, settings: dict[str, Any]) -> None:
+def child(recipe: str, train: Path, out: Path, settings: dict[str, Any]) -> None:
     Checkpoints.due = due  # type: ignore[method-assign]
-    train = Dataset.read(data / name, "train")
-    fit("lightxml", train, settings=settings, device=DEVICE, out=out, resume=True)
+    fit(recipe, Dataset.read(train, "train"), settings=settings, device=DEVICE, out=out, resume=True)
 
 
 def start(work: Any) -> int:
@@ -67,8 +66,8 @@ def killed(begin: Any, out: Path, rng: random.Random) -> bool:
 
 
 def steps(out: Path) -> float:
-    """When the last checkpoint was put in place."""
-    return max((p.stat().st_mtime for p in out.with_name(out.name + ".work").glob("train-0-?")), default=0.0)
+    """When the last stage or checkpoint was put in place."""
+    return max((p.stat().st_mtime for p in out.with_name(out.name + ".work").glob("[!.]*")), default=0.0)
 
 
 def score(data: Path, name: str, out: Path, file: Path) -> None:
@@ -77,8 +76,8 @@ def score(data: Path, name: str, out: Path, file: Path) -> None:
     import treetop
 
     model = treetop.load(out)
-    for transformer in model.features.values():
-        transformer.to(torch.device(DEVICE))
+    for features in model.features.values():
+        features.to(torch.device(DEVICE))
     found = model.evaluate(Dataset.read(data / name, "test"), resamples=0)
     file.write_text(json.dumps({f"P@{k}": round(found[f"P@{k}"], 2) for k in (1, 3, 5)}))
 
@@ -86,6 +85,7 @@ def score(data: Path, name: str, out: Path, file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--recipe", default="lightxml")
     parser.add_argument("--name", default="reuters21578-modapte")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--epochs", type=float, default=10.0)
@@ -102,7 +102,7 @@ def main() -> None:
         started, count = time.perf_counter(), 0
 
         def begin(out: Path = out) -> None:
-            child(options.data, options.name, out, settings)
+            child(options.recipe, options.data / options.name, out, settings)
 
         while count < kills and killed(begin, out, rng):
             count += 1
@@ -112,7 +112,14 @@ def main() -> None:
         os.waitpid(start(lambda out=out, file=file: score(options.data, options.name, out, file)), 0)
         seconds = time.perf_counter() - started
         lines.append(
-            {"section": "kills", "run": name, "kills": count, "seconds": seconds, **json.loads(file.read_text())}
+            {
+                "section": "kills",
+                "recipe": options.recipe,
+                "run": name,
+                "kills": count,
+                "seconds": seconds,
+                **json.loads(file.read_text()),
+            }
         )
         print(json.dumps(lines[-1]), flush=True)
     if options.out:

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -127,3 +129,23 @@ def test_the_command_lists_its_cells(tmp_path):
         str(tmp_path),
     ]
     assert CliRunner().invoke(app, call).output == "bibtex-bow  pecos  repetition 1  to do\n"
+
+
+def test_runs_on_a_gpu_are_averaged_by_name_and_past_or_shared_ones_show_less(tmp_path):
+    run = {"section": "recipe", "recipe": "r", "data": "d", "on": "test", "P@1": 10.0, "P@3": 5.0, "P@5": 4.0}
+    lines = [
+        {"section": "command", "past": True}, {**run, "name": "old"},
+        {"section": "command"}, {**run, "name": "default", "fit_s": 2.0, "recall": [90.0]},
+        {**run, "name": "other data", "data": "e"},
+        {"section": "command", "seconds": False}, {**run, "name": "default", "P@1": 20.0, "fit_s": 100.0},
+        {**run, "section": "part", "of": "whole", "name": "half"},
+        {"section": "recipe", "data": "d", "on": "test", "name": "broken", "error": "x"},
+    ]  # fmt: skip
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu/file.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    head, _, *found = rows(tables.TABLES["gpu"](tmp_path, ["file", "d", "test"]))
+    assert head == ["run", "P@1/3/5", "recall of levels", "fit s", "runs"]
+    assert found == [
+        ["r, default", "15.00/5.00/4.00", "90.0", "2.0", "2"],
+        ["whole: half", "10.00/5.00/4.00", "–", "–", "1"],
+    ]

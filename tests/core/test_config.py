@@ -38,6 +38,7 @@ class Outer:
         ({"inner": {"rate": "1e5"}}, "inner.rate: expected float, got str '1e5'. YAML read it as text: "
          "write 1.0e+5 without quotes."),
         ({"inner": {"rate": float("nan")}}, "inner.rate: nan is out of range. Allowed is 0.0 or more."),
+        ({"inner": {"rate": "nan"}}, "inner.rate: expected float, got str 'nan'. Write a finite number."),
         ({"inner": {"layers": [1, "2"]}}, "inner.layers[1]: expected int, got str '2'. YAML read it as text: "
          "write 2 without quotes."),
         ({"inner": {"layers": 3}}, "inner.layers: expected a list, got int 3. Write [a, b]."),

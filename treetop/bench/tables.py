@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from treetop.bench import record
+from treetop.bench import record, runs
+from treetop.bench.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
 Records = dict[str, list[dict[str, Any]]]  # method -> repetitions
 MARKED = re.compile(r"(<!-- table: (?P<call>[^>]*?) -->\n)(?P<body>.*?)(<!-- end -->)", re.S)
-MISSING = "–"
 
 
 def update(file: Path, results: Path, *, check: bool = False) -> bool:
@@ -35,12 +35,6 @@ def update(file: Path, results: Path, *, check: bool = False) -> bool:
     if made != text and not check:
         file.write_text(made, encoding="utf-8")
     return made != text
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are right-aligned."""
-    lines = [list(head), ["---", *["---:"] * (len(head) - 1)], *[list(row) for row in rows]]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def load(folder: Path) -> Records:
@@ -69,15 +63,6 @@ def middle(reps: list[dict[str, Any]], path: str) -> float | None:
     """The median of a figure over repetitions."""
     found = [figure for values in reps if (figure := value(values, path)) is not None]
     return median(found) if found else None
-
-
-def text(number: float | None, digits: int | None = None) -> str:
-    """A figure as a person reads it: fixed digits, or three significant ones."""
-    if number is None:
-        return MISSING
-    if digits is None:
-        digits = 0 if abs(number) >= 100 else 1 if abs(number) >= 10 else 2 if abs(number) >= 1 else 3
-    return f"{number:,.{digits}f}"
 
 
 COSTS: tuple[tuple[str, str], ...] = (
@@ -255,4 +240,5 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "recipes": recipes,
     "variants": variants,
     "speed": speed,
+    "gpu": runs.gpu,
 }

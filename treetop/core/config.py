@@ -137,6 +137,8 @@ def _number_trap(value: Any) -> str:
         number = float(value)
     except ValueError:
         return ""
+    if not math.isfinite(number):
+        return " Write a finite number."
     mantissa, e, exponent = value.lower().partition("e")
     better = f"{mantissa}.0e{exponent}" if e and "." not in mantissa else repr(number)
     if e and exponent[:1] not in "+-":

@@ -1,0 +1,63 @@
+"""Tables of whole trainings on a GPU, from the lines `benchmarks/gpu/recipe.py` writes.
+
+Lines behind a `command` line share its facts: `past` are earlier defaults, which tables leave out; where several
+processes shared the machine, `seconds` is false and no time is shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from treetop.bench.markdown import MISSING, markdown, text
+
+Run = dict[str, Any]
+
+
+def gpu(results: Path, words: Sequence[str]) -> str:
+    """`gpu FILE DATA SPLIT [RECIPE]`: every run of a file on a data set, means over runs of the same name."""
+    file, data, split, *recipe = words
+    found: dict[str, list[Run]] = {}
+    for run in _lines(results / "gpu" / f"{file}.jsonl"):
+        if run.get("data") == data and run.get("on") == split and (not recipe or run.get("recipe") in recipe):
+            found.setdefault(_name(run), []).append(run)
+    head = ["run", "P@1/3/5", "PSP@5", "R@10", "recall of levels", "training s", "fit s", "one text ms", "runs"]
+    rows = [[name, *_cells(runs)] for name, runs in found.items()]
+    used = [i for i in range(len(head)) if any(row[i] != MISSING for row in rows)]
+    return markdown([head[i] for i in used], [[row[i] for i in used] for row in rows])
+
+
+def _lines(file: Path) -> Iterator[Run]:
+    past = False
+    timed = True
+    for line in file.read_text(encoding="utf-8").splitlines():
+        run = json.loads(line)
+        if run["section"] == "command":
+            past, timed = bool(run.get("past")), bool(run.get("seconds", True))
+        elif not past and run["section"] in ("recipe", "part") and "P@1" in run:
+            kept = run if timed else {key: value for key, value in run.items() if not key.endswith(("_s", "_ms"))}
+            yield kept
+
+
+def _name(run: Run) -> str:
+    name = f"{run['of']}: {run['name']}" if "of" in run else str(run.get("name"))
+    return f"{run['recipe']}, {name}" if name == "default" else name
+
+
+def _cells(runs: Sequence[Run]) -> list[str]:
+    precision = "/".join(text(_mean(runs, f"P@{k}"), 2) for k in (1, 3, 5))
+    recall = next((run["recall"] for run in runs if isinstance(run.get("recall"), list) and run["recall"]), None)
+    seconds = [text(_mean([run for run in runs if run.get(key)], key), 1) for key in ("train_s", "fit_s")]
+    return [
+        precision, *(text(_mean(runs, key), 2) for key in ("PSP@5", "R@10")),
+        ", ".join(text(part, 1) for part in recall) if recall else MISSING,
+        *seconds, text(_mean(runs, "one_text_ms"), 1), str(len(runs)),
+    ]  # fmt: skip
+
+
+def _mean(runs: Sequence[Run], key: str) -> float | None:
+    found = [float(run[key]) for run in runs if isinstance(run.get(key), int | float)]
+    return mean(found) if found else None
