@@ -108,7 +108,7 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, recipe, tmp_path, mo
         real(self, batch)
 
     monkeypatch.setattr(loop._Run, "_step", step)
-    stops = {2, 8, 13, 17}
+    stops = {2, 8, 11, 17}  # three are met even where no step is done twice
     resume = False
     while True:
         try:
