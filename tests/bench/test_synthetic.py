@@ -31,6 +31,15 @@ def test_the_seed_decides_everything():
     assert one["Y_train"].nnz != other["Y_train"].nnz
 
 
+def test_numbers_of_labels_tell_nothing():
+    by_topic, shuffled = (make(SMALL, shuffled=flag)["Y_train"] for flag in (False, True))
+    assert by_topic.nnz == shuffled.nnz
+    counts = [np.sort(np.bincount(Y.indices, minlength=5000)) for Y in (by_topic, shuffled)]
+    assert np.array_equal(*counts)  # the same labels under other numbers
+    spread = [np.median([np.ptp(Y[i].indices) for i in range(500) if Y[i].nnz > 2]) for Y in (by_topic, shuffled)]
+    assert spread[0] < 100 and spread[1] > 1500
+
+
 def test_texts_tell_their_labels():
     """The nearest training text shares a label far more often than another one does."""
     parts = make(SMALL)

@@ -73,6 +73,18 @@ def test_ties_and_empty_rows_keep_a_place():
     assert np.bincount(balanced_leaves(Z, 9, seed=0, max_leaf=6)).max() <= 6
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_splits_begin_at_rows_with_features(dense):
+    """From two empty rows all scores are equal: the halves would be the row numbers and say nothing of the labels."""
+    random = np.random.default_rng(1)
+    described = sparse.random(80, 30, 0.5, random_state=random, format="csr", dtype=np.float32)
+    Z = sparse.vstack([described, sparse.csr_matrix((240, 30), dtype=np.float32)]).tocsr()[random.permutation(320)]
+    by_number = np.arange(320) >= 160
+    for seed in range(20):
+        leaf = balanced_leaves(Z.toarray() if dense else Z, 1, seed=seed, options=Options(max_iter=1))
+        assert not np.array_equal(leaf, by_number)
+
+
 @pytest.mark.parametrize("settings", [{}, {"max_leaf": 16, "top": 3}, {"width": 2}, {"shallow": True}])
 @pytest.mark.parametrize("n", [1, 5, 6, 97, 100])
 def test_sizes_are_known_beforehand(n, settings):

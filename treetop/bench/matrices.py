@@ -54,7 +54,11 @@ def prepare(name: str, *, data: Path, build: Path, seed: int = 0) -> Matrices:
     folder.mkdir(parents=True, exist_ok=True)
     if name in synthetic.SHAPES:
         shape = synthetic.SHAPES[name]
-        parts, pairs, maker = synthetic.make(shape, seed=seed), None, f"treetop.bench.synthetic {shape}, seed {seed}"
+        parts, pairs, maker = (
+            synthetic.make(shape, seed=seed),
+            None,
+            f"treetop.bench.synthetic {shape}, seed {seed}, shuffled",
+        )
     else:
         parts, pairs, maker = _from_texts(name, data)
     for part, matrix in parts.items():
