@@ -5,19 +5,22 @@ PYTHON ?= python3
 PIP := .venv/bin/pip install -q -c constraints.txt
 WANTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check setup docs slow bench-peers clean
+.PHONY: demo test check lint setup docs slow bench-peers clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
 
-test: check
-	.venv/bin/python -m pytest
+# Two workers; the tests of one file stay together, in one process.
+test: lint
+	.venv/bin/python -m pytest -n 2 --dist loadfile
 
-check: .venv/.test
+check: lint
+	.venv/bin/python -m pytest tests/test_ladder.py tests/test_docs.py
+
+lint: .venv/.test
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/python -m pytest tests/test_ladder.py tests/test_docs.py
 
 setup: .venv/.all
 

@@ -54,8 +54,20 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "learn_heads": {"lr": 0.01},
         "train": {"epochs": 6.0, "batch": 16},
     }
+    TOWERS = {
+        "encoder": {"encoder": ENCODER, "max_length": 32},
+        "learn_encoder": {"lr": 0.002},
+        "learn_vectors": {"lr": 0.02},
+        "pool": {"size": 24, "start": 2, "every": 4},
+        "train": {"epochs": 10.0, "batch": 16},
+    }
+    STAGES = {"second_train": {"epochs": 5.0, "batch": 16}, "second_pool": {"size": 24}}
+    TINY |= {"depsl": TOWERS, "unidec": TOWERS, "dexml": {**TOWERS, "pool": {}}}
+    TINY |= {"siamesexml": TOWERS | STAGES, "ngame": TOWERS | STAGES}
+    TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}
 else:
-    RECIPES = [recipe for recipe in RECIPES if recipe not in {"lightxml", "cascadexml", "xr_transformer"}]
+    NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
+    RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]
 
 
 def tiny(recipe):

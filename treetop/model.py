@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core import edits as changes
 from treetop.core import registry, store
+from treetop.core.card import readme
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.label_part import labels_from_part, labels_part
 from treetop.core.store import Check, Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Join, Level, Ranking, Scores, View
@@ -30,6 +33,10 @@ from treetop.explain.words import Word, words
 from treetop.kernels import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend
+from treetop.predict.overlay import Overlay
+
+if TYPE_CHECKING:
+    from treetop.assemble.label_replay import Living
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 GOLDEN = 8
@@ -87,12 +94,16 @@ class Model:
     card: Card = Card("unsaved")
     blend: Blend = "average"
     golden: Sequence[Mapping[str, Any]] = ()
+    edits: Living | None = None  # changes to the labels since training
+    seal: str = ""  # hash in the manifest of the folder it lies in
 
     def __post_init__(self) -> None:
         check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
         for member in self.members:
-            if not member or member[-1].rank.n != len(self.labels):
-                raise ModelError(f"the last level must rank the model's {len(self.labels)} labels.")
+            if not member or member[-1].rank.n != self.n_trained:
+                raise ModelError(f"the last level must rank the model's {self.n_trained} labels.")
+        overlay = Overlay.hiding(self.labels.status) if self.edits is None else self.edits.overlay
+        object.__setattr__(self, "_overlay", overlay)
 
     @classmethod
     def over(
@@ -145,6 +156,9 @@ class Model:
         return Ranking.concat(parts)
 
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
+        overlay: Overlay | None = getattr(self, "_overlay", None)
+        if overlay is not None:
+            return overlay.rank(self.members, self.blend, views, k)
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
         return blended([descend(member, views, wide) for member in self.members], self.blend, k)
 
@@ -166,10 +180,14 @@ class Model:
         """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
         views = self.views(Texts.of([text]), {})
         found = []
+        overlay: Overlay | None = getattr(self, "_overlay", None)
         for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
+            sources = [column] if overlay is None else overlay.sources(column)
+            ways = [[walk(member, views, source) for member in self.members] for source in sources]
+            best = max(ways, key=lambda way: sum(steps[-1].score for steps in way))  # whose score the label has
             members = [
-                [self._seen(level, step) for level, step in zip(member, walk(member, views, column), strict=True)]
-                for member in self.members
+                [self._seen(level, step) for level, step in zip(member, steps, strict=True)]
+                for member, steps in zip(self.members, best, strict=True)
             ]
             found.append(Explanation(label, members))
         return found
@@ -179,17 +197,97 @@ class Model:
         terms = features.terms if features is not None else lambda columns: [f"feature {c}" for c in columns]
         return SeenStep(step, words(step, terms))
 
+    # --- labels after training ----------------------------------------------------------------------------------
+
+    def add_labels(self, labels: LabelSet | Mapping[str, Any], *, who: str = "", note: str = "") -> Model:
+        """Make labels known by their texts, {id: text} or {id: {"name": ..., "text": ...}}, without training.
+
+        Like the methods below it changes this model and returns it; `save` writes the change beside what was trained.
+        """
+        return self._edit("add", labels, who=who, note=note)
+
+    def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
+        """Never return these labels (ids or names) again, until they are restored."""
+        return self._edit("retire", labels, who=who, note=note)
+
+    def restore_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
+        """Return these retired or merged labels again."""
+        return self._edit("restore", labels, who=who, note=note)
+
+    def rename_labels(
+        self, labels: Mapping[str, Any], *, re_encode: bool = False, who: str = "", note: str = ""
+    ) -> Model:
+        """Give labels other names, {id: name}, or texts, {id: {"text": ...}}; their scores stay.
+
+        `re_encode` renews the vectors of labels that were added by text.
+        """
+        return self._edit("rename", labels, who=who, note=note, re_encode=re_encode)
+
+    def merge_labels(self, labels: Mapping[str, str], *, who: str = "", note: str = "") -> Model:
+        """Send the scores of labels to others, {label: label it goes into}, where the highest counts."""
+        return self._edit("merge", labels, who=who, note=note)
+
+    def undo_labels(self, *, who: str = "", note: str = "") -> Model:
+        """Take the last change to the labels back."""
+        return self._edit("undo", who=who, note=note)
+
+    def _edit(self, action: str, *labels: Any, who: str, note: str, **options: Any) -> Model:
+        from treetop.assemble import edit
+
+        self._take(getattr(edit, action)(self, *labels, edit.By(who, note), **options))
+        return self
+
+    def _take(self, living: Living) -> None:
+        """Put changed labels in place; the overlay last, so that a prediction under way has a name for all it finds."""
+        (labels, counts), overlay = living.now, living.overlay
+        for name, value in (("labels", labels), ("counts", counts), ("edits", living), ("_overlay", overlay)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_trained(self) -> int:
+        """Labels the levels were trained on; those added since follow behind."""
+        return len(self.labels if self.edits is None else self.edits.trained[0])
+
+    @property
+    def trained(self) -> Model:
+        """The model as training left it."""
+        if self.edits is None:
+            return self
+        labels, counts = self.edits.trained
+        return dataclasses.replace(self, labels=labels, counts=counts, edits=None)
+
     # --- model folder -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, overwrite: bool = False, run: Mapping[str, Any] | None = None) -> None:
-        """Write the model folder: data only, hashed, put in place in one step."""
+        """Write the model folder: data only, hashed, put in place in one step.
+
+        Into the folder the model came from only changes to its labels are written, beside what is there.
+        """
         folder = Path(path)
+        if not overwrite and self._save_edits(folder):
+            return
         store.check_target(folder, overwrite=overwrite)
         with store.replacing(folder) as fresh:
-            self._write(fresh)
+            self.trained._write(fresh)
             facts = {"saved": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": platform.platform()}
             (fresh / "run.json").write_bytes(store.seal({**facts, **(run or {})}))
-            store.write_manifest(fresh, self._facts())
+            seal = store.write_manifest(fresh, self._facts())
+            living = self.edits
+            if living is not None and living.log:
+                living = dataclasses.replace(living, log=changes.write_anew(fresh, seal, living.log))
+        object.__setattr__(self, "edits", living)
+        object.__setattr__(self, "seal", seal)
+
+    def _save_edits(self, folder: Path) -> bool:
+        """Whether the folder holds this very model and all it lacked were changes to its labels."""
+        if self.edits is None or not self.seal or not (folder / "manifest.json").is_file():
+            return False
+        log = self.edits.log
+        if all("files" in edit.entry for edit in log) or store.unseal(folder / "manifest.json")["sha256"] != self.seal:
+            return False
+        living = dataclasses.replace(self.edits, log=changes.write_edits(folder, self.seal, log))
+        object.__setattr__(self, "edits", living)
+        return True
 
     def _facts(self) -> dict[str, Any]:
         packages = ("numpy", "scipy", "numba")
@@ -214,7 +312,7 @@ class Model:
         store.write_part(folder, Part("model.1", config, {}, parts))
         golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
         (folder / "golden.jsonl").write_text(golden, encoding="utf-8")
-        (folder / "README.md").write_text(_readme(self), encoding="utf-8")
+        (folder / "README.md").write_text(readme(self.card, len(self.labels), self.n_train), encoding="utf-8")
 
     def with_golden(self, texts: Texts) -> Model:
         """The same model with a few inputs and what it answers, which `treetop verify` asks again."""
@@ -229,7 +327,8 @@ class Model:
 
     def check_golden(self) -> None:
         """Ask the golden inputs again; the answers must be the stored ones, scores within 1e-4."""
-        for row, answer in zip(self.golden, self.predict([str(r["text"]) for r in self.golden], 5), strict=True):
+        trained = self.trained  # changes to labels change answers, and nothing else may
+        for row, answer in zip(self.golden, trained.predict([str(r["text"]) for r in self.golden], 5), strict=True):
             same = [label.id for label in answer] == row["ids"]
             if not same or not np.allclose([label.score for label in answer], row["scores"], atol=1e-4):
                 raise ModelError(
@@ -257,8 +356,13 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
     except (ModelError, InputError, ConfigError) as error:
         raise ModelError(f"{folder}: {error}") from None
     part.let_go()
-    blend = part.config.get("blend")
-    return Model(labels, features, members, counts, part.setting("n_train", int), card, blend, golden)  # type: ignore[arg-type]
+    blend, seal = part.config.get("blend"), str(manifest.get("sha256"))
+    model = Model(labels, features, members, counts, part.setting("n_train", int), card, blend, golden, seal=seal)  # type: ignore[arg-type]
+    if log := changes.read_edits(folder, seal, check=check):
+        from treetop.assemble.label_replay import replayed
+
+        model._take(replayed(folder, model, log))
+    return model
 
 
 def _level_part(level: Level) -> Part:
@@ -289,38 +393,3 @@ def _restore(part: Part, question: str) -> Any:
     if kind.kind != part.kind:
         raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
     return kind.from_part(part)
-
-
-def labels_part(labels: LabelSet, counts: NDArray[np.int64]) -> Part:
-    """Labels as data, with their training counts."""
-    arrays: dict[str, NDArray[Any]] = {"status": labels.status, "counts": counts}
-    for name in ("ids", "names", "texts"):
-        texts: Texts = getattr(labels, name)
-        arrays |= {f"{name}_blob": texts.blob, f"{name}_ends": texts.offsets}
-    return Part("labels.1", {}, arrays)
-
-
-def labels_from_part(part: Part) -> tuple[LabelSet, NDArray[np.int64]]:
-    """What `labels_part` stored, offsets checked."""
-    status = part.array("status", "|u1", None)
-    columns = []
-    for name in ("ids", "names", "texts"):
-        blob = part.array(f"{name}_blob", "|u1", None)
-        columns.append(Texts(blob, part.pointers(f"{name}_ends", len(status) + 1, len(blob))))
-    ids, names, texts = columns
-    return LabelSet(ids, names, texts, status), part.array("counts", "<i8", len(status))
-
-
-def _readme(model: Model) -> str:
-    """A model card in the form model hubs read."""
-    card = model.card
-    data = "\n".join(f"- {key}: {value}" for key, value in sorted(card.data.items()))
-    settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
-    return (
-        "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
-        f"# {card.recipe} over {len(model.labels):,} labels\n\n"
-        f"Trained by treetop {VERSION} on {model.n_train:,} texts, seed {card.seed}.\n\n{data}\n\n"
-        "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
-        "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
-        f"## Settings\n\n```json\n{settings}\n```\n"
-    )

@@ -68,8 +68,12 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             threads=self.n_jobs,
         )
         self.model_: Model = model
-        self.classes_ = np.array(list(labels.ids), dtype=object)
         return self
+
+    @property
+    def classes_(self) -> Any:
+        """(labels,) ids, those added to the model since training at the end."""
+        return np.array(list(self.model_.labels.ids), dtype=object)
 
     def predict_topk(self, X: Any, k: int | None = None) -> tuple[list[list[str]], list[list[float]]]:
         """(label names, scores) of the best `k` labels of each row, best first."""
@@ -81,14 +85,14 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Csr:
         """(rows, labels) sparse indicator of the best `k` labels."""
-        made = self._rank(X, self.k).to_csr(len(self.classes_))
+        made = self._rank(X, self.k).to_csr(len(self.model_.labels))
         made.data = np.ones(len(made.data), np.int64)
         made.sort_indices()
         return made
 
     def decision_function(self, X: Any) -> Csr:
         """(rows, labels) sparse scores of the best `k` labels; higher is better, comparable inside one model."""
-        made = self._rank(X, self.k).to_csr(len(self.classes_))
+        made = self._rank(X, self.k).to_csr(len(self.model_.labels))
         made.sort_indices()
         return made
 

@@ -2,10 +2,11 @@
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
-A plan is a list of runs: {"recipe", "data", "settings", "seed", "on": "held-out" or "test", "curve", "latency",
-"recall": true, "parts": {name: members}, "tree": true}. Choices are made on rows held out from train. `parts` scores
-some of the model's members alone; `tree` trains XR-Linear on the features of a model with a linear level; runs of one
-`share` have all stages before the linear ranker in common.
+A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
+"latency", "recall", "heads", "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on rows held
+out from train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `blend` averages
+the model with one of another recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of
+one `share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import resource
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ import numpy as np
 import torch
 from pack import unpack
 
-from treetop.assemble import neural_fit
+from treetop.assemble import neural_fit, tower_fit
 from treetop.assemble.linear_tree import Task, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -33,6 +35,7 @@ from treetop.data.split import holdout
 from treetop.labels.pifa import pifa
 from treetop.partition.balanced import balanced
 from treetop.predict.beam import step
+from treetop.rank.dual import Dual
 from treetop.recipes import xr_transformer
 from treetop.train import journal
 from treetop.training import fit
@@ -40,6 +43,7 @@ from treetop.training import fit
 OUT: list[Path] = []  # the file of results, if any
 RESULTS: list[Any] = []
 STAGES: list[tuple[str, float]] = []
+SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
 SHARED: dict[tuple[Any, ...], Any] = {}
 RUN: dict[str, Any] = {}
 HELD = 12_000
@@ -84,6 +88,8 @@ def watch() -> None:
     def train(*args: Any, **named: Any) -> Any:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
+        if hasattr(args[1], "pools"):
+            count(args[1].pools)
         made = real(*args, **named)
         torch.cuda.synchronize()
         RESULTS.append(made)
@@ -95,8 +101,22 @@ def watch() -> None:
             held[key] = (texts, tokenise(texts, tokenizer, *rest))
         return held[key][1]
 
-    neural_fit.train, neural_fit.tokenise = train, once  # type: ignore[assignment]
+    for module in (neural_fit, tower_fit):
+        module.train, module.tokenise = train, once  # type: ignore[assignment]
     Job.stage = timed  # type: ignore[method-assign]
+
+
+def count(pools: Any) -> None:
+    """Remember the sizes of all batches of a training."""
+    batch, sizes = pools.batch, []
+    SIZES.append(sizes)
+
+    def counted(*args: Any) -> Any:
+        made = batch(*args)
+        sizes.append((len(made.everyone), len(made.pool), len(made.positive) / len(made.everyone)))
+        return made
+
+    pools.batch = counted
 
 
 def one(root: Path, run: dict[str, Any]) -> Any:
@@ -107,10 +127,12 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
     RESULTS.clear()
     STAGES.clear()
+    SIZES.clear()
     RUN.clear()
     RUN.update(run)
     started = time.perf_counter()
-    model = fit(run.get("recipe", "lightxml"), train, settings=settings, seed=run.get("seed", 0), device="cuda")
+    named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
+    model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
     whole = time.perf_counter() - started
     for features in model.features.values():
         if hasattr(features, "to"):  # words have no device
@@ -132,11 +154,12 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         line |= latencies(model, test)
     if run.get("recall"):
         line["recall"] = recalls(model, test)
+    if SIZES:  # of the last quarter of the batches: queries, labels, positives of a query
+        line["pools"] = [np.mean(sizes[-(-3 * len(sizes) // 4) :], axis=0).round(2).tolist() for sizes in SIZES]
     say(section="recipe", **line)
-    for name, members in run.get("parts", {}).items():
-        some = dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
+    for name, some in variants(model, run, train):
         found = shown(some.evaluate(test, resamples=0))
-        say(section="part", of=run.get("name"), data=run["data"], name=name, on=on, **found)
+        say(section="part", of=run.get("name"), data=run["data"], name=name, on=on, seed=run.get("seed", 0), **found)
     if run.get("tree"):
         started = time.perf_counter()
         some = on_same_features(model, train)
@@ -145,6 +168,33 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         found |= shown(some.evaluate(test, resamples=0))
         say(section="part", of=run.get("name"), data=run["data"], name="XR-Linear, same features", on=on, **found)
     return model
+
+
+def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[str, Any]]:
+    """(name, model) of what else a run asks for."""
+    for name, members in run.get("parts", {}).items():
+        yield name, dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
+    for head in ("dual", "classifier") if run.get("heads") else ():
+        yield f"{head} head", alone(model, head)
+    if "blend" in run:
+        other = fit(run["blend"], train, seed=run.get("seed", 0))
+        both = {"features": {**model.features, **other.features}, "members": [*model.members, *other.members]}
+        for blend in ("average", "rank_average"):
+            yield f"with {run['blend']}, {blend}", dataclasses.replace(model, **both, blend=blend, golden=())
+
+
+def alone(model: Any, head: str) -> Any:
+    """The model searched by one of its heads."""
+    level = model.members[0][0]
+    rank = level.rank
+    weight = np.zeros_like(rank.weight)
+    weight[:, rank.place(head)] = rank.part(head)
+    bias = rank.bias
+    if head == "dual":  # labels without training texts have the other head's word in theirs
+        weight[model.counts == 0] /= np.float32(rank.text[0])
+        bias = np.zeros_like(bias)
+    members = [[dataclasses.replace(level, rank=Dual(weight, bias, widths=rank.widths))]]
+    return dataclasses.replace(model, members=members, golden=())
 
 
 def on_same_features(model: Any, train: Dataset) -> Any:

@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.assemble.inputs import Cached
-from treetop.assemble.neural_start import Start, from_texts, label_texts, log_odds, ordered, unit
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.neural_start import Start, from_texts, label_texts, log_odds, ordered
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import LabelSet
 from treetop.core.types import LabelTree
@@ -94,7 +95,7 @@ def test_levels_begin_at_the_start(bottleneck):
     )  # fmt: skip
     first, second = deep.heads()
     np.testing.assert_allclose(first.weight, start.of_nodes(PARENT, 4), rtol=1e-5)
-    margins = second._squeezed(views) @ second.weight.T
+    margins = second.squeezed(views) @ second.weight.T
     if bottleneck != 8:  # wide enough to hold the view: the same products
         np.testing.assert_allclose(margins, views @ start.vectors.T, atol=1e-3)
     else:

@@ -1,5 +1,6 @@
 """The commands as a user meets them: output, pipes, mistakes as one sentence with exit code 2."""
 
+import contextlib
 import json
 import os
 import signal
@@ -242,13 +243,19 @@ def test_predict_reads_what_training_reads(home, tmp_path):
     assert run("predict", home / "model", stdin=deep + "\n").returncode == 0  # a text that looks like JSON
 
 
-def test_ctrl_c_says_how_to_go_on(home):
+def test_ctrl_c_says_how_to_go_on(home, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
     process = subprocess.Popen(
-        [sys.executable, "-m", "treetop", "predict", str(home / "model")],
-        env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "treetop", "predict", str(home / "model"), str(tmp_path / "pipe")],
+        env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
     )  # fmt: skip
-    time.sleep(3)  # waits for standard input
+    end = None
+    while end is None and process.poll() is None:  # until the command waits for texts at its end
+        with contextlib.suppress(OSError):
+            end = os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
+    os.close(end)
     assert process.returncode == 130 and "Traceback" not in err and "interrupted" in err

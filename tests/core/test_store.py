@@ -84,10 +84,10 @@ def test_damage_is_named(tmp_path):
 
     refused(lambda f: (f / "in/arrays.safetensors").unlink(), "in/arrays.safetensors: missing")
     refused(lambda f: (f / "manifest.json").unlink(), "no manifest.json")
-    refused(lambda f: (f / "part.json").write_bytes(b"{}"), "part.json: 2 bytes, the manifest says")
+    refused(lambda f: (f / "part.json").write_bytes(b"{}"), "part.json: 2 bytes, the list of files says")
     refused(
         lambda f: (f / "arrays.safetensors").write_bytes((f / "arrays.safetensors").read_bytes() + b"x"),
-        "bytes, the manifest says",
+        "bytes, the list of files says",
     )
     refused(lambda f: (f / "extra").write_bytes(b""), "'extra' is not in the manifest", "full")
     refused(lambda f: (f / "manifest.json").write_bytes(b"[]"), "expected a JSON object")
@@ -97,7 +97,7 @@ def test_damage_is_named(tmp_path):
         text = (f / "manifest.json").read_text().replace('"part.json"', '"../part.json"')
         (f / "manifest.json").write_text(text)
 
-    refused(outside, "path '../part.json' leaves the model folder")
+    refused(outside, "names '../part.json', which leaves the folder")
     refused(outside, "changed after it was written", "full")
 
     def linked(f):

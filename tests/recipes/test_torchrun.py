@@ -16,6 +16,7 @@ import toy_encoder
 import treetop
 
 TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "bottleneck=16"]
+TOWERS = ["classifier.dropout=0.0", "dual.dimension=16", "pool.size=21", "pool.start=1", "pool.every=1"]
 
 
 def write(folder):
@@ -31,19 +32,28 @@ def write(folder):
     return folder
 
 
-def start(data, out, settings, **environment):
+def start(recipe, data, out, settings, **environment):
     given = [part for item in settings for part in ("--set", item)]
     return subprocess.Popen(
-        [sys.executable, "-m", "treetop", "fit", "lightxml", str(data), "--out", str(out), "--device", "cpu", *given],
+        [sys.executable, "-m", "treetop", "fit", recipe, str(data), "--out", str(out), "--device", "cpu", *given],
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
     )
 
 
-@pytest.mark.parametrize("more", [[], pytest.param(TREE, marks=pytest.mark.slow)], ids=["flat", "tree"])
-def test_two_processes_give_the_model_of_one(tmp_path, more):
+@pytest.mark.parametrize(
+    ("recipe", "more"),
+    [
+        ("lightxml", ["dropout=0.0"]),
+        pytest.param("lightxml", ["dropout=0.0", *TREE], marks=pytest.mark.slow),
+        pytest.param("unidec", TOWERS, marks=pytest.mark.slow),
+        pytest.param("unidec", [*TOWERS, "classifier.labels=all"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TOWERS, "train.accumulate=3"], marks=pytest.mark.slow),
+    ],
+)
+def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
     encoder = toy_encoder.write_encoder(tmp_path / "encoder")
     settings = [
-        f"encoder.encoder={encoder}", "encoder.max_length=32", "dropout=0.0", "encoder_dropout=0.0", "steps=1",
+        f"encoder.encoder={encoder}", "encoder.max_length=32", "encoder_dropout=0.0", "steps=1",
         "train.epochs=3.0", "train.batch=16", "learn_encoder.lr=0.001", "learn_heads.lr=0.01", *more,
     ]  # fmt: skip
     data = write(tmp_path / "data")
@@ -51,11 +61,11 @@ def test_two_processes_give_the_model_of_one(tmp_path, more):
         probe.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "GLOO_SOCKET_IFNAME": "lo"}
     ranks = [
-        start(data, tmp_path / "two", settings, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE="2", **place)
+        start(recipe, data, tmp_path / "two", settings, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE="2", **place)
         for r in range(2)
     ]
     assert [process.wait(300) for process in ranks] == [0, 0]
-    assert start(data, tmp_path / "one", settings).wait(300) == 0
+    assert start(recipe, data, tmp_path / "one", settings).wait(300) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "encoder", "one", "two"]
     one, two = treetop.load(tmp_path / "one"), treetop.load(tmp_path / "two")
     for a, b in zip(one.members[0], two.members[0], strict=True):

@@ -19,6 +19,7 @@ RECIPES = {
     "lightxml": ["clusters=tree", "tree.max_leaf=50", "keep=16", "bottleneck=16"],
     "cascadexml": ["ranker=both", "resolutions=[64,512]", "layers=[[1],[1],[2]]"],
     "xr_transformer": ["steps=20", "preliminary.top=32"],
+    "unidec": ["pool.size=256", "pool.start=1", "pool.every=2"],
 }
 
 

@@ -80,3 +80,27 @@ def test_micro_batches_add_up_and_forget_drops_them():
     table.forget()
     table.apply()
     assert torch.equal(before, table.weight)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_taken_rows_learn_like_dense_ones(bias):
+    """A pool shared by all texts: the rows themselves, an id may stand twice."""
+    table, h, _ = setup(bias)
+    ids = torch.tensor([8, 3, 0, 3])
+    weight = table.weight.clone().requires_grad_()
+    slope = torch.randn(5, 4)
+    rows = table.take(ids)
+    assert torch.equal(rows, table.weight[ids])
+    (h @ rows[:, :4].T * slope).sum().backward()
+    (h @ weight[ids][:, :4].T * slope).sum().backward()
+    before = table.weight.clone()
+    table.prepare(1.0, fuse=True, value=True)
+    table.apply()
+    touched, untouched = [0, 3, 8], [1, 2, 4, 5, 6, 7]
+    assert torch.equal(table.weight[untouched], before[untouched])
+    part = torch.nn.Parameter(before[touched][:, :4].clone())
+    part.grad = weight.grad[touched][:, :4]
+    torch.optim.AdamW([part], lr=0.1, weight_decay=0.1).step()
+    torch.testing.assert_close(table.weight[touched][:, :4], part.detach())
+    with torch.no_grad():
+        assert not table.take(ids).requires_grad and not table.pending

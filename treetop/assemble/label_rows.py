@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.assemble.neural_start import label_texts
@@ -33,21 +34,24 @@ def with_label_rows(dataset: Dataset, X: Csr, tfidf: Tfidf, how: LabelRows, *, s
         logger.info("label texts say nothing about the documents: no rows of their own")
         return dataset, X
     labels = np.flatnonzero(np.diff(texts.offsets) > 0)
+    logger.info("%s label texts are rows to learn from", f"{len(labels):,}")
+    return with_rows_of(dataset, labels), sparse.vstack([X, words[labels]], format="csr")
+
+
+def with_rows_of(dataset: Dataset, labels: NDArray[np.integer]) -> Dataset:
+    """The data set with the texts of these labels as rows behind the documents."""
     n, ones = len(labels), np.ones(len(labels), np.float32)
     own = sparse.csr_matrix((ones, labels, np.arange(n + 1)), (n, dataset.n_labels))
     roles = np.full(len(dataset), DOCUMENT, np.uint8) if dataset.roles is None else dataset.roles
-    relevance = None if dataset.relevance is None else sparse.vstack([dataset.relevance, own], format="csr")
-    logger.info("%s label texts are rows to learn from", f"{n:,}")
-    more = replace(
+    return replace(
         dataset,
-        texts=Texts.concat([dataset.texts, texts.take(labels)]),
+        texts=Texts.concat([dataset.texts, label_texts(dataset).take(labels)]),
         Y=sparse.vstack([dataset.Y, own], format="csr"),
         ids=None,
         roles=np.concatenate([roles, np.full(n, LABEL_TEXT, np.uint8)]),
         features={},
-        relevance=relevance,
+        relevance=None if dataset.relevance is None else sparse.vstack([dataset.relevance, own], format="csr"),
     )
-    return more, sparse.vstack([X, words[labels]], format="csr")
 
 
 def tells(X: Csr, words: Csr, dataset: Dataset, seed: int) -> bool:

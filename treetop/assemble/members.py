@@ -23,10 +23,9 @@ Member = tuple[Sequence[Transformer], Sequence[list[Level]]]  # its encoders, an
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
+class LearningConfig:
     """How the networks of all recipes are trained."""
 
-    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
     encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
     learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
     learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
@@ -36,6 +35,13 @@ class NetworkConfig:
     )
     steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
     compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(LearningConfig):
+    """The same of heads over an encoder's own view."""
+
+    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
 
 
 def fit_members(

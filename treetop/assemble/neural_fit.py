@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -124,7 +124,7 @@ def train_levels(
         if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
             fitted = _within_card(training, plan, inputs, plans, tree)
         result = train(task, plan, fitted, world=world, work=job.work, name=name)
-        _say(result)
+        say(result)
         prepared.transformer.encoder.to("cpu").float()
         prepared.transformer.device = torch.device("cpu")
         parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}
@@ -132,12 +132,16 @@ def train_levels(
         more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
         return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
 
-    stage = f"{name}ed"
-    if job.work is not None and not world.all(job.work.joinpath(stage).exists()):
-        shutil.rmtree(job.work / stage, ignore_errors=True)  # all processes train, or none
-    part = job.stage(stage, make)
+    part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
     return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
+
+
+def once(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:
+    """A stage of training: all processes train, or none."""
+    if job.work is not None and not world.all(job.work.joinpath(stage).exists()):
+        shutil.rmtree(job.work / stage, ignore_errors=True)
+    return job.stage(stage, make)
 
 
 def as_levels(
@@ -196,7 +200,8 @@ def _within_card(
     return replace(training, accumulate=min(micro, plan.batch))
 
 
-def _say(result: Result) -> None:
+def say(result: Result) -> None:
+    """What a run did, in one line."""
     speed = result.tokens / max(result.seconds, 1e-9)
     logger.info(
         "trained %d steps in %.1f s, %s tokens/s, peak %.1f GiB, last loss %.4f",

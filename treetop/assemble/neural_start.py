@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.assemble.label_vectors import texts_of, unit
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
@@ -37,7 +38,8 @@ class Start:
         """(n, width) vectors of a level above: the mean direction of the labels below, at the labels' own length."""
         total = np.zeros((n, self.vectors.shape[1]), np.float32)
         np.add.at(total, ancestor, self.vectors)
-        return unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
+        made: Floats = unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
+        return made
 
 
 def from_texts(
@@ -73,8 +75,7 @@ def from_texts(
 
 def label_texts(dataset: Dataset) -> Texts:
     """The text of each label, or its name where there is none."""
-    labels = dataset.labels
-    return Texts.of([text or name for text, name in zip(labels.texts, labels.names, strict=True)])
+    return texts_of(dataset.labels.texts, dataset.labels.names)
 
 
 def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:
@@ -90,12 +91,6 @@ def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:
         return float((gap > 0).sum() + 0.5 * (gap == 0).sum())
 
     return sum(threads.run(nearer, threads.blocks(len(rows), 1 << 14))) / len(rows)
-
-
-def unit(X: Floats) -> Floats:
-    """Rows at length 1; empty ones stay empty."""
-    made: Floats = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
-    return made
 
 
 def log_odds(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Floats:

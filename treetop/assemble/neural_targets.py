@@ -39,6 +39,13 @@ def with_barred(positives: Positives, barred: Targets) -> Positives:
     )
 
 
+def mean_precision(top: NDArray[np.integer], Y: Csr) -> float:
+    """Mean of P@1, P@3 and P@5 of the (rows, k) labels `top`, in percent."""
+    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    hit = np.isin(np.arange(len(top))[:, None] * Y.shape[1] + top, rows * Y.shape[1] + Y.indices)
+    return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)
+
+
 def ancestors(tree: LabelTree) -> list[NDArray[np.int64]]:
     """Per level the node each label lies under."""
     made: list[NDArray[np.int64]] = []

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.neural_start import Begin, Start, log_odds
-from treetop.assemble.neural_targets import ancestors, barred_rows, target_rows, with_barred
+from treetop.assemble.neural_targets import ancestors, barred_rows, mean_precision, target_rows, with_barred
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
@@ -296,10 +296,7 @@ class NeuralTree:
             return None
         k = min(5, self.sizes[-1])
         top = np.concatenate([self.best(self.held_out[i : i + 1024], k) for i in range(0, len(self.held_out), 1024)])
-        Y = self.Y[self.held_out]
-        true = set((np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices).tolist())
-        hit = np.isin(np.arange(len(top))[:, None] * Y.shape[1] + top, list(true))
-        return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)
+        return mean_precision(top, self.Y[self.held_out])
 
     @torch.no_grad()
     def kept(self, rows: Rows, keep: int) -> NDArray[np.int64]:

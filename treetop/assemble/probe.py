@@ -12,9 +12,10 @@ import numpy as np
 
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
+from treetop.core.label_part import labels_part
 from treetop.core.log import quiet
 from treetop.core.store import Part
-from treetop.model import Model, labels_part
+from treetop.model import Model
 
 SAMPLE = 1000  # texts of the first training; two more have twice and four times as many
 MARGIN = 1.1  # on what the samples promise

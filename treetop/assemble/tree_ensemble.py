@@ -15,12 +15,13 @@ from treetop.assemble.probe import part_bytes
 from treetop.assemble.view import SparseView, expected_terms, sparse_view
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.forecast import Forecast
+from treetop.core.label_part import labels_part
 from treetop.core.log import logger
 from treetop.core.types import LabelTree, Level
 from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.features.tfidf import TfidfConfig
-from treetop.model import Model, labels_part
+from treetop.model import Model
 from treetop.predict.blend import Blend
 
 # Fitted to trainings of seven shapes: bytes of the interpreter with its kernels, of a label's description per term and

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from treetop.cli import bench, compare, data, demo, evaluate, explain, fit, predict, recipes, verify
+from treetop.cli import bench, compare, data, demo, evaluate, explain, fit, labels, predict, recipes, verify
 from treetop.core.errors import TreetopError
 from treetop.core.version import VERSION
 
@@ -39,6 +39,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(data.app, name="data")
+app.add_typer(labels.app, name="labels")
 app.add_typer(bench.app, name="bench")
 
 

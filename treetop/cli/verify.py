@@ -14,4 +14,7 @@ def verify(model: Annotated[Path, typer.Argument(help="Model folder.")]) -> None
 
     opened = load(model, check="full")
     opened.check_golden()
-    typer.echo(f"{model}: intact ({len(opened.labels):,} labels, {len(opened.golden)} golden inputs answered alike)")
+    changed = f", {len(opened.edits.log):,} label changes" if opened.edits is not None else ""
+    typer.echo(
+        f"{model}: intact ({len(opened.labels):,} labels{changed}, {len(opened.golden)} golden inputs answered alike)"
+    )

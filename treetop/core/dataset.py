@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows
 ROLES = ("document", "label", "synthetic")
 ACTIVE, RETIRED = 0, 1  # status of labels
+FEW = 100_000  # labels among which a misspelt name is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,8 @@ class LabelSet:
         if found:
             ids = ", ".join(self.ids[column] for column in found[:5])
             raise LabelError(f"label '{key}': {len(found)} labels have this name. Use an id: {ids}.")
-        raise LabelError(f"label '{key}': unknown id or name.{did_you_mean(key, self._by_name)}")
+        near = did_you_mean(key, self._by_name) if len(self) <= FEW else ""
+        raise LabelError(f"label '{key}': unknown id or name.{near}")
 
     def extended(self, new_ids: Sequence[str]) -> LabelSet:
         """These labels and, behind them, `new_ids`, which have no name or text yet."""

@@ -22,16 +22,21 @@ TABLE: dict[str, dict[str, str]] = {
         "tfidf": "treetop.features.tfidf:Tfidf",
         "transformer": "treetop.features.transformer:Transformer",
         "fuse": "treetop.features.fuse:Fuse",
+        "towers": "treetop.features.towers:Towers",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
         "descend": "treetop.shortlist.descend:Descend",
+        "ann": "treetop.shortlist.ann:Ann",
+        "graph": "treetop.shortlist.graph:Graph",
     },
     "rank": {
         "popular": "treetop.rank.popular:Popular",
         "neighbours": "treetop.rank.neighbours:Neighbours",
         "linear": "treetop.rank.linear:Linear",
         "head": "treetop.rank.head:Head",
+        "dual": "treetop.rank.dual:Dual",
+        "fusion": "treetop.rank.fusion:Fusion",
     },
     "recipe": {
         "popular": "treetop.recipes.popular",
@@ -44,6 +49,12 @@ TABLE: dict[str, dict[str, str]] = {
         "lightxml": "treetop.recipes.lightxml",
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
+        "depsl": "treetop.recipes.depsl",
+        "unidec": "treetop.recipes.unidec",
+        "siamesexml": "treetop.recipes.siamesexml",
+        "ngame": "treetop.recipes.ngame",
+        "dexml": "treetop.recipes.dexml",
+        "renee": "treetop.recipes.renee",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

@@ -227,8 +227,8 @@ def replacing(target: Path) -> Iterator[Path]:
         fresh.chmod(0o755)
         yield fresh
         for file in [fresh / name for name in files_below(fresh)]:
-            _sync(file)
-        _sync(fresh)
+            sync(file)
+        sync(fresh)
         if target.exists() and _exchange(fresh, target):
             shutil.rmtree(fresh)  # the old one now
         elif target.exists():  # not in one step: a kill between the two leaves the old one in the folder beside
@@ -238,7 +238,7 @@ def replacing(target: Path) -> Iterator[Path]:
             shutil.rmtree(old)
         else:
             fresh.rename(target)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as error:
         raise ResourceError(
             f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
@@ -256,7 +256,8 @@ def _exchange(one: Path, other: Path) -> bool:
     return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -264,14 +265,16 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_manifest(folder: Path, facts: Mapping[str, Any], *, outside: tuple[str, ...] = ("run.json",)) -> None:
-    """Seal a folder: list size and sha256 of every file but those `outside` the identity claim."""
+def write_manifest(folder: Path, facts: Mapping[str, Any], *, outside: tuple[str, ...] = ("run.json",)) -> str:
+    """Seal a folder: list size and sha256 of every file but those `outside` the identity claim; returns the seal."""
     files = {
         name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
         for name in files_below(folder)
         if name not in outside and name != "manifest.json"
     }
-    (folder / "manifest.json").write_bytes(seal({**facts, "format": FORMAT_VERSION, "files": files}))
+    sealed = seal({**facts, "format": FORMAT_VERSION, "files": files})
+    (folder / "manifest.json").write_bytes(sealed)
+    return str(json.loads(sealed)["sha256"])
 
 
 def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
@@ -292,24 +295,30 @@ def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
     if not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ModelError(f"{folder}/manifest.json: the list of files is malformed.")
     for name, facts in files.items():
-        _check_file(folder, name, facts, check)
+        check_file(folder, name, facts, check)
     if check == "full":
-        if extra := [n for n in files_below(folder) if n not in files and n not in {"manifest.json", "run.json"}]:
+        known = {"manifest.json", "run.json"}  # and `edits/`, which has a log of its own (`core/edits.py`)
+        if extra := [
+            n for n in files_below(folder) if n not in files and n not in known and not n.startswith("edits/")
+        ]:
             raise ModelError(f"{folder}: file '{extra[0]}' is not in the manifest. Remove it or copy the model again.")
         if (folder / "run.json").exists():
             unseal(folder / "run.json")
     return manifest
 
 
-def _check_file(folder: Path, name: str, facts: Any, check: Check) -> None:
+def check_file(folder: Path, name: str, facts: Any, check: Check) -> None:
+    """Compare a file below `folder` with what a sealed list says of it."""
     if any(part in {"", ".", ".."} for part in name.split("/")) or "\\" in name or ":" in name:
-        raise ModelError(f"{folder}/manifest.json: path '{name}' leaves the model folder.")
+        raise ModelError(f"{folder}: its list of files names '{name}', which leaves the folder. Copy the model again.")
     file = folder / name
     if not file.is_file() or any((folder / up).is_symlink() for up in [name, *map(str, PurePosixPath(name).parents)]):
         raise ModelError(f"{file}: missing (or a link). The model is incomplete; copy it again.")
     if not isinstance(facts, dict) or type(facts.get("size")) is not int:
-        raise ModelError(f"{folder}/manifest.json: the entry of '{name}' is malformed.")
+        raise ModelError(f"{folder}: the entry of '{name}' in its list of files is malformed. Copy the model again.")
     if file.stat().st_size != facts["size"]:
-        raise ModelError(f"{file}: {file.stat().st_size:,} bytes, the manifest says {facts['size']:,}. Copy it again.")
+        raise ModelError(
+            f"{file}: {file.stat().st_size:,} bytes, the list of files says {facts['size']:,}. Copy it again."
+        )
     if check == "full" and sha256(file) != facts.get("sha256"):
         raise ModelError(f"{file}: changed after the model was saved (sha256 differs). Copy the model again.")

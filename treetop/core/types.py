@@ -119,15 +119,24 @@ class Ranking:
         if len(lengths) == 0 or lengths.max(initial=0) <= k:
             return self
         place = np.arange(len(self.ids)) - np.repeat(self.indptr[:-1], lengths)
-        return self._where(place < k)
+        return self.where(place < k)
+
+    def distinct(self) -> Ranking:
+        """Each id of a document once, at its first place."""
+        rows = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.indptr))
+        _, first = np.unique(rows * (int(self.ids.max(initial=0)) + 1) + self.ids, return_index=True)
+        kept = np.zeros(len(self.ids), bool)
+        kept[first] = True
+        return self if kept.all() else self.where(kept)
 
     def without(self, pairs: Ints) -> Ranking:
         """The ranking less some (row, id) pairs."""
         rows = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.indptr))
         width = int(max(self.ids.max(initial=0), pairs[:, 1].max(initial=0))) + 1
-        return self._where(~np.isin(rows * width + self.ids, pairs[:, 0] * width + pairs[:, 1]))
+        return self.where(~np.isin(rows * width + self.ids, pairs[:, 0] * width + pairs[:, 1]))
 
-    def _where(self, kept: NDArray[np.bool_]) -> Ranking:
+    def where(self, kept: NDArray[np.bool_]) -> Ranking:
+        """The entries marked in `kept`."""
         running = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
         return Ranking(running[self.indptr], self.ids[kept], self.score[kept], self.own[kept])
 

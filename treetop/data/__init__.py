@@ -5,6 +5,7 @@
 | `read.read(path, split)`, `read.read_all(path)` | a Dataset from a folder, file, bundled name or Hugging Face object |
 | `frame.from_lists`, `frame.from_frame` | a Dataset from lists, a matrix or a data frame |
 | `inputs.read_inputs` | texts alone, to predict |
+| `label_files.read_label_file` | labels alone, to add to a model |
 | `write.write(data, path, format)` | a new folder in any format; losses are refused by name |
 | `validate.validate`, `stats.describe`, `split.holdout` | all bad rows, counts, rows to validate on |
 

@@ -8,6 +8,7 @@ sequences, one row per document.
 | `tfidf` | `tfidf` | `tfidf.py` |
 | `transformer` | `encoder/cls:-1` and the like | `transformer.py` |
 | `fuse` | those of both, and joined: `fused`, `embedding` | `fuse.py` |
+| `towers` | `encoder/dual`, `encoder/classifier`, `encoder/search` | `towers.py` |
 
 `grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.
 `sources.py` finds encoders, `tokens.py` turns texts into token ids once, `encoder.py` runs packed sequences.

@@ -13,6 +13,7 @@ from numba import njit
 
 from treetop.kernels.sparse import F32
 
+FEW = 4  # rows for which no BLAS is woken
 quick = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
@@ -27,6 +28,11 @@ def all_dots(table: F32, rows: F32) -> Any:
                 total += table[j, k] * rows[i, k]
             made[i, j] = total
     return made
+
+
+def dots(table: F32, rows: F32) -> Any:
+    """(rows, vectors), by the BLAS where there are many rows."""
+    return all_dots(table, rows) if len(rows) <= FEW else rows @ table.T
 
 
 @quick

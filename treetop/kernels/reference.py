@@ -323,3 +323,50 @@ def best_of(indptr: A, ids: A, score: A, keep: int) -> list[list[int]]:
         order = sorted(range(start, stop), key=lambda p: (-score[p], ids[p]))
         made.append([int(ids[p]) for p in order[:keep]])
     return made
+
+
+# --- products.py ----------------------------------------------------------------------------------------------------
+
+
+def largest_products(queries: A, table: A, k: int, bias: A | None = None) -> list[list[tuple[int, float]]]:
+    """Per query the `k` largest (row, inner product), with the row's bias added."""
+    found = []
+    for query in queries:
+        offsets = np.zeros(len(table)) if bias is None else bias
+        pairs = [(r, float(np.dot(query, row) + offsets[r])) for r, row in enumerate(table)]
+        found.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k])
+    return found
+
+
+# --- halving.py -----------------------------------------------------------------------------------------------------
+
+
+def halved_leaves(vectors: A, depth: int, seed: int) -> list[int]:
+    """The cluster of each row: every cluster halved by cosine, the left half the larger one, level by level."""
+    rng = np.random.default_rng(seed)
+    X = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    clusters = [list(range(len(X)))]
+    for _ in range(depth):
+        sizes = np.array([len(rows) for rows in clusters])
+        first = rng.integers(0, sizes)
+        second = (first + 1 + rng.integers(0, sizes - 1)) % sizes
+        clusters = [
+            half for rows, a, b in zip(clusters, first, second, strict=True) for half in _two_halves(X, rows, a, b)
+        ]
+    leaf = {row: number for number, rows in enumerate(clusters) for row in rows}
+    return [leaf[row] for row in range(len(X))]
+
+
+def _two_halves(X: A, rows: list[int], first: int, second: int) -> list[list[int]]:
+    centres, best = [X[rows[first]], X[rows[second]]], -np.inf
+    kept = (len(rows) + 1) // 2
+    halves = [rows[:kept], rows[kept:]]
+    for _ in range(50):
+        order = sorted(rows, key=lambda row: (-float(X[row] @ centres[0] - X[row] @ centres[1]), row))
+        left, right = order[:kept], order[kept:]
+        mean = sum(float(X[r] @ c) for side, c in zip((left, right), centres, strict=True) for r in side) / len(rows)
+        if mean - best < 1e-4:
+            break
+        best, halves = mean, [sorted(left), sorted(right)]
+        centres = [X[side].sum(0) / max(float(np.linalg.norm(X[side].sum(0))), 1e-12) for side in (left, right)]
+    return halves

@@ -4,4 +4,5 @@
 |---|---|
 | `beam.py` | one member: level by level, keeping the best of each |
 | `blend.py` | several members: average, rank average, softmax average |
+| `overlay.py` | labels added, retired and merged after training |
 """

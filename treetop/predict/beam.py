@@ -15,10 +15,15 @@ def descend(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranki
         whole: Ranking | None = first.fused(levels, views[levels[0].view], k)
         if whole is not None:
             return whole
+    return step(levels[-1], views, nodes_above(levels, views), k)
+
+
+def nodes_above(levels: Sequence[Level], views: Mapping[str, View]) -> Ranking | None:
+    """The nodes kept on the level above the labels; None where there is no such level."""
     above: Ranking | None = None
     for level in levels[:-1]:
         above = step(level, views, above, level.beam)
-    return step(levels[-1], views, above, k)
+    return above
 
 
 def step(level: Level, views: Mapping[str, View], above: Ranking | None, keep: int) -> Ranking:

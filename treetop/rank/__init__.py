@@ -5,5 +5,7 @@
 | `popular.py` | as often as the label occurs in training |
 | `neighbours.py` | by the labels of the nearest training texts |
 | `head.py` | inner product of a dense view with one vector per label |
+| `added.py` | the same over labels that were added after training |
+| `dual.py` | inner product of a search vector with vectors of label texts, learned ones, or both |
 | `full.py` | (while it learns) all labels at once, logits never kept |
 """

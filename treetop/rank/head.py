@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 from treetop.kernels import threads
-from treetop.kernels.dense_dots import all_dots, gathered_dots
+from treetop.kernels.dense_dots import dots, gathered_dots
 from treetop.kernels.topk import best_of
 
 DOCUMENTS = 256  # in one block of work
-FEW = 4  # documents for which no BLAS is woken
 LABELS = 1 << 15  # whose margins are held at a time
 SHARE = 1 << 15  # labels a thread takes where there is but one block of documents: to wake one costs as much
 # Above these margins a float32 score stands still, so that ties there are settled by id.
@@ -30,6 +30,8 @@ class Head:
     """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
 
     kind: ClassVar[str] = "rank.head.1"
+    block: ClassVar[int] = LABELS
+    share: ClassVar[int] = SHARE
 
     def __init__(
         self, weight: Floats, bias: Floats, *, squeeze: Floats | None = None, squeeze_bias: Floats | None = None
@@ -50,14 +52,15 @@ class Head:
         keep = min(keep, self.n)
 
         def block(start: int, stop: int) -> Ranking:
-            h = self._squeezed(np.asarray(view[start:stop], np.float32))
+            h = self.squeezed(np.asarray(view[start:stop], np.float32))
             if candidates.ids is None:
                 return self._all(h, join, keep, alone=len(view) <= DOCUMENTS)
             return self._gathered(h, candidates, start, join, keep)
 
         return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
 
-    def _squeezed(self, h: Floats) -> Floats:
+    def squeezed(self, h: Floats) -> Floats:
+        """A view as the label vectors meet it."""
         if self.squeeze is None:
             return h
         made: Floats = h @ self.squeeze.T
@@ -67,16 +70,15 @@ class Head:
         """Keep by margin first (scores grow with it), with room for those whose scores are level."""
 
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-            table = self.weight[start:stop]
-            margins = all_dots(table, h) if len(h) <= FEW else h @ table.T
+            margins = dots(self.weight[start:stop], h)
             margins += self.bias[start:stop]
             rows, columns = np.nonzero(margins >= _floor(margins, keep, join)[:, None])
             return rows, columns + start, margins[rows, columns]
 
         if alone:  # the threads share the labels instead of the documents
-            found = threads.run(part, threads.blocks(self.n, SHARE))
+            found = threads.run(part, threads.blocks(self.n, self.share))
         else:
-            found = [part(start, stop) for start, stop in threads.blocks(self.n, LABELS)]
+            found = [part(start, stop) for start, stop in threads.blocks(self.n, self.block)]
         rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
         order = np.argsort(rows, kind="stable")
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(rows, minlength=len(h)))])
@@ -87,9 +89,7 @@ class Head:
             raise ModelError(f"{self.kind}: candidates without row pointers.")
         ends = candidates.indptr[start : start + len(h) + 1]
         ids = candidates.ids[ends[0] : ends[-1]]
-        margin = np.empty(len(ids), np.float32)
-        gathered_dots(self.weight, h, ends, ids, margin)
-        margin += self.bias[ids]
+        margin = self.margins(h, ends, ids)
         own = join.own(margin)
         held = {
             name: None if value is None else value[ends[0] : ends[-1]]
@@ -100,6 +100,13 @@ class Head:
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ends - ends[0]]
         longest = int(np.diff(indptr).max(initial=0))
         return Ranking(*best_of(indptr, ids[kept], score[kept], own[kept], min(keep, longest)))
+
+    def margins(self, h: Floats, ends: Ints, ids: NDArray[np.integer]) -> Floats:
+        """Margins of each row of `h` with its labels, which end at `ends`."""
+        made = np.empty(len(ids), np.float32)
+        gathered_dots(self.weight, h, ends, ids, made)
+        made += self.bias[ids]
+        return made
 
     def to_part(self) -> Part:
         arrays = {"weight": self.weight, "bias": self.bias}

@@ -7,7 +7,10 @@
 | `replay.py` | steps recorded on a GPU and launched as one |
 | `journal.py` | loss, tokens per second, memory, time left, as JSON lines |
 | `batches.py` | which rows come when; token sequences and targets gathered on the device without waiting for it |
+| `pools.py` | a pool of labels for all texts of a batch: positives, hard negatives, what counts for nothing |
+| `clustered.py` | batches of texts that lie near each other, clusters and hard negatives found anew now and then |
 | `losses.py` | BCE, squared hinge, soft targets, relevance weights over candidates |
+| `contrastive.py` | losses over a pool: which positives count, and against what |
 | `optim.py` | AdamW with float32 masters, groups, schedules, clipping |
 | `rows.py` | tables whose rows are gathered, scored and updated at a cost that follows the candidates |
 | `shortlists.py` | negatives from the level above, teacher forcing |

@@ -77,6 +77,12 @@ class RowTable:
         made: Tensor = _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
         return made
 
+    def take(self, ids: Tensor) -> Tensor:
+        """(ids, width) the rows themselves, for a pool that all texts of a batch share; every process gets all."""
+        anchor = torch.zeros((), device=self.weight.device, requires_grad=torch.is_grad_enabled())
+        made: Tensor = _Take.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
+        return made
+
     # --- the loop's side ---
 
     def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
@@ -138,6 +144,21 @@ class _Score(torch.autograd.Function):
         table.pending.append((everyone, local, slope))
         made = gathered_rows.weighted_sums(table.weight, local, slope)
         return _own(table.world, table.world.sum(made), ctx.n), None, None
+
+
+class _Take(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, ids: Tensor, table: RowTable) -> Tensor:
+        ctx.table, ctx.local = table, table.local(ids)
+        rows = table.weight[ctx.local.clamp_min(0)]
+        return table.world.sum(rows.masked_fill(ctx.local[:, None] < 0, 0.0))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, None]:
+        # All processes have the whole gradient; each keeps that of its own rows.
+        local = ctx.local[:, None]
+        ctx.table.pending.append((grads[0].float().contiguous(), local, torch.ones_like(local, dtype=torch.float32)))
+        return None, None, None
 
 
 def _own(world: World, everyone: Tensor, n: int) -> Tensor:

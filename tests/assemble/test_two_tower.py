@@ -1,0 +1,317 @@
+"""The dual encoder's task against a slow, plain version: losses, gradients in parts, negatives, search."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+from treetop.assemble.inputs import Cached
+from treetop.assemble.tower_data import first_of_text, known_of
+from treetop.assemble.tower_fit import begin
+from treetop.assemble.tower_heads import ClassifierConfig, DualConfig, TowersConfig
+from treetop.assemble.tower_search import mean_log_sum, twins_prior, with_unseen
+from treetop.assemble.two_tower import TwoTower
+from treetop.core.texts import Texts
+from treetop.rank.dual import Dual
+from treetop.train.clustered import Mining, PoolPlan
+from treetop.train.contrastive import LossConfig
+from treetop.train.loop import train
+from treetop.train.optim import AdamConfig
+from treetop.train.pools import PoolConfig, Pools
+from treetop.train.task import TrainConfig
+
+CPU = torch.device("cpu")
+N, WIDTH, LABELS = 30, 6, toy.N_LABELS
+LEARN = AdamConfig(lr=0.05, weight_decay=0.0)
+VIEWS = np.random.default_rng(0).normal(size=(N + LABELS, WIDTH)).astype(np.float32)
+
+
+def setup(dual=None, classifier=None, pool=None, data=None, **changes):
+    data = toy.dataset(n=N) if data is None else data
+    config = TowersConfig(
+        dual=DualConfig(**{"scale": 4.0, **(dual or {})}),
+        classifier=ClassifierConfig(**{"dropout": 0.0, **(classifier or {})}),
+        pool=PoolConfig(**{"size": 20, "negatives": 2, "start": 1, "every": 1, **(pool or {})}),
+        learn_heads=LEARN, learn_vectors=LEARN,
+    )  # fmt: skip
+    known = known_of(data)
+    mining = Mining(N, N, config.pool)
+    inputs = Cached({"v": VIEWS}, np.ones(N + LABELS, np.int64), CPU)
+    task = TwoTower(inputs, data, known, config, view="v", width=WIDTH, seed=1, mining=mining, **changes)
+    pools = Pools(known, config.pool, 0)
+    plan = PoolPlan(
+        np.arange(N), 4, 0, pools=pools, mining=mining, config=config.pool,
+        look=lambda clusters, negatives: task.look(np.arange(N), negatives),
+    )  # fmt: skip
+    return task, plan, data
+
+
+def batch_of(task, plan, rows=range(9)):
+    return plan.pools.batch(np.array(list(rows)), task.tables["mining"].negatives.numpy(), 0, 0, 1)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def softplus(x):
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def decoupled(s, row, pool, Y, twins):
+    mine = [j for j, label in enumerate(pool) if Y[row, label]]
+    names = {twins[pool[j]] for j in mine} | {twins[label] for label in np.flatnonzero(Y[row])}
+    against = [s[j] for j, label in enumerate(pool) if not Y[row, label] and twins[label] not in names]
+    top = max(against)
+    total = top + math.log(sum(math.exp(x - top) for x in against))
+    return [softplus(total - s[j]) for j in mine], against
+
+
+@pytest.mark.parametrize("dimension", [0, 4])
+@pytest.mark.parametrize("added", [0.0, 0.5])
+def test_both_losses_equal_the_plain_way(dimension, added):
+    task, plan, data = setup(
+        {"dimension": dimension, "weight": 0.4},
+        {"dimension": dimension, "weight": 0.6, "scale": 2.0, "loss": LossConfig(bce=added)},
+    )
+    batch = batch_of(task, plan)
+    made = task.loss(task.load(batch, False))
+    Y, twins = data.Y.toarray(), first_of_text(data.labels.texts)
+    with torch.no_grad():
+        base = torch.from_numpy(VIEWS)
+        dual = unit((torch.tanh(task.dual.layer(base)) if dimension else base).numpy())
+        own = (task.classifier.layer(base) if dimension else base).numpy()
+    table = task.table.weight.numpy()
+    values = []
+    for row in batch.rows:
+        s = 4.0 * dual[N + batch.pool] @ dual[row]
+        z = 2.0 * table[batch.pool, :-1] @ own[row] + table[batch.pool, -1]
+        first, _ = decoupled(s, row, batch.pool, Y, twins)
+        second, against = decoupled(z, row, batch.pool, Y, twins)
+        mine = [z[j] for j, label in enumerate(batch.pool) if Y[row, label]]
+        terms = [softplus(-x) for x in mine] + [softplus(x) for x in against]
+        if first:
+            extra = added * sum(terms) / len(terms)
+            values.append(0.4 * sum(first) / len(first) + 0.6 * (sum(second) / len(second) + extra))
+    assert made.item() == pytest.approx(sum(values) / len(values), rel=1e-4)
+
+
+def weights(task):
+    made = {name: p.grad for module, _ in task.modules.values() for name, p in module.named_parameters()}
+    return made | {f"{n}.{k}": t.clone() for n, table in task.tables.items() for k, t in table.weights().items()}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"labels": "all"}, {"weight": 0.0}, {"unit": True, "bias": False}, {"length": 3.0}],
+    ids=["pool", "all", "dual alone", "unit", "length"],
+)
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_parts_give_the_gradients_of_the_whole(changes, symmetric):
+    results = []
+    for parts in (1, 3, 7):
+        loss = LossConfig(symmetric=symmetric)
+        task, plan, _ = setup({"dimension": 4, "loss": loss}, {"dimension": 5, "loss": loss, **changes})
+        for table in task.tables.values():
+            table.prepare(1.0, fuse=parts == 1, value=True)
+        total = 0.0
+        for part in batch_of(task, plan).split(parts):
+            share = task.loss(task.load(part, False))
+            share.backward()
+            total += share.item()
+        for table in task.tables.values():
+            table.apply()
+        results.append((total, weights(task)))
+    for value, found in results[1:]:
+        assert value == pytest.approx(results[0][0], rel=1e-5)
+        assert found.keys() == results[0][1].keys()
+        for name, tensor in found.items():
+            torch.testing.assert_close(tensor, results[0][1][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_dropout_drops_the_same_in_both_readings():
+    """Gradients of a part agree with differences of the loss only if both readings drop alike."""
+    task, plan, _ = setup({"dimension": 4, "dropout": 0.4}, {"weight": 0.0})
+    batch = batch_of(task, plan)
+
+    def value():
+        parts = list(batch.split(2))
+        shares = [task.loss(task.load(part, False)) for part in parts]
+        return shares
+
+    torch.manual_seed(0)
+    for share in value():
+        share.backward()
+    weight = task.dual.layer.weight
+    slope, small = weight.grad[1, 2].item(), 1e-2
+    ends = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            weight[1, 2] += sign * small
+        torch.manual_seed(0)
+        ends.append(sum(share.item() for share in value()))
+        with torch.no_grad():
+            weight[1, 2] -= sign * small
+    assert slope == pytest.approx((ends[0] - ends[1]) / (2 * small), rel=0.05, abs=1e-3)
+
+
+@pytest.mark.parametrize("changes", [{}, {"labels": "all"}])
+def test_rounded_shapes_give_the_same(changes):
+    results = []
+    for static in (False, True):
+        task, plan, _ = setup({"dimension": 4}, changes)
+        for table in task.tables.values():
+            table.prepare(1.0, fuse=True, value=True)
+        loaded = task.load(batch_of(task, plan), static)
+        assert (loaded.key is not None) == static
+        loss = task.loss(loaded)
+        loss.backward()
+        for table in task.tables.values():
+            table.apply()
+        results.append((loss.item(), weights(task)))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-6)
+    for name, tensor in results[0][1].items():
+        torch.testing.assert_close(tensor, results[1][1][name])
+
+
+def no_negatives(data):
+    """(documents, labels) positives, labels of the same text as one of them, and labels that are nowhere positive."""
+    twins = first_of_text(data.labels.texts)
+    return ((data.Y.toarray() @ (twins[:, None] == twins)) > 0) | (data.label_counts == 0)
+
+
+def test_hard_negatives_are_the_nearest_wrong_labels():
+    task, _, data = setup(pool={"depth": 10, "negatives": 3, "every": 2})
+    vectors, found = task.look(np.arange(N), True)
+    dual, barred = unit(VIEWS), no_negatives(data)
+    np.testing.assert_allclose(vectors, dual[:N], atol=1e-6)
+    for row in range(N):
+        order = [label for label in np.argsort(-(dual[N:] @ dual[row]))[:10] if not barred[row, label]]
+        assert found[row][: len(order[:6])].tolist() == order[:6]
+
+
+def test_the_classifier_finds_them_where_the_dual_encoder_does_not_learn():
+    task, _, data = setup({"weight": 0.0}, {"unit": True, "bias": False}, {"clustered": False, "negatives": 1})
+    begin(task, np.arange(N), 0)
+    np.testing.assert_allclose(task.table.weight.numpy(), unit(VIEWS[N:]), atol=1e-6)
+    _, found = task.look(np.arange(N), True)
+    scores = unit(VIEWS[:N]) @ unit(VIEWS[N:]).T
+    scores[no_negatives(data)] = -9
+    assert found[:, 0].tolist() == scores.argmax(1).tolist()
+
+
+def test_label_vectors_begin_at_their_texts_and_biases_at_the_odds():
+    task, _, data = setup(classifier={"size": 12.0, "labels": "all"})
+    begin(task, np.arange(N), 0)
+    H, T = VIEWS[:N], VIEWS[N:]
+    centre = H.mean(0)
+    V = unit(T - T.mean(0)) * 12.0 / np.linalg.norm(H - centre, axis=1).mean()
+    np.testing.assert_allclose(task.table.weight.numpy(), V, rtol=1e-4, atol=1e-5)
+    share = (data.label_counts + 0.5) / (N + 1)
+    np.testing.assert_allclose(task.table.weight.numpy() @ centre + task.table.bias.numpy(), np.log(share), atol=1e-4)
+
+
+def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
+    from treetop.train import loop
+
+    def run(work=None, stop=None):
+        task, plan, _ = setup({"dimension": 6, "dropout": 0.1}, {"dimension": 6}, held_out=np.arange(N))
+        real = loop._Run._step
+
+        def step(self, batch):
+            if batch.step == stop:
+                raise KeyboardInterrupt
+            real(self, batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop._Run, "_step", step)
+            before = task.validate()
+            try:
+                train(task, plan, TrainConfig(epochs=6, batch=8, checkpoint_seconds=0.0), work=work)
+            except KeyboardInterrupt:
+                return None
+        assert task.validate() > before
+        return task
+
+    whole = run()
+    for stop in (3, 8, 14):  # before, at and behind a refresh
+        assert run(tmp_path, stop) is None
+    again = run(tmp_path)
+    assert torch.equal(again.table.weight, whole.table.weight)
+    assert torch.equal(again.dual.layer.weight, whole.dual.layer.weight)
+    assert torch.equal(again.tables["mining"].leaf, whole.tables["mining"].leaf)
+
+
+def test_memory_that_runs_out_is_read_in_parts(monkeypatch):
+    task, plan, _ = setup({"dimension": 4})
+    twin, twin_plan, _ = setup({"dimension": 4})
+    real, refused = TwoTower._vectors, []
+
+    def vectors(self, message, shape):
+        if self is task and len(message) > 12:
+            refused.append(len(message))
+            raise torch.OutOfMemoryError("simulated")
+        return real(self, message, shape)
+
+    monkeypatch.setattr(TwoTower, "_vectors", vectors)
+    config = TrainConfig(epochs=1, batch=8)
+    made = train(task, dataclasses.replace(plan, look=twin_plan.look), config)
+    train(twin, twin_plan, config)
+    assert refused and made.micro_batches > 1
+    torch.testing.assert_close(task.table.weight, twin.table.weight, rtol=1e-3, atol=1e-4)
+
+
+def test_what_counts_for_nothing():
+    data = toy.dataset(n=N)
+    row, label = 0, int(data.Y[0].indices[0])
+    other = next(j for j in range(LABELS) if not data.Y[0, j])
+    texts = list(data.texts)
+    texts[5] = "  " + texts[4].upper()
+    data = dataclasses.replace(data, texts=Texts.of(texts), filter_pairs=np.array([[row, label], [row, other]]))
+    known = known_of(data)
+    mine = known.indices[known.indptr[0] : known.indptr[1]].tolist()
+    assert label not in mine and len(mine) == 1
+    void = known.void_indices[known.void_indptr[0] : known.void_indptr[1]].tolist()
+    assert sorted(void) == sorted([label, other])
+    a, b = (set(data.Y[r].indices.tolist()) for r in (4, 5))
+    void = [set(known.void_indices[known.void_indptr[r] : known.void_indptr[r + 1]].tolist()) for r in (4, 5)]
+    assert void == [b - a, a - b]
+    assert known.text[0] == known.text[18] == known.text[36] == 0 and len(set(known.text.tolist())) == 18
+
+
+def test_labels_of_equal_texts_are_told_apart_by_their_counts():
+    data = toy.dataset()
+    prior = twins_prior(data)
+    counts = data.label_counts
+    for group in ([0, 18, 36], [1, 19, 37]):
+        order = sorted(group, key=lambda label: (-counts[label], label))
+        assert [float(prior[label]) for label in order] == sorted(
+            (float(prior[label]) for label in group), reverse=True
+        )
+        assert len({float(prior[label]) for label in group}) == 3
+        assert prior[order[0]] == pytest.approx(0.0, abs=0.01)
+
+
+def test_unseen_labels_are_scored_by_their_texts_and_what_the_classifier_would_say():
+    rng = np.random.default_rng(0)
+    dual = unit(rng.normal(size=(200, 4))).astype(np.float32)
+    own = np.hstack([0.5 * dual, np.zeros((200, 1))]).astype(np.float32)  # its scores are half the dual's, less 3
+    queries = unit(rng.normal(size=(50, 4))).astype(np.float32)
+    q = np.hstack([4 * queries, 4 * queries, np.ones((50, 1))]).astype(np.float32)
+    unseen = np.arange(200) % 10 == 0
+    own[unseen] = -9.0
+    rank = Dual(np.hstack([dual, own]), np.full(200, -3, np.float32), widths={"dual": 4, "classifier": 5})
+    prior = np.linspace(0, -1, 200, dtype=np.float32)
+    made = with_unseen(rank, q, unseen, prior)
+    assert made.text == pytest.approx((1.5, -3.0), abs=1e-4)
+    scores = q @ made.weight.T + made.bias
+    np.testing.assert_allclose(scores[:, unseen], 1.5 * 4 * queries @ dual[unseen].T - 3 + prior[unseen], atol=1e-4)
+    assert np.array_equal(made.weight[~unseen], rank.weight[~unseen])
+    plain = np.log(np.exp(scores.astype(np.float64)).sum(1)).mean()
+    assert mean_log_sum(q, made) == pytest.approx(plain, rel=1e-5)
+    alone = Dual(dual, np.zeros(200, np.float32), widths={"dual": 4})
+    assert with_unseen(alone, q[:, :4], unseen, prior) is alone

@@ -1,0 +1,143 @@
+"""`treetop labels` as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import toy
+import treetop
+from treetop.cli.labels import app
+from treetop.core.errors import TreetopError
+
+ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def run(*words):
+    """The whole command, as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from treetop.cli.main import main; main()", *map(str, words)],
+        capture_output=True, text=True, env=ENV, timeout=120,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def labels(*words):
+    """What a subcommand prints, in this process."""
+    done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def refused(*words):
+    with pytest.raises(TreetopError) as caught:
+        labels(*words)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    treetop.fit("neighbours", toy.dataset(), settings={"tfidf": {"min_df": 1}}, out=folder / "m")
+    return folder
+
+
+def test_retire_rename_merge_restore_list_log_and_undo(home):
+    model = home / "m"
+    assert labels("retire", model, "L01", "L02", "--by", "ann", "--note", "gone") == (
+        f"{model}: 2 labels retired (change 1)\n"
+    )
+    assert "1 label renamed (change 2)" in labels("rename", model, "L03", "tin and glass", "--text", "about tin")
+    assert json.loads(labels("merge", model, "L04", "L05", "--into", "tin and glass", "--json"))["ids"] == [
+        "L04",
+        "L05",
+    ]
+    assert "1 label restored" in labels("restore", model, "L02")
+    rows = [line.split("\t") for line in labels("list", model).splitlines()]
+    assert rows[0] == ["id", "name", "status", "texts"] and len(rows) == 41
+    assert [row[2] for row in rows[2:6]] == ["retired", "active", "active", "merged into L03"]
+    assert rows[4][1] == "tin and glass"
+    found = [json.loads(line) for line in labels("list", model, "--status", "retired", "--json").splitlines()]
+    assert [row["id"] for row in found] == ["L01", "L04", "L05"] and found[1]["into"] == "L03"
+    assert len(labels("list", model, "--find", "tin and").splitlines()) == 2
+    log = [json.loads(line) for line in labels("log", model, "--json").splitlines()]
+    assert [entry["action"] for entry in log] == ["retire", "rename", "merge", "restore"]
+    assert (log[0]["who"], log[0]["note"], log[0]["number"]) == ("ann", "gone", 1)
+    assert "1 label as before (change 5)" in labels("undo", model)
+    assert labels("log", model).splitlines()[-1].split("  ")[3] == "undo 4"
+    assert "intact (40 labels, 5 label changes, 8 golden inputs" in run("verify", model).stdout
+
+
+def test_files_of_labels(home, tmp_path):
+    treetop.load(home / "m").trained.save(tmp_path / "m")
+    (tmp_path / "retire.csv").write_text("id,name\nL10,x\nL11,y\n")
+    (tmp_path / "rename.jsonl").write_text('{"id": "L12", "name": "twelve"}\n{"id": "L13", "text": "about iron"}\n')
+    (tmp_path / "merge.tsv").write_text("id\tinto\nL14\tL15\nL16\ttwelve\n")
+    assert "2 labels retired" in labels("retire", tmp_path / "m", "--file", tmp_path / "retire.csv")
+    assert "2 labels renamed" in labels("rename", tmp_path / "m", "--file", tmp_path / "rename.jsonl")
+    assert "2 labels merged" in labels("merge", tmp_path / "m", "--file", tmp_path / "merge.tsv")
+    model = treetop.load(tmp_path / "m")
+    assert model.labels.names[12] == "twelve" and model.labels.texts[13] == "about iron"
+    assert model.edits.merged == {14: 15, 16: 12} and model.labels.status[[10, 11, 14, 16]].all()
+
+
+def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
+    treetop.load(home / "m").trained.save(tmp_path / "m")
+    model = tmp_path / "m"
+    (tmp_path / "bad.jsonl").write_text('{"id": "a", "text": "a cat"}\n{"id": "b", "text": \n')
+    (tmp_path / "twice.csv").write_text("id,text\na,a cat\na,a dog\n")
+    (tmp_path / "noid.csv").write_text("key,text\na,a cat\n")
+    (tmp_path / "new.jsonl").write_text('{"id": "a", "text": "a cat"}\n')
+    (tmp_path / "into.csv").write_text("id,into\nL01,\n")
+    assert "'neighbours' learns labels from training texts alone" in refused("add", model, tmp_path / "new.jsonl")
+    assert "bad.jsonl:2: broken JSON" in refused("add", model, tmp_path / "bad.jsonl")
+    assert "twice.csv:3: label id 'a' stands twice" in refused("add", model, tmp_path / "twice.csv")
+    assert "noid.csv:1: the header has no column 'id'" in refused("add", model, tmp_path / "noid.csv")
+    assert "no such file" in refused("add", model, tmp_path / "nothing.jsonl")
+    assert "unknown kind of file" in refused("add", model, model / "README.md")
+    done = run("labels", "retire", model, "nobody")
+    assert done.returncode == 2 and done.stderr == "error: label 'nobody': unknown id or name.\n"
+    assert "One of the two is needed" in refused("retire", model)
+    assert "say --into LABEL" in refused("merge", model, "L01")
+    assert "into.csv:2: label 'L01' has no 'into'" in refused("merge", model, "--file", tmp_path / "into.csv")
+    assert "neither a new name nor a new text" in refused("rename", model, "L01")
+    assert "no change is left" in refused("undo", model)
+    assert "no such model folder" in refused("list", tmp_path / "none")
+    assert not (model / "edits").exists() and "intact (40 labels, 8 golden" in run("verify", model).stdout
+
+
+def test_add_by_file_of_any_kind(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    import toy_encoder
+    import toy_heads
+
+    encoder = toy_encoder.write_encoder(tmp_path / "encoder")
+    toy_heads.model(str(encoder), toy.dataset(n=100)).save(tmp_path / "m")
+    (tmp_path / "one.jsonl").write_text('{"id": "N1", "text": "about lamps and wine", "name": "lamps"}\n')
+    (tmp_path / "two.csv").write_text('id,text\nN2,"bread, salt"\nN3,river stone\n')
+    assert "1 label added (change 1)" in labels("add", tmp_path / "m", tmp_path / "one.jsonl")
+    assert "2 labels added (change 2)" in labels("add", tmp_path / "m", tmp_path / "two.csv")
+    count = 3
+    if pyarrow := pytest.importorskip("pyarrow"):
+        import pyarrow.parquet as parquet
+
+        table = pyarrow.table({"id": ["N4"], "name": ["engines"], "text": ["engine wheel metal"]})
+        parquet.write_table(table, tmp_path / "three.parquet")
+        assert "1 label added" in labels("add", tmp_path / "m", tmp_path / "three.parquet")
+        count = 4
+    listed = labels("list", tmp_path / "m", "--status", "added").splitlines()
+    assert listed[1] == "N1\tlamps\tactive, added\t0" and len(listed) == count + 1
+    found = {label.id for label in treetop.load(tmp_path / "m").predict("bread, salt", k=5)}
+    assert "N2" in found
+    model = treetop.load(tmp_path / "m", check="full")
+    model.check_golden()
+    assert len(model.labels) == 40 + count and len(model.edits.log) == count - 1
+    assert "label 'N2': is known already" in refused("add", tmp_path / "m", tmp_path / "two.csv")
+    assert "1 label renamed" in labels("rename", tmp_path / "m", "N3", "--text", "cloud and fish", "--re-encode")
+    assert "label 'L00': was trained" in refused("rename", tmp_path / "m", "L00", "x", "--re-encode")

@@ -1,0 +1,218 @@
+"""The dual encoders on toy data: variants, kills, memory, presets, search, refused settings."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+import toy_encoder
+import treetop
+from treetop.assemble import tower_fit
+from treetop.assemble.neural_fit import cut
+from treetop.core.errors import ConfigError, InputError
+from treetop.train import loop
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
+
+
+def settings(folder, recipe, **changes):
+    made = {
+        "encoder": {"encoder": folder, "max_length": 32},
+        "learn_encoder": {"lr": 0.002},
+        "train": {"epochs": 12.0, "batch": 16},
+        "steps": 4,
+    }
+    if recipe == "renee":
+        return {**made, "learn_heads": {"lr": 0.02}, "steps": 1, **changes}
+    made["pool"] = {"start": 2, "every": 3, "size": 0 if recipe == "dexml" else 24}
+    made["learn_vectors"] = {"lr": 0.02}
+    if recipe in {"siamesexml", "ngame"}:
+        made["second_train"] = {"epochs": 6.0, "batch": 16}
+        made["second_pool"] = {"size": 24}
+    for key, value in changes.items():
+        made[key] = {**made[key], **value} if isinstance(made.get(key), dict) else value
+    return made
+
+
+@pytest.fixture(scope="module")
+def fitted(encoder, tmp_path_factory):
+    """Folders of models with nothing special about them, each trained once."""
+    folder, made = tmp_path_factory.mktemp("fitted"), {}
+
+    def get(recipe):
+        if recipe not in made:
+            made[recipe] = folder / recipe
+            treetop.fit(recipe, toy.dataset(n=60), settings=settings(encoder, recipe), out=made[recipe])
+        return made[recipe]
+
+    return get
+
+
+def floor(data):
+    return treetop.fit("popular", data).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+
+
+VARIANTS = [
+    ("depsl", {"dual": {"dimension": 16}}),
+    ("depsl", {"dual": {"loss": {"kind": "supcon", "symmetric": True}}}),
+    ("depsl", {"pool": {"side": "labels"}}),
+    ("unidec", {"classifier": {"labels": "all"}}),
+    ("unidec", {"search": {"raw": False}, "dual": {"dimension": 32}, "classifier": {"dimension": 32, "bias": False}}),
+    ("unidec", {"search": {"heads": "dual"}, "classifier": {"weight": 0.1}}),
+    ("unidec", {"search": {"heads": "classifier"}}),
+    ("unidec", {"search": {"near": "lists", "probe": 99}}),
+    ("depsl", {"search": {"near": "graph"}}),
+    ("dexml", {"dual": {"loss": {"kind": "soft_topk"}}}),
+    ("ngame", {"fusion": 0.5, "validation": 0.2, "search": {"near": "all"}}),
+    ("ngame", {"search": {"heads": "classifier"}}),
+    ("renee", {}),
+]
+
+
+@pytest.mark.parametrize(("recipe", "changes"), VARIANTS, ids=lambda value: str(value)[:60])
+def test_variants_learn_and_are_saved(encoder, recipe, changes, tmp_path):
+    if changes.get("search") == {"near": "graph"}:
+        pytest.importorskip("faiss")
+    data = toy.dataset(n=120)
+    model = treetop.fit(recipe, data, settings=settings(encoder, recipe, **changes), out=tmp_path / "m")
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor(data)
+    texts = toy.dataset(seed=3).texts
+    a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+SELDOM = [pytest.param(recipe, marks=pytest.mark.slow) for recipe in ("depsl", "dexml", "siamesexml")]
+
+
+@pytest.mark.parametrize("recipe", ["unidec", "ngame", "renee", *SELDOM])
+def test_killed_and_resumed_ends_in_the_same_model(encoder, recipe, tmp_path, monkeypatch):
+    data = toy.dataset(n=60)
+    train = {"train": {"epochs": 5.0, "batch": 16, "checkpoint_seconds": 0.0}}
+    if recipe in {"siamesexml", "ngame"}:
+        train["second_train"] = {"epochs": 3.0, "batch": 16, "checkpoint_seconds": 0.0}
+    chosen = settings(encoder, recipe, **train)
+    whole = treetop.fit(recipe, data, settings=chosen)
+    real, seen = loop._Run._step, []
+
+    def step(self, batch):
+        seen.append(batch.step)
+        if len(seen) in stops:
+            raise KeyboardInterrupt
+        real(self, batch)
+
+    monkeypatch.setattr(loop._Run, "_step", step)
+    stops = {2, 8, 11, 17}  # three are met even where no step is done twice
+    resume = False
+    while True:
+        try:
+            resumed = treetop.fit(recipe, data, settings=chosen, out=tmp_path / "m", resume=resume)
+            break
+        except KeyboardInterrupt:
+            resume = True
+    assert len(seen) >= 13 and resume
+    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+@pytest.mark.parametrize("side", ["labels", "documents"])
+def test_held_out_documents_are_never_learned_from(encoder, side, monkeypatch):
+    data, seen, real = toy.dataset(n=60), set(), loop._Run._step
+
+    def step(self, batch):
+        seen.update(batch.everyone.tolist())
+        real(self, batch)
+
+    monkeypatch.setattr(loop._Run, "_step", step)
+    changes = {"pool": {"side": side}, "validation": 0.5, "train": {"epochs": 3.0}}
+    treetop.fit("depsl", data, settings=settings(encoder, "depsl", **changes))
+    rows, held_out = cut(data, 0.5, 0)
+    assert seen and seen <= set(rows.tolist()) and len(held_out) == 30
+
+
+def test_labels_without_training_texts_are_found_by_their_text(encoder):
+    data, hidden = toy.dataset(n=120), [2, 20, 38]  # all labels of one text
+    kept = np.flatnonzero(data.Y[:, hidden].sum(1) == 0)
+    for recipe, first in (("depsl", 6), ("unidec", 6), ("renee", toy.N_LABELS)):
+        model = treetop.fit(recipe, data.take(kept), settings=settings(encoder, recipe))
+        found = model.rank([data.labels.texts[2]], first).ids.tolist()
+        assert set(hidden) <= set(found), recipe
+
+
+@pytest.mark.parametrize(("recipe", "preset"), [("depsl", "dpr"), ("depsl", "ance"), ("dexml", "shortlist")])
+def test_presets_of_other_methods_learn(encoder, recipe, preset):
+    data = toy.dataset(n=120)
+    chosen = settings(encoder, recipe)
+    del chosen["pool"]
+    model = treetop.fit(recipe, data, preset=preset, settings=chosen)
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor(data)
+
+
+def test_a_first_stage_feeds_a_classifier(encoder, fitted):
+    data = toy.dataset(n=60)
+    chosen = settings(encoder, "renee")
+    chosen["encoder"] = {"encoder": str(fitted("depsl")), "max_length": 32}
+    chosen["train"] = {"epochs": 0.01, "batch": 16}
+    chosen["learn_encoder"] = {"lr": 0.0}
+    second = treetop.fit("renee", data, settings=chosen)
+    first = treetop.load(fitted("depsl")).features["encoder"].transformer
+    texts = toy.dataset(seed=2).texts
+    a = first.vectors(first.tokenizer.encode(texts))["encoder/mean:-1"]
+    b = second.features["encoder"].views(texts)["encoder/mean:-1"]
+    np.testing.assert_allclose(a / np.linalg.norm(a, axis=1, keepdims=True), b, atol=1e-5)
+
+
+def test_the_forecast_of_memory_splits_batches(encoder, monkeypatch):
+    """What a card of little memory would do: the batch is read in parts from the start."""
+    data, chosen = toy.dataset(n=60), settings(encoder, "depsl", encoder_dropout=0.0, train={"epochs": 4.0})
+    whole = treetop.fit("depsl", data, settings=chosen)
+    monkeypatch.setattr(
+        tower_fit, "_within_card", lambda plan, task, config: tower_fit.replace(config.train, accumulate=4)
+    )
+    parts = treetop.fit("depsl", data, settings=chosen)
+    a, b = (model.rank(toy.dataset(seed=3).texts, 5) for model in (whole, parts))
+    np.testing.assert_allclose(a.score, b.score, atol=5e-3)
+
+
+def test_scores_are_like_probabilities(fitted):
+    for recipe in ("unidec", "ngame"):
+        score = treetop.load(fitted(recipe)).rank(toy.dataset(seed=3).texts, 40).score
+        assert 0 <= score.min() < score.max() <= 1
+
+
+def test_wrong_settings_are_refused_in_one_sentence(encoder):
+    data = toy.dataset(n=20)
+    for recipe, changes, message in (
+        ("unidec", {"dual": {"weight": 0.0}, "classifier": {"weight": 0.0}}, "nothing would be learned"),
+        ("unidec", {"dual": {"loss": {"kind": "softmax"}}}, "dual.loss.kind: unknown value 'softmax'"),
+        ("unidec", {"dual": {"loss": {"pick": "all"}}}, "pool.positives=0"),
+        ("unidec", {"classifier": {"labels": "all", "unit": True}}, "raw products"),
+        ("unidec", {"classifier": {"labels": "all", "label_dropout": 0.1}}, "label_dropout"),
+        ("unidec", {"dual": {"weight": 0.0}, "search": {"heads": "dual"}}, "dual.weight is 0"),
+        ("depsl", {"search": {"heads": "classifier"}}, "classifier.weight is 0"),
+        ("depsl", {"pool": {"grow": [3]}}, "cannot grow"),
+        ("depsl", {"encoder": {"encoder": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
+        ("depsl", {"dual": {"dimension": 9999}}, "dual.dimension: 9999 is out of range"),
+        ("ngame", {"search": {"raw": True}}, "the stages' cosines are added"),
+        ("siamesexml", {"classifier": {"weight": 0.0}}, "each stage trains one of them"),
+        ("ngame", {"fusion": 1.0}, "held-out documents"),
+        ("ngame", {"fusion": 1.0, "validation": 0.1, "search": {"heads": "dual"}}, "fusion weighs both heads"),
+        ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: with fusion"),
+        ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
+    ):
+        with pytest.raises(ConfigError, match=message) as caught:
+            treetop.fit(recipe, data, settings=settings(encoder, recipe, **changes))
+        assert "\n" not in str(caught.value)
+
+
+def test_nothing_to_learn_from_is_said(encoder):
+    data = toy.dataset(n=20)
+    pairs = np.column_stack(data.Y.nonzero()).astype(np.int64)
+    with pytest.raises(InputError, match="no text is left with a label"):
+        treetop.fit("unidec", dataclasses.replace(data, filter_pairs=pairs), settings=settings(encoder, "unidec"))

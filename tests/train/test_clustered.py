@@ -1,0 +1,86 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from test_pools import LABELS, N, data
+
+torch = pytest.importorskip("torch")
+from treetop.core.errors import TrainingError
+from treetop.train.clustered import Mining, PoolPlan
+from treetop.train.pools import PoolConfig, Pools
+
+VECTORS = np.random.default_rng(5).normal(size=(N, 4)).astype(np.float32)
+
+
+def plan(config, *, batch=7, seed=0, looked=None, rank=0, size=1):
+    known, *_ = data()
+    rows = np.flatnonzero(np.diff(known.indptr) > 0)
+    mining = Mining(len(rows), N, config)
+
+    def look(clusters, negatives):
+        if looked is not None:
+            looked.append((clusters, negatives))
+        lists = np.random.default_rng(len(looked or [])).integers(0, LABELS, (N, config.kept)).astype(np.int32)
+        return torch.from_numpy(VECTORS[rows]) if clusters else None, torch.from_numpy(lists) if negatives else None
+
+    pools = Pools(known, config, seed)
+    return PoolPlan(
+        rows, batch, seed, rank=rank, size=size, pools=pools, mining=mining, config=config, look=look
+    )  # fmt: skip
+
+
+def test_an_epoch_holds_every_query_once_in_clusters_of_a_batch():
+    config = PoolConfig(size=12, start=1, every=2)
+    made = plan(config)
+    assert made.steps & (made.steps - 1) == 0  # a power of two
+    batches = list(made.walk(0, 4 * made.steps))
+    for epoch in range(4):
+        part = batches[epoch * made.steps : (epoch + 1) * made.steps]
+        assert sorted(np.concatenate([b.rows for b in part]).tolist()) == made.rows.tolist()
+    leaf = made.mining.leaf.numpy()
+    late = [{int(leaf[np.searchsorted(made.rows, row)]) for row in b.rows} for b in batches[-made.steps :]]
+    assert all(len(numbers) == 1 for numbers in late)
+    early = [{int(leaf[np.searchsorted(made.rows, row)]) for row in b.rows} for b in batches[: made.steps]]
+    assert any(len(numbers) > 1 for numbers in early)  # random before the first clusters
+    orders = [[b.rows[0] for b in batches[e * made.steps : (e + 1) * made.steps]] for e in (1, 2)]
+    assert orders[0] != orders[1]
+
+
+def test_refreshed_when_due_and_not_again():
+    looked = []
+    made = plan(PoolConfig(size=12, start=2, every=3), looked=looked)
+    list(made.walk(0, 9 * made.steps))
+    assert looked == [(True, True)] * 3 and int(made.mining.epoch) == 8
+    looked.clear()
+    list(made.walk(8 * made.steps, 8 * made.steps + 1))
+    list(made.walk(5 * made.steps, 5 * made.steps + 1))  # an old batch, asked for again to name its rows
+    assert looked == []
+
+
+def test_vectors_that_are_no_numbers_are_not_clustered():
+    made = plan(PoolConfig(size=12, start=0, every=1))
+    broken = dataclasses.replace(made, look=lambda *_: (torch.full((len(made.rows), 4), torch.nan), None))
+    with pytest.raises(TrainingError, match="before epoch 0"):
+        next(broken.walk(0, 1))
+
+
+@pytest.mark.parametrize("changes", [{}, {"cluster": 2, "grow": (2,)}, {"clustered": False}, {"negatives": 0}])
+def test_a_walk_that_goes_on_gives_the_same_batches(changes):
+    config = PoolConfig(**{"size": 12, "start": 1, "every": 2, **changes})
+    whole = plan(config)
+    total = 5 * whole.steps
+    expected = list(whole.walk(0, total))
+    for stop in range(1, total, 3):
+        first, second = plan(config), plan(config)
+        list(first.walk(0, stop))
+        for name, tensor in second.mining.state().items():  # what a checkpoint does
+            tensor.copy_(first.mining.state()[name])
+        for a, b in zip(second.walk(stop, total), expected[stop:], strict=True):
+            assert np.array_equal(a.rows, b.rows) and np.array_equal(a.pool, b.pool)
+            assert np.array_equal(a.positive, b.positive) and np.array_equal(a.void, b.void)
+
+
+def test_processes_share_a_batch():
+    config = PoolConfig(size=12, start=1, every=2)
+    for a, b in zip(*(plan(config, rank=rank, size=2).walk(0, 8) for rank in (0, 1)), strict=True):
+        assert np.array_equal(a.everyone, np.concatenate([a.rows, b.rows])) and np.array_equal(a.pool, b.pool)

@@ -1,0 +1,235 @@
+"""From the labels a model was trained on and the log of changes to the labels of today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import ACTIVE, RETIRED, Ints, LabelSet
+from treetop.core.edits import FOLDER, Edit
+from treetop.core.errors import InputError, ModelError
+from treetop.core.label_part import STRINGS, unpack
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.types import Level
+from treetop.predict.overlay import Overlay
+from treetop.rank.added import Added
+from treetop.rank.head import Head
+from treetop.shortlist.descend import Descend
+from treetop.shortlist.everything import Everything
+
+if TYPE_CHECKING:
+    from treetop.model import Model
+
+Members = Sequence[Sequence[Level]]
+
+
+@dataclass(frozen=True, eq=False)
+class Living:
+    """What a model was trained on, what was changed since, and what that makes of its answers."""
+
+    trained: tuple[LabelSet, Ints]  # labels and their training counts, as trained
+    now: tuple[LabelSet, Ints]  # the same of today
+    log: tuple[Edit, ...]
+    merged: Mapping[int, int]  # column -> column that gets its score, as asked for
+    overlay: Overlay | None
+
+    def live(self) -> list[int]:
+        """Places in the log of changes that were not taken back."""
+        return _live(self.log)[0]
+
+
+def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]) -> Living:
+    """What became of the trained labels; a log that does not fit them is refused."""
+    state = _State(labels, members)
+    taken_back = _live(log)[1]
+    for place, edit in enumerate(log):
+        try:
+            state.take(edit, undone=place in taken_back)
+        except ModelError as error:
+            raise ModelError(f"label change {place + 1} ({edit.action}): {error}") from None
+    now = state.labels()
+    wide = np.concatenate([counts, np.zeros(len(now) - len(labels), np.int64)])
+    overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets())
+    needed = overlay.extra or overlay.retired.any()
+    return Living((labels, counts), (now, wide), tuple(log), dict(state.merged), overlay if needed else None)
+
+
+def replayed(folder: Path, model: Model, log: Sequence[Edit]) -> Living:
+    """`replay` of a log that was read from the folder of `model`."""
+    try:
+        return replay(model.labels, model.counts, model.members, log)
+    except (ModelError, InputError) as error:
+        raise ModelError(f"{folder / FOLDER}: {error}") from None
+
+
+def _live(log: Sequence[Edit]) -> tuple[list[int], set[int]]:
+    """Places of changes that hold, and of those taken back; `undo` takes back the last that holds."""
+    live: list[int] = []
+    undone: set[int] = set()
+    for place, edit in enumerate(log):
+        if edit.action != "undo":
+            live.append(place)
+        elif not live or edit.entry.get("undoes") != live[-1] + 1:
+            raise ModelError(f"label change {place + 1} takes back what is not the last change. The log is damaged.")
+        else:
+            undone.add(live.pop())
+    return live, undone
+
+
+@dataclass
+class _Vectors:
+    """Added labels as one member has them; `parents` holds the nodes above each."""
+
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    parents: list[NDArray[np.int32]]
+
+
+class _State:
+    """Labels while the log is read."""
+
+    def __init__(self, trained: LabelSet, members: Members) -> None:
+        self.trained, self.members = trained, members
+        self.strings = {name: [getattr(trained, name)] for name in STRINGS}
+        self.renamed: dict[int, tuple[str, str]] = {}
+        self.status = np.array(trained.status)
+        self.merged: dict[int, int] = {}
+        self.vectors: list[_Vectors] = []
+
+    def take(self, edit: Edit, *, undone: bool) -> None:
+        """One change; of labels whose adding was taken back the columns stay, retired."""
+        if edit.part.kind != f"edit.{edit.action}.1":
+            raise ModelError(f"its data are '{edit.part.kind}'. Install a treetop that fits, or copy the model again.")
+        if edit.action == "add":
+            self._add(edit.part)
+            if undone:
+                self.status[-len(unpack(edit.part, "ids")) :] = RETIRED
+        elif not undone and edit.action != "undo":
+            columns = edit.part.indices("columns", "<i8", None, len(self.status))
+            {"retire": self._retire, "restore": self._restore, "rename": self._rename, "merge": self._merge}[
+                edit.action
+            ](edit.part, columns)
+
+    def _add(self, part: Part) -> None:
+        ids = unpack(part, "ids")
+        if len(ids) == 0:
+            raise ModelError("it adds no label. The model is damaged; copy it again.")
+        for name in STRINGS:
+            self.strings[name].append(unpack(part, name, len(ids)))
+        self.status = np.concatenate([self.status, np.full(len(ids), ACTIVE, np.uint8)])
+        new = self._read_vectors(part, len(ids))
+        if not self.vectors:
+            self.vectors = new
+            return
+        for held, more in zip(self.vectors, new, strict=True):
+            held.weight = np.concatenate([held.weight, more.weight])
+            held.bias = np.concatenate([held.bias, more.bias])
+            held.parents += more.parents
+
+    def _read_vectors(self, part: Part, n: int) -> list[_Vectors]:
+        made = []
+        for m, levels in enumerate(self.members):
+            head, inner = levels[-1].rank, part.parts.get(f"member-{m:02d}")
+            if inner is None or not isinstance(head, Head):
+                raise ModelError(f"no vectors for member {m + 1} of the model. Copy the model again.")
+            weight = inner.array("weight", "<f4", n, head.weight.shape[1])
+            bias = inner.array("bias", "<f4", n)
+            if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+                raise ModelError("a label vector holds no number. The model is damaged; copy it again.")
+            parents = []
+            if len(levels) > 1:
+                nodes = inner.indices("parents", "<i4", None, levels[-2].rank.n)
+                ends = inner.pointers("parent_ptr", n + 1, len(nodes))
+                parents = np.split(np.array(nodes), ends[1:-1])
+            made.append(_Vectors(np.array(weight), np.array(bias), parents))
+        return made
+
+    def _retire(self, part: Part, columns: Ints) -> None:
+        self.status[columns] = RETIRED
+
+    def _restore(self, part: Part, columns: Ints) -> None:
+        self.status[columns] = ACTIVE
+        for column in columns.tolist():
+            self.merged.pop(column, None)
+
+    def _merge(self, part: Part, columns: Ints) -> None:
+        targets = part.indices("targets", "<i8", len(columns), len(self.status))
+        self.status[columns] = RETIRED
+        for column, target in zip(columns.tolist(), targets.tolist(), strict=True):
+            if column == self._root(target):
+                raise ModelError("a label is merged into itself. The model is damaged; copy it again.")
+            self.merged[column] = target
+
+    def _root(self, column: int) -> int:
+        """Where a label's score goes in the end."""
+        while column in self.merged:
+            column = self.merged[column]
+        return column
+
+    def _rename(self, part: Part, columns: Ints) -> None:
+        names, texts = (unpack(part, name, len(columns)) for name in ("names", "texts"))
+        for column, name, text in zip(columns.tolist(), names, texts, strict=True):
+            self.renamed[column] = (name, text)
+        if not part.parts:
+            return
+        places = columns - len(self.trained)
+        if len(places) == 0 or not self.vectors or places.min() < 0:
+            raise ModelError("it renews the vector of a trained label. The model is damaged; copy it again.")
+        for held, new in zip(self.vectors, self._read_vectors(part, len(columns)), strict=True):
+            held.weight[places], held.bias[places] = new.weight, new.bias
+            for place, nodes in zip(places.tolist(), new.parents, strict=False):
+                held.parents[place] = nodes
+
+    # --- the result ---
+
+    def labels(self) -> LabelSet:
+        ids, names, texts = (
+            parts[0] if len(parts) == 1 else Texts.concat(parts) for parts in (self.strings[name] for name in STRINGS)
+        )
+        if self.renamed:
+            names = _changed(names, {column: name for column, (name, _) in self.renamed.items()})
+            texts = _changed(texts, {column: text for column, (_, text) in self.renamed.items()})
+        return LabelSet(ids, names, texts, self.status)
+
+    def extra(self) -> list[Level]:
+        """For each member a level that ranks the added labels below the nodes its last level reads."""
+        made = []
+        for levels, held in zip(self.members, self.vectors, strict=False):
+            last: Any = levels[-1]
+            shortlist: Any = Everything(len(held.bias))
+            if len(levels) > 1:
+                shortlist = _hung(held.parents, levels[-2].rank.n)
+            made.append(replace(last, shortlist=shortlist, rank=Added(held.weight, held.bias, last.rank)))
+        return made
+
+    def targets(self) -> NDArray[np.int32] | None:
+        """(labels,) where each label's score goes; None where nothing is merged."""
+        if not self.merged:
+            return None
+        made = np.arange(len(self.status), dtype=np.int32)
+        for column in self.merged:
+            made[column] = self._root(column)
+        return made
+
+
+def _hung(parents: Sequence[NDArray[np.int32]], above: int) -> Descend:
+    """Children of each node above; a label may have several parents."""
+    child = np.repeat(np.arange(len(parents), dtype=np.int32), [len(nodes) for nodes in parents])
+    parent = np.concatenate(parents)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(parent, minlength=above))])
+    return Descend(indptr, child[np.lexsort((child, parent))])
+
+
+def _changed(texts: Texts, new: Mapping[int, str]) -> Texts:
+    """The same strings but for some."""
+    parts, at = [], 0
+    for column in sorted(new):
+        parts += [texts.span(at, column), Texts.of([new[column]])]
+        at = column + 1
+    return Texts.concat([*parts, texts.span(at, len(texts))])

@@ -1,0 +1,254 @@
+"""Vectors for labels that were never trained, from their texts: what training would most likely have made of them.
+
+Dual encoders know by themselves what a label's text becomes (`rank/dual.py`). In recipes with heads a label's vector
+and bias begin at what the encoder makes of the label's text and then learn. Over labels that did learn, [vector, bias]
+is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new label gets what
+that says for its text and for the mean number of training texts. The regression is a multiple of the identity plus a
+ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there is. What a text
+cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are lifted until labels
+left out would be returned as often as they are when trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treetop.core.errors import ConfigError, ModelError
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.types import Floats, Level
+from treetop.predict.beam import nodes_above
+from treetop.rank.dual import Dual
+from treetop.rank.head import Head
+from treetop.shortlist.descend import Descend
+
+if TYPE_CHECKING:
+    from treetop.model import Model
+
+TELLING = 0.6  # share of (own, other) label pairs that texts must order rightly
+SAMPLE = 2048  # trained labels that show how texts and vectors belong together
+PROBES = 512  # of them whose texts stand for documents
+FEWEST = 8  # labels below which nothing can be said about how telling their texts are
+PARENTS = 3  # nodes above that a new label hangs under
+STRENGTHS = np.geomspace(1e-3, 1e4, 22)  # of the ridge term, times the mean squared singular value
+DEPTH, PAIRS, MOST = 10, 200, 0.1  # labels of an answer; fewest (label, text) pairs above the bar; their largest share
+
+
+@dataclass(frozen=True, eq=False)
+class TextMap:
+    """From the vector of a label's text, as a head meets it, to the label's vector and bias."""
+
+    centre: Floats  # (width,) mean of the trained labels' texts
+    slope: Floats  # (width, width + 1)
+    offset: Floats  # (width + 1,)
+
+    def vectors(self, view: Floats) -> tuple[Floats, Floats]:
+        """(vectors, biases) of labels with these text vectors."""
+        made = (unit(view - self.centre) @ self.slope + self.offset).astype(np.float32)
+        return np.ascontiguousarray(made[:, :-1]), made[:, -1].copy()
+
+    def to_part(self) -> Part:
+        return Part("edit.map.1", {}, {"centre": self.centre, "slope": self.slope, "offset": self.offset})
+
+    @classmethod
+    def from_part(cls, part: Part) -> TextMap:
+        width = len(part.array("centre", "<f4", None))
+        shapes: dict[str, tuple[int, ...]] = {
+            "centre": (width,), "slope": (width, width + 1), "offset": (width + 1,)
+        }  # fmt: skip
+        return cls(**{name: part.array(name, "<f4", *shape) for name, shape in shapes.items()})
+
+
+def heads_of(model: Model) -> list[Head]:
+    """The last level of each member; refuses models whose labels are not vectors in an encoder's space."""
+    can = "Dual encoders and recipes with label vectors can (unidec, lightxml); retire, rename and merge always work."
+    name = model.card.recipe
+    heads: list[Any] = [levels[-1].rank for levels in model.members]
+    for head in heads:
+        if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths):
+            raise ConfigError(f"labels add: '{name}' learns labels from training texts alone ({head.kind}). {can}")
+    if len(heads) > 1 and model.blend != "average":
+        raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
+    return heads
+
+
+def fit_maps(model: Model) -> list[TextMap]:
+    """How texts and vectors of the trained labels belong together, for each member; refuses texts that tell nothing.
+
+    Dual encoders need none.
+    """
+    heads = heads_of(model)
+    if any(isinstance(head, Dual) for head in heads):
+        return []
+    counts = np.asarray(model.counts)
+    known = np.flatnonzero((counts > 0) & np.all([np.isfinite(head.bias) for head in heads], axis=0))
+    rows = np.random.default_rng(5).permutation(known)[:SAMPLE]
+    if len(rows) == 0:
+        raise ConfigError(f"labels add: '{model.card.recipe}' has no trained label to learn from. Train it again.")
+    texts = texts_of(model.labels.texts.take(rows), model.labels.names.take(rows))
+    views = model.views(Texts.concat([texts, Texts.of([str(row["text"]) for row in model.golden])]), {})
+    odds = np.log((np.append(counts[rows], counts[known].mean()) + 0.5) / (model.n_train + 1.0)).astype(np.float32)
+    made = []
+    for levels, head in zip(model.members, heads, strict=True):
+        view, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
+        T, D = view[: len(rows)], view[len(rows) :] if len(model.golden) else view  # golden texts are documents
+        text_map, share, guess = fit_map(T, W, odds, middle := middle_of(T, D))
+        logger.info("label texts order %.0f %% of the trained label vectors rightly", 100 * share)
+        if share < TELLING:
+            raise ConfigError(
+                f"labels add: the label texts of this model tell too little about its labels (they order "
+                f"{100 * share:.0f} % of them rightly, {100 * TELLING:.0f} % are needed). Train again with texts that "
+                "describe the labels."
+            )
+        probes = middle + (T[:PROBES] - T.mean(0)) * np.float32(_spread(D) / _spread(T))
+        lift = lifted(probes, W, guess, _reach(levels, views, rows), model.n_trained)
+        made.append(replace(text_map, offset=text_map.offset + np.append(np.zeros(T.shape[1], np.float32), lift)))
+    return made
+
+
+def _reach(levels: Sequence[Level], views: Any, rows: Any) -> Any:
+    """(texts, labels) whether a text leads to the node above a label; everything where there is no such node."""
+    shortlist: Any = levels[-1].shortlist
+    n = min(PROBES, len(rows))
+    above = nodes_above(levels, {name: views[name][:n] for name in {level.view for level in levels}})
+    if above is None or not isinstance(shortlist, Descend):
+        return np.ones((n, len(rows)), bool)
+    parent = np.empty(shortlist.n, np.int64)
+    parent[shortlist.children] = np.repeat(np.arange(shortlist.n_parents), np.diff(shortlist.indptr))
+    kept = np.zeros((n, shortlist.n_parents), bool)
+    kept[np.repeat(np.arange(n), np.diff(above.indptr)), above.ids] = True
+    return kept[:, parent[rows]]
+
+
+def middle_of(T: Floats, D: Floats) -> Floats:
+    """About where documents lie: the mean of the few known ones `D`, drawn to that of the label texts `T`.
+
+    As far as the distance between the two may be chance (James and Stein).
+    """
+    here, step = T.mean(0), D.mean(0) - T.mean(0)
+    chance, far = _spread(D) ** 2 / len(D), float(step @ step)
+    made: Floats = here + step * np.float32(max(0.0, 1.0 - chance / far) if far > 0 else 0.0)
+    return made
+
+
+def _spread(X: Floats) -> float:
+    """How far rows lie from where they come from (their own mean lies nearer to them)."""
+    return float(np.sqrt(((X - X.mean(0)) ** 2).sum() / max(len(X) - 1, 1))) or 1.0
+
+
+def lifted(T: Floats, W: Floats, guess: Floats, reach: Any, n_labels: int) -> np.float32:
+    """What to add to guessed margins so that they are among the best `DEPTH` as often as the trained ones.
+
+    `T` stands for documents; `reach` says which (text, label) pairs meet. A text and its own label are no such pair.
+    """
+    if len(W) < FEWEST:
+        return np.float32(0)
+    mask = reach & ~np.eye(len(T), len(W), dtype=bool)
+    pairs = int(mask.sum())
+    if pairs == 0:
+        return np.float32(0)
+    share = np.clip(DEPTH / (n_labels * mask.mean()), min(PAIRS / pairs, MOST), MOST)
+    bar, ours = (np.quantile((T @ V[:, :-1].T + V[:, -1])[mask], 1 - share) for V in (W, guess))
+    return np.float32(bar - ours)
+
+
+def texts_of(texts: Texts, names: Texts) -> Texts:
+    """What is read for a label: its text, or its name where there is none."""
+    return Texts.of([text or name for text, name in zip(texts, names, strict=True)])
+
+
+def _view(level: Level, head: Head, views: Any) -> Floats:
+    if level.view not in views:
+        raise ConfigError(f"labels add: the model's labels read '{level.view}', which is not made from texts.")
+    return head.squeezed(np.asarray(views[level.view], np.float32))
+
+
+def fit_map(T: Floats, W: Floats, odds: Floats, middle: Floats) -> tuple[TextMap, float, Floats]:
+    """(the map, how often a left-out label's vector is nearer to what its text says than to another's, what the map
+    makes of each label when it is left out).
+
+    `T` (labels, width) text vectors, `W` (labels, width + 1) trained vectors with biases, `odds` (labels + 1,) log
+    odds, the last one a new label's; `middle` (width,) about where documents lie.
+    """
+    n, width = T.shape
+    centre = T.mean(0)
+    U, V, b = unit(T - centre).astype(np.float64), W[:, :-1].astype(np.float64), W[:, -1:].astype(np.float64)
+    plain = np.stack([np.ones(n), odds[:-1]], 1)  # not penalised
+    if n < FEWEST or np.ptp(odds[:-1]) == 0:
+        plain = plain[:, :1]
+    now = np.array([1.0, odds[-1]])[: plain.shape[1]]
+    Q = np.linalg.qr(plain)[0]
+    Uc, Vc = U - Q @ (Q.T @ U), V - Q @ (Q.T @ V)
+    grown = float((Uc * Vc).sum() / max((Uc * Uc).sum(), 1e-12))
+    B, left_out = _ridge(Uc, Vc - grown * Uc, Q)
+    slope = grown * np.eye(width) + B
+    # A bias makes up for the margin at the mean document, wherever that lies exactly: b = log odds - v . there.
+    C = b + V @ middle[:, None]
+    there = middle[:, None] - _ridge(Vc, C - Q @ (Q.T @ C), Q)[0]
+    held_v = np.linalg.lstsq(plain, V - U @ slope, rcond=None)[0]
+    held_b = np.linalg.lstsq(plain, b + V @ there, rcond=None)[0]
+    guess = V - left_out + (now - plain) @ held_v
+    offset, prior = now @ held_v, now @ held_b
+    made = TextMap(
+        centre,
+        np.concatenate([slope, -slope @ there], 1).astype(np.float32),
+        np.concatenate([offset, prior - offset @ there]).astype(np.float32),
+    )
+    share = _ordered(Vc - left_out, Vc) if n >= FEWEST else 1.0
+    return made, share, np.concatenate([guess, prior - guess @ there], 1).astype(np.float32)
+
+
+def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
+    """(coefficients, residuals of each row when it is left out) of R on U at the best strength of the penalty.
+
+    Q spans what was projected out of both. Row i left out: residual / (1 - its own weight in its prediction).
+    """
+    P, s, Vt = np.linalg.svd(U, full_matrices=False)
+    PR, own = P.T @ R, (Q * Q).sum(1)
+    best: tuple[float, Any, Any] | None = None
+    for strength in STRENGTHS * float((s * s).mean()):
+        d = s * s / (s * s + max(strength, 1e-12))
+        weight = own + (P * P * d).sum(1)
+        residual = (R - P @ (d[:, None] * PR)) / np.maximum(1.0 - weight, 1e-3)[:, None]
+        loss = float((residual**2).sum())
+        if best is None or loss <= best[0]:
+            best = (loss, d, residual)
+    if best is None:
+        raise ModelError("no strength of the penalty was tried.")
+    return Vt.T @ ((best[1] / np.maximum(s, 1e-12))[:, None] * PR), best[2]
+
+
+def _ordered(predicted: Any, true: Any) -> float:
+    """How often a prediction is nearer in direction to its own vector than to the next row's."""
+    P, V = unit(predicted), unit(true)
+    gaps = [(P * (V - np.roll(V, shift, axis=0))).sum(1) for shift in range(1, min(len(V), 8))]
+    return float(np.mean([(gap > 0) + 0.5 * (gap == 0) for gap in gaps]))
+
+
+def unit(X: Any) -> Any:
+    """Rows at length 1; empty ones stay empty."""
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+
+
+def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Part]:
+    """Vector, bias and nodes above of each of the labels with these texts, for each member, as parts of an edit."""
+    views, made = model.views(texts, {}), {}
+    for m, (levels, head) in enumerate(zip(model.members, heads_of(model), strict=True)):
+        if isinstance(head, Dual):
+            weight, bias = head.of_text(views[levels[-1].view.removesuffix("search") + "dual"])
+        else:
+            weight, bias = maps[m].vectors(_view(levels[-1], head, views))
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise ModelError("labels add: the encoder gave a vector that is no number. The model is damaged.")
+        arrays: dict[str, Any] = {"weight": weight, "bias": bias}
+        above = nodes_above(levels, views)
+        if above is not None:
+            best = above.top(PARENTS)
+            arrays |= {"parent_ptr": best.indptr.astype(np.int64), "parents": best.ids.astype(np.int32)}
+        made[f"member-{m:02d}"] = Part("edit.vectors.1", {}, arrays)
+    return made

@@ -1,0 +1,70 @@
+"""What a data set says about pairs of texts and labels: positives, pairs that count for nothing, equal texts."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from treetop.assemble.neural_start import label_texts
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.texts import Texts
+from treetop.train.batches import Rows
+from treetop.train.pools import Known
+
+CROWD = 50  # equal texts beyond which they say nothing about each other
+
+
+def known_of(dataset: Dataset) -> Known:
+    """Positives without barred pairs; void are barred pairs, and labels that an equal text has but not this one."""
+    Y = dataset.Y.copy()
+    Y.data = np.where(Y.data > 0, Y.data, 0).astype(np.float32)
+    barred = _barred(dataset)
+    if barred is not None:
+        Y = (Y - Y.multiply(barred)).tocsr()
+    Y.eliminate_zeros()
+    Y.sort_indices()
+    void = _of_equal_texts(dataset.texts, Y)
+    void = void if barred is None else (barred if void is None else (void + barred).tocsr())
+    text = first_of_text(label_texts(dataset))
+    shared = np.bincount(text, minlength=len(text))[text] > 1
+    return Known(
+        dataset.n_labels, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data.astype(np.float32),
+        None if void is None else void.indptr.astype(np.int64),
+        None if void is None else void.indices.astype(np.int64),
+        np.where(shared, text, -1) if shared.any() else None,
+    )  # fmt: skip
+
+
+def first_of_text(texts: Texts) -> Rows:
+    """(n,) for each text the number of the first that equals it, whatever the case and the blanks."""
+    seen: dict[str, int] = {}
+    return np.array([seen.setdefault(" ".join(text.lower().split()), i) for i, text in enumerate(texts)], np.int64)
+
+
+def _barred(dataset: Dataset) -> Csr | None:
+    pairs = dataset.filter_pairs
+    if pairs is None or len(pairs) == 0:
+        return None
+    made = sparse.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), dataset.Y.shape)
+    made.sum_duplicates()
+    made.data[:] = 1.0
+    return made
+
+
+def _of_equal_texts(texts: Texts, Y: Csr) -> Csr | None:
+    """(documents, labels) pairs that are positive for an equal text only."""
+    first = first_of_text(texts)
+    counts = np.bincount(first, minlength=len(first))[first]
+    members = np.flatnonzero((counts > 1) & (counts <= CROWD))
+    if len(members) == 0:
+        return None
+    groups, place = np.unique(first[members], return_inverse=True)
+    ones = np.ones(len(members), np.float32)
+    belongs = sparse.csr_matrix((ones, (members, place)), (len(first), len(groups)))
+    own = Y.copy()
+    own.data[:] = 1.0
+    every = (belongs @ (belongs.T @ own)).tocsr()
+    every.data[:] = 1.0
+    made = (every - every.multiply(own)).tocsr()
+    made.eliminate_zeros()
+    return made

@@ -1,0 +1,226 @@
+"""From texts and label texts to a trained dual encoder: tokens, batches, training, label vectors, a model."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from treetop.assemble.inputs import Encoded, Inputs
+from treetop.assemble.members import small_batches
+from treetop.assemble.neural_fit import Prepared, cut, once, prepare, say
+from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory
+from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.assemble.tower_data import known_of
+from treetop.assemble.tower_heads import TowersConfig
+from treetop.assemble.tower_search import searched
+from treetop.assemble.two_tower import TwoTower
+from treetop.core.dataset import Dataset
+from treetop.core.errors import InputError
+from treetop.core.forecast import Forecast
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import Join, Level, Shortlist
+from treetop.core.work import Job
+from treetop.features.sources import peek
+from treetop.features.tokens import Tokens, tokenise
+from treetop.features.towers import Towers
+from treetop.model import Model
+from treetop.rank.dual import Dual
+from treetop.shortlist.ann import Ann
+from treetop.shortlist.everything import Everything
+from treetop.shortlist.graph import Graph
+from treetop.train import devices
+from treetop.train.batches import Rows
+from treetop.train.clustered import Mining, PoolPlan
+from treetop.train.devices import World
+from treetop.train.loop import train
+from treetop.train.pools import Known, Pools
+from treetop.train.rows import RowTable
+from treetop.train.task import TrainConfig
+
+SAMPLE = 1000  # documents that show where vectors and scores lie
+MANY = 200_000  # labels above which only near lists of them are looked through
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What texts become, the label vectors they meet, and what training said about itself."""
+
+    features: Towers
+    rank: Dual
+    result: Mapping[str, float]
+
+
+def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
+    """The whole way for recipes of one stage."""
+    prepared = prepare_towers(dataset, config, job)
+    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
+    trained = train_towers(dataset, prepared, inputs, config, job=job)
+    return as_model(dataset, trained.features, trained.rank, config, job)
+
+
+def prepare_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Prepared:
+    """The encoder with the tokens of all documents and, behind them, of all labels."""
+    made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
+    names = tokenise(label_texts(dataset), made.transformer.tokenizer, job, "label-tokens")
+    return replace(made, tokens=Tokens.concat([made.tokens, names]))
+
+
+def train_towers(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, config: TowersConfig, *, job: Job, name: str = "train"
+) -> Trained:
+    """Train the heads (and the encoder, unless `inputs` are of a frozen one); one stage, with checkpoints inside."""
+    world = World.join(prepared.device)
+
+    def make() -> Part:
+        known = known_of(dataset)
+        rows, held_out = cut(dataset, config.validation, job.seed)
+        known = known.only(rows)  # whatever is drawn, it is not from held-out documents
+        rows = rows[np.diff(known.indptr)[rows] > 0]  # nothing to learn from the others
+        if len(rows) == 0:
+            raise InputError("training: no text is left with a label. Give more texts, or fewer filter pairs.")
+        task, plan = _task(dataset, inputs, known, rows, held_out, config, job.seed, world, prepared)
+        if isinstance(inputs, Encoded):
+            inputs.hasten()
+        if prepared.warmup is not None:
+            prepared.warmup.wait()
+        result = train(task, plan, _within_card(plan, task, config), world=world, work=job.work, name=name)
+        say(result)
+        transformer = prepared.transformer
+        transformer.encoder.to("cpu").float()
+        transformer.device = torch.device("cpu")
+        features, rank = searched(task, dataset, transformer, config, prepared.device, job.seed)
+        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
+        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
+        return Part("stage.towers.1", numbers | more, {}, {"features": features.to_part(), "rank": rank.to_part()})
+
+    part = once(job, f"{name}ed", world, make)
+    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]), dict(part.config))
+
+
+def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfig, job: Job) -> Model:
+    """One level: search over all labels, or over the near ones where there are many."""
+    near, search = config.search.near, config.search
+    if near == "auto":
+        near = "all" if dataset.n_labels <= MANY else "graph" if importlib.util.find_spec("faiss") else "lists"
+    shortlist: Shortlist = Everything(dataset.n_labels)
+    if near == "graph":
+        shortlist = Graph.of(rank.weight, rank.bias, keep=search.keep, effort=search.effort)
+    elif near == "lists":
+        lists = Ann.of(rank.weight, rank.bias, probe=search.probe, seed=job.seed)
+        shortlist, rank = lists, rank.ordered(lists.members)
+    level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
+    return Model.over(dataset, {features.name: features}, [[level]])
+
+
+def forecast_towers(dataset: Dataset, config: TowersConfig) -> Forecast:
+    """Encoder, tokens and label vectors with their optimiser states; label texts are read with every batch."""
+    size = EncoderSize.of(peek(config.encoder.encoder))
+    width = float(config.classifier.dimension or size.width) if config.classifier.weight > 0 else 0.0
+    searched = width + (config.dual.dimension or size.width)
+    numbers = Numbers(vectors=dataset.n_labels * searched, scored=(config.pool.size or dataset.n_labels) * searched)
+    made = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    pool = min(config.pool.size or dataset.n_labels, dataset.n_labels) if config.dual.weight > 0 else 0
+    read = 6.0 * pool * config.train.epochs * max(1.0, len(dataset) / config.train.batch)
+    return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
+
+
+# --- before training ------------------------------------------------------------------------------------------------
+
+
+def _task(
+    dataset: Dataset, inputs: Inputs, known: Known, rows: Rows, held_out: Rows, config: TowersConfig, seed: int,
+    world: World, prepared: Prepared,
+) -> tuple[TwoTower, PoolPlan]:  # fmt: skip
+    pool = config.pool
+    queries = np.unique(known.indices) if pool.side == "labels" else rows
+    mining = Mining(len(queries), len(dataset), pool)
+    view = prepared.transformer.poolings[0]
+    task = TwoTower(
+        inputs, dataset, known, config, view=view.name, width=prepared.transformer.encoder.width * len(view.layers),
+        seed=seed, world=world, held_out=held_out, mining=mining,
+    )  # fmt: skip
+    if config.classifier.weight > 0 and config.classifier.vectors == "text":
+        with devices.cpu_threads(1):
+            begin(task, rows, seed)
+
+    def look(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
+        vectors, found = task.look(rows, negatives)
+        lists = None
+        if found is not None:
+            lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
+            lists[torch.from_numpy(rows)] = found
+        if clusters and pool.side == "labels":
+            vectors = task.read(len(dataset) + queries)[0]
+        return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
+
+    training = small_batches(dataset, config.train, config.steps)
+    plan = PoolPlan(
+        queries, min(training.batch, max(1, len(queries))), seed, rank=world.rank, size=world.size,
+        pools=Pools(known, pool, seed), mining=mining, config=pool, look=look,
+    )  # fmt: skip
+    return task, plan
+
+
+def _agreed(found: Tensor, world: World) -> Tensor:
+    """What the first process found, in all of them: bits of a GPU may differ."""
+    if world.size == 1:
+        return found
+    held = found.cpu().clone()
+    return world.sum(held if world.rank == 0 else held.zero_())
+
+
+@torch.no_grad()
+def begin(task: TwoTower, rows: Rows, seed: int) -> None:
+    """Let the classifier's label vectors begin at what the encoder makes of the label texts.
+
+    A cosine with such a vector counts `size` times in a margin. Biases make up for the mean text, and where labels are
+    judged one by one they begin at the log odds.
+    """
+    c, table = task.config.classifier, task.table
+    if table is None:
+        return
+    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[: 2 * SAMPLE])
+    H, V = task.read(sample)[1], task.read(task.n + np.arange(task.n_labels))[1]
+    bias = torch.zeros(task.n_labels, device=task.device)
+    if not c.unit:
+        centre = H.mean(0)
+        # An encoder whose texts all point one way would make vectors so long that they spoil it.
+        spread = torch.maximum((H - centre).norm(dim=1).mean(), 0.5 * H.norm(dim=1).mean()).clamp_min(1e-6)
+        V = torch.nn.functional.normalize(V - V.mean(0), dim=1) * (c.size / (spread * c.scale))
+        bias -= c.scale * (V @ centre)
+    if c.labels == "all" or c.loss.kind == "bce" or c.loss.bce > 0:
+        odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
+        bias += torch.from_numpy(odds).to(task.device)
+    if isinstance(table, RowTable):
+        table.fill(torch.cat([V, bias[:, None]], 1) if c.bias else V)
+    else:
+        table.fill(V, bias if c.bias else None)
+
+
+def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainConfig:
+    """As many parts of a batch as the card's free memory asks for, said before the first step."""
+    training, inputs = config.train, task.inputs
+    if not isinstance(inputs, Encoded) or task.device.type != "cuda":
+        return training
+    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    pool = min(config.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
+    every = np.arange(task.n)
+    tokens = plan.batch * inputs.store.count(every) / max(1, task.n)
+    tokens += pool * inputs.store.count(task.n + np.arange(task.n_labels)) / max(1, task.n_labels)
+    levels = Levels(task.n_labels if task.table is not None else 0)
+    held = 8.0 * len(inputs.store.ids) + 40.0 * plan.batch * pool
+
+    def needed(parts: int) -> float:
+        return gpu_memory(size, levels, rows=plan.batch // parts, tokens=tokens / parts, data=held)
+
+    parts, room = training.accumulate, float(devices.room(task.device))
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(parts) / 2**30, room / 2**30)
+    while needed(parts) > room and parts < plan.batch:
+        parts *= 2
+    return replace(training, accumulate=min(parts, plan.batch))

@@ -1,0 +1,137 @@
+"""Behind training: what texts become, the label vectors they meet, and what their products mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.neural_start import label_texts
+from treetop.assemble.tower_data import first_of_text
+from treetop.assemble.tower_heads import TowersConfig
+from treetop.assemble.two_tower import TwoTower
+from treetop.core.dataset import Dataset
+from treetop.core.texts import Texts
+from treetop.features.tokens import Tokens
+from treetop.features.towers import Tower, Towers
+from treetop.features.transformer import Transformer
+from treetop.kernels import threads
+from treetop.rank.dual import Dual
+from treetop.train import devices
+
+Floats = NDArray[np.float32]
+SAMPLE = 1000  # documents that show where scores lie
+NEAR = 50  # labels of each that are looked at
+
+
+def searched(
+    task: TwoTower, dataset: Dataset, transformer: Transformer, config: TowersConfig, device: torch.device, seed: int
+) -> tuple[Towers, Dual]:
+    """What texts become and the label vectors they meet, by the weights as they are now."""
+    transformer.encoder.to(device)  # in float32: label vectors are made once
+    transformer.device = device
+    towers: list[Tower] = []
+    sides: dict[str, Floats] = {}
+    bias, prior, search = np.zeros(task.n_labels, np.float32), twins_prior(dataset), config.search
+    with devices.cpu_threads(1):
+        shown = _base(transformer, transformer.tokenizer.encode(sampled(dataset, seed)))
+        if task.labels_read and search.heads != "classifier":
+            base = _base(transformer, transformer.tokenizer.encode(label_texts(dataset)))
+            towers.append(task.dual.tower("dual", unit=True, factor=search.dual or config.dual.scale))
+            sides["dual"] = towers[0].vectors(base)[first_of_text(label_texts(dataset))]
+        if task.table is not None and search.heads != "dual":
+            tower, sides["classifier"], bias = _classifier_side(task, config)
+            towers.append(tower)
+        else:
+            bias += prior
+    transformer.encoder.to("cpu").float()
+    transformer.device = torch.device("cpu")
+    features = Towers(transformer, towers)
+    rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
+    if list(sides) == ["classifier"] and (config.classifier.labels == "all" or config.classifier.loss.kind == "bce"):
+        return features, rank  # margins are log odds already
+    queries = features.join(shown)
+    rank = with_unseen(rank, queries, dataset.label_counts == 0, prior)
+    level = mean_log_sum(queries, rank)
+    text = (rank.text[0], rank.text[1] - level)
+    return features, Dual(rank.weight, rank.bias - np.float32(level), widths=rank.widths, text=text)
+
+
+def sampled(dataset: Dataset, seed: int) -> Texts:
+    """A few documents."""
+    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:SAMPLE]
+    return dataset.texts.take(np.sort(rows))
+
+
+def with_unseen(rank: Dual, queries: Floats, unseen: NDArray[np.bool_], prior: Floats) -> Dual:
+    """The same with labels that no training text carries scored by their texts alone.
+
+    Their free vectors have only ever been pushed away. What the classifier would say is foretold by a line through
+    its scores over the dual encoder's, fitted on the seen labels nearest to some documents.
+    """
+    if set(rank.widths) != {"dual", "classifier"} or unseen.all() or len(queries) == 0:
+        return rank
+    x, y = _pairs_of_scores(rank, queries, unseen)
+    spread = float(((x - x.mean()) ** 2).mean())
+    slope = max(0.0, float(((x - x.mean()) * (y - y.mean())).mean()) / spread) if spread > 0 else 0.0
+    text = (1.0 + slope, float(y.mean()) - slope * float(x.mean()))
+    made = Dual(rank.weight.copy(), rank.bias.copy(), widths=rank.widths, text=text)
+    made.weight[unseen], offset = made.of_text(rank.part("dual")[unseen])
+    made.bias[unseen] = offset + prior[unseen]
+    return made
+
+
+def _pairs_of_scores(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(scores of the dual encoder, of the classifier) for each document's nearest seen labels."""
+    first, second = rank.place("dual"), rank.place("classifier")
+    near = min(NEAR, max(1, int((~unseen).sum()) // 10))  # further down the two heads have little to do with each other
+    found = []
+    for start, stop in threads.blocks(len(queries), max(1, (1 << 26) // rank.n)):
+        q = queries[start:stop]
+        x = np.where(unseen, -np.inf, q[:, first] @ rank.part("dual").T)
+        best = np.argpartition(-x, near - 1, axis=1)[:, :near]
+        y = (rank.part("classifier")[best] * q[:, None, second]).sum(2) + rank.bias[best]
+        found.append((np.take_along_axis(x, best, 1).ravel(), y.ravel()))
+    made = [np.concatenate(side).astype(np.float64) for side in zip(*found, strict=True)]
+    return made[0], made[1]
+
+
+def _base(transformer: Transformer, tokens: Tokens) -> Floats:
+    return transformer.vectors(tokens)[transformer.view_name(transformer.poolings[0])]
+
+
+def _classifier_side(task: TwoTower, config: TowersConfig) -> tuple[Tower, Floats, Floats]:
+    c, search = config.classifier, config.search
+    rows, offset = (part.float().cpu().numpy() for part in task.label_rows())
+    if not search.raw:
+        factor = search.classifier * (search.dual or config.dual.scale)
+        return task.classifier.tower("classifier", unit=True, factor=factor), unit(rows), np.zeros_like(offset)
+    factor = search.classifier * (c.text_length or 1.0)
+    tower = task.classifier.tower("classifier", unit=c.text_length > 0, factor=factor)
+    return tower, rows, np.float32(search.classifier) * offset
+
+
+def twins_prior(dataset: Dataset) -> Floats:
+    """(labels,) what tells labels of the same text apart: how often each occurs, the most frequent one unmoved."""
+    first = first_of_text(label_texts(dataset))
+    counts = dataset.label_counts + 0.5
+    most = np.zeros(len(first))
+    np.maximum.at(most, first, counts)
+    made = np.log(counts / most[first])
+    order = np.arange(len(first)) - first  # settles equal counts
+    settled: Floats = (made - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
+    return settled
+
+
+def mean_log_sum(queries: Floats, rank: Dual) -> float:
+    """The mean over texts of the log of all labels' summed exp(margin): what a label must reach to be likely."""
+    total = np.full(len(queries), -np.inf)
+    for start in range(0, rank.n, 1 << 14):
+        part = slice(start, start + (1 << 14))
+        margins = (queries @ rank.weight[part].T + rank.bias[part]).astype(np.float64)
+        top = margins.max(1, initial=-np.inf)
+        total = np.logaddexp(total, top + np.log(np.exp(margins - top[:, None]).sum(1)))
+    return float(total.mean()) if len(total) else 0.0

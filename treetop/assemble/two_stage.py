@@ -1,0 +1,109 @@
+"""A dual encoder first, then label vectors that begin at the encoder's and learn on while it stands still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from treetop.assemble.neural_fit import Prepared, cut
+from treetop.assemble.tower_fit import Trained, as_model, prepare_towers, train_towers
+from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
+from treetop.assemble.tower_search import sampled, with_unseen
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.work import Job
+from treetop.evaluate.propensity import inverse_propensity
+from treetop.features.towers import Towers
+from treetop.features.transformer import Transformer
+from treetop.model import Model
+from treetop.rank.dual import Dual
+from treetop.rank.fusion import Fusion, grow, seen_pairs
+from treetop.train.batches import Rows
+from treetop.train.optim import ScheduleConfig
+from treetop.train.pools import PoolConfig
+from treetop.train.task import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagesConfig(TowersConfig):
+    """Settings of dual encoders with a second stage; `classifier` and `learn_vectors` are those of the second."""
+
+    classifier: ClassifierConfig = setting(
+        ClassifierConfig(unit=True, bias=False, dropout=0.5), "the second stage's head with free label vectors"
+    )
+    search: SearchConfig = setting(SearchConfig(raw=False, dual=1.0), "what a text is compared with")
+    second_pool: PoolConfig = setting(
+        PoolConfig(start=0, clustered=False, negatives=5), "which texts and labels meet in a batch of the second stage"
+    )
+    second_train: TrainConfig = setting(
+        TrainConfig(epochs=10, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "the second stage's loop",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dual.weight == 0 or self.classifier.weight == 0:
+            raise ConfigError("dual.weight, classifier.weight: each stage trains one of them. Set both above 0.")
+        if self.search.raw or self.search.dual == 0:
+            raise ConfigError(
+                "search.raw, search.dual: the stages' cosines are added. Leave raw=false, and search.dual above 0."
+            )
+
+
+def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float = 0.0, depth: int = 7) -> Model:
+    """Both stages, one search over the two label vectors of each label; with `fuse` a tree weighs the two scores.
+
+    The tree learns from held-out documents, so `config.validation` must be above 0 for it.
+    """
+    first, second = _stages(config)
+    prepared = prepare_towers(dataset, first, job)
+    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
+    one = train_towers(dataset, prepared, inputs, first, job=job, name="encoder")
+    copy = Transformer.from_part(one.features.transformer.to_part())  # a GPU rounds the one that makes views
+    still = Prepared(copy, prepared.tokens, prepared.device)
+    views = still.inputs(frozen=True, job=job, name="encoder-views")
+    two = train_towers(dataset, still, views, second, job=job, name="classifier")
+    features, rank = joined(one, two, config.search)
+    queries = features.views(sampled(dataset, job.seed))[features.view_name()]
+    rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)
+    if fuse > 0:
+        _, held_out = cut(dataset, config.validation, job.seed)
+        rank = fused(dataset, held_out, features, rank, beta=fuse, depth=depth)
+    return as_model(dataset, features, rank, config, job)
+
+
+def _stages(config: StagesConfig) -> tuple[TowersConfig, TowersConfig]:
+    shared = {field.name: getattr(config, field.name) for field in fields(TowersConfig)}
+    first = {
+        "classifier": replace(config.classifier, weight=0.0),
+        "search": replace(config.search, heads="dual"),
+    }
+    second = {
+        "dual": replace(config.dual, weight=0.0), "pool": config.second_pool, "train": config.second_train,
+        "search": SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier),
+    }  # fmt: skip
+    return TowersConfig(**shared | first), TowersConfig(**shared | second)
+
+
+def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Dual]:
+    """The cosines of the stages asked for side by side; labels of equal texts keep the first stage's order."""
+    stages = {"both": (one, two), "dual": (one,), "classifier": (two,)}[search.heads]
+    towers = [tower for stage in stages for tower in stage.features.towers]
+    weight = np.hstack([stage.rank.weight for stage in stages])
+    widths = {name: width for stage in stages for name, width in stage.rank.widths.items()}
+    # The first stage's offset is what tells equal texts apart, in cosines ten times less than in margins.
+    offset = one.rank.bias - one.rank.bias.max() if one in stages else np.zeros_like(one.rank.bias)
+    return Towers(one.features.transformer, towers), Dual(weight, np.float32(0.1) * offset, widths=widths)
+
+
+def fused(dataset: Dataset, held_out: Rows, features: Towers, rank: Dual, *, beta: float, depth: int) -> Dual:
+    """The same label vectors with a small tree over both scores and the label's rarity, learned on held-out texts."""
+    rare = inverse_propensity(dataset.label_counts, int(dataset.documents.sum()), *dataset.propensity)
+    plain = Fusion(rank, rare.astype(np.float32), beta=beta)
+    if len(held_out) == 0:
+        return rank
+    view = features.views(dataset.texts.take(held_out))[features.view_name()]
+    X, y = seen_pairs(plain, view, dataset.Y[held_out])
+    return Fusion(rank, rare.astype(np.float32), beta=beta, tree=grow(X, y, depth=depth))

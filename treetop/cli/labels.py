@@ -1,0 +1,207 @@
+"""`treetop labels`: a trained model's labels added, retired, restored, renamed, merged and listed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from treetop.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from treetop.model import Model
+
+app = typer.Typer(help="Add, retire, restore, rename, merge and list a model's labels.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
+Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.")]
+File = Annotated[Path | None, typer.Option("--file", help="Labels by a file with `id`: .jsonl, .csv, .tsv, .parquet.")]
+By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.")]
+Note = Annotated[str, typer.Option("--note", help="Why, for the log.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Status = Literal["all", "active", "retired", "added"]
+DONE = {
+    "add": "added", "retire": "retired", "restore": "restored", "rename": "renamed", "merge": "merged",
+    "undo": "as before",
+}  # fmt: skip
+
+
+@app.command()
+def add(
+    model: Folder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labels with `id` and `text`: .jsonl, .csv, ...")],
+    by: By = "",
+    note: Note = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make new labels known by their texts, without training; recipes with an encoder and label vectors can."""
+    from treetop.data.label_files import read_label_file
+
+    opened = _open(model)
+    _tell(model, opened.add_labels(read_label_file(file), who=by, note=note), as_json)
+
+
+@app.command()
+def retire(
+    model: Folder, labels: Labels = None, file: File = None, by: By = "", note: Note = "", as_json: AsJson = False
+) -> None:
+    """Never return these labels again, until they are restored."""
+    named = _named(labels, file)
+    _tell(model, _open(model).retire_labels(named, who=by, note=note), as_json)
+
+
+@app.command()
+def restore(
+    model: Folder, labels: Labels = None, file: File = None, by: By = "", note: Note = "", as_json: AsJson = False
+) -> None:
+    """Return retired or merged labels again."""
+    named = _named(labels, file)
+    _tell(model, _open(model).restore_labels(named, who=by, note=note), as_json)
+
+
+@app.command()
+def rename(
+    model: Folder,
+    label: Annotated[str, typer.Argument(metavar="[LABEL]", help="Id or name.")] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The new name.")] = "",
+    text: Annotated[str, typer.Option("--text", help="The new text.")] = "",
+    re_encode: Annotated[
+        bool, typer.Option("--re-encode", help="Renew the vectors of labels that were added by text.")
+    ] = False,
+    file: File = None,
+    by: By = "",
+    note: Note = "",
+    as_json: AsJson = False,
+) -> None:
+    """Give a label another name or text (or many, by a file with `id`, `name`, `text`); its scores stay."""
+    if bool(label) == (file is not None):
+        raise ConfigError("labels rename: name a label and its new name, or give --file. One of the two is needed.")
+    given = {key: value for key, value in (("name", name), ("text", text)) if value}
+    wanted = {label: given} if file is None else _fields(file, ("name", "text"))
+    opened = _open(model)
+    _tell(model, opened.rename_labels(wanted, re_encode=re_encode, who=by, note=note), as_json)
+
+
+@app.command()
+def merge(
+    model: Folder,
+    labels: Labels = None,
+    into: Annotated[str, typer.Option("--into", help="Id or name of the label that gets their scores.")] = "",
+    file: File = None,
+    by: By = "",
+    note: Note = "",
+    as_json: AsJson = False,
+) -> None:
+    """Send labels' scores to another, where the highest counts, and retire them (--file: with `id`, `into`)."""
+    if (file is None) == (not into):
+        raise ConfigError("labels merge: say --into LABEL, or give --file with 'id' and 'into'. One of them is needed.")
+    if file is None:
+        pairs = dict.fromkeys(_named(labels, None), into)
+    else:
+        pairs = {id_: fields["into"] for id_, fields in _fields(file, ("into",), needed=True).items()}
+    _tell(model, _open(model).merge_labels(pairs, who=by, note=note), as_json)
+
+
+@app.command()
+def undo(model: Folder, by: By = "", note: Note = "", as_json: AsJson = False) -> None:
+    """Take the last change back; labels it added stay known and retired."""
+    _tell(model, _open(model).undo_labels(who=by, note=note), as_json)
+
+
+@app.command("list")
+def list_(
+    model: Folder,
+    status: Annotated[Status, typer.Option("--status", help="Only these labels.")] = "all",
+    find: Annotated[str, typer.Option("--find", help="Only labels with this in their id or name.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print every label: id, name, status, training texts; tab-separated, or as JSON lines."""
+    opened = _open(model)
+    if not as_json:
+        sys.stdout.write("id\tname\tstatus\ttexts\n")
+    for row in _rows(opened, status, find.casefold()):
+        if as_json:
+            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+            continue
+        state = f"merged into {row['into']}" if row["into"] else row["status"] + (", added" if row["added"] else "")
+        cells = (row["id"], row["name"], state, str(row["texts"]))
+        sys.stdout.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
+    sys.stdout.flush()
+
+
+@app.command()
+def log(model: Folder, as_json: AsJson = False) -> None:
+    """Print the changes to a model's labels: number, when, who, what."""
+    opened = _open(model)
+    for number, edit in enumerate(opened.edits.log if opened.edits is not None else (), 1):
+        entry = {"number": number, **{key: value for key, value in edit.entry.items() if key != "files"}}
+        typer.echo(json.dumps(entry, ensure_ascii=False) if as_json else _line(entry))
+
+
+def _open(folder: Path) -> Model:
+    from treetop.model import load
+
+    return load(folder)
+
+
+def _tell(folder: Path, model: Model, as_json: bool) -> None:
+    """Write the change and say what it was."""
+    model.save(folder)
+    edits = model.edits
+    if edits is None:
+        raise ConfigError(f"{folder}: nothing was changed.")
+    entry = {"number": len(edits.log), **{k: v for k, v in edits.log[-1].entry.items() if k != "files"}}
+    if as_json:
+        typer.echo(json.dumps(entry, ensure_ascii=False))
+        return
+    count, action = entry["labels"], DONE[entry["action"]]
+    typer.echo(f"{folder}: {count:,} label{'s' if count != 1 else ''} {action} (change {entry['number']})")
+
+
+def _line(entry: dict[str, Any]) -> str:
+    ids = ", ".join(entry["ids"]) + (", ..." if entry["labels"] > len(entry["ids"]) else "")
+    what = f"undo {entry['undoes']}" if "undoes" in entry else entry["action"]
+    note = f"  # {entry['note']}" if entry["note"] else ""
+    return f"{entry['number']}  {entry['when']}  {entry['who']}  {what}  {entry['labels']:,}: {ids}{note}"
+
+
+def _rows(model: Model, status: Status, find: str) -> Iterator[dict[str, Any]]:
+    from treetop.core.dataset import RETIRED
+
+    labels, merged = model.labels, model.edits.merged if model.edits is not None else {}
+    rows = zip(labels.ids, labels.names, labels.texts, labels.status.tolist(), model.counts.tolist(), strict=True)
+    for column, (id_, name, text, state, count) in enumerate(rows):
+        word, added = "retired" if state == RETIRED else "active", column >= model.n_trained
+        if (status != "all" and status not in (word, "added" if added else word)) or (
+            find and find not in id_.casefold() and find not in name.casefold()
+        ):
+            continue
+        into = labels.ids[merged[column]] if column in merged else None
+        yield {"id": id_, "name": name, "text": text, "status": word, "added": added, "texts": count, "into": into}
+
+
+def _named(labels: list[str] | None, file: Path | None) -> list[str]:
+    """Labels by word or by file, not both."""
+    if bool(labels) == (file is not None):
+        raise ConfigError("labels: name them by id or name, or give --file. One of the two is needed.")
+    return list(labels or []) if file is None else list(_fields(file, ()))
+
+
+def _fields(file: Path, names: tuple[str, ...], *, needed: bool = False) -> dict[str, dict[str, Any]]:
+    """{id: fields} of a file of labels, each id once."""
+    from treetop.data.label_files import label_rows
+
+    made: dict[str, dict[str, Any]] = {}
+    for line, record in label_rows(file):
+        id_ = record.get("id")
+        id_ = str(id_) if type(id_) is int else id_
+        if not isinstance(id_, str) or not id_ or id_ in made:
+            raise DataError("every row needs an 'id' of its own that is a string. Mend it.", file=file, line=line)
+        made[id_] = {name: record[name] for name in names if record.get(name) is not None}
+        if needed and len(made[id_]) < len(names):
+            raise DataError(f"label '{id_}' has no {' or '.join(map(repr, names))}. Add it.", file=file, line=line)
+    return made

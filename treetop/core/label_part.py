@@ -1,0 +1,43 @@
+"""Labels as they lie in a model folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import LabelSet
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+
+STRINGS = ("ids", "names", "texts")
+
+
+def labels_part(labels: LabelSet, counts: NDArray[np.int64]) -> Part:
+    """Labels as data, with their training counts."""
+    return Part("labels.1", {}, {"status": labels.status, "counts": counts, **pack_labels(labels)})
+
+
+def labels_from_part(part: Part) -> tuple[LabelSet, NDArray[np.int64]]:
+    """What `labels_part` stored, offsets checked."""
+    status = part.array("status", "|u1", None)
+    ids, names, texts = (unpack(part, name, len(status)) for name in STRINGS)
+    return LabelSet(ids, names, texts, status), part.array("counts", "<i8", len(status))
+
+
+def pack_labels(labels: LabelSet) -> dict[str, NDArray[Any]]:
+    """The strings of labels as arrays of a part."""
+    return {key: array for name in STRINGS for key, array in pack(name, getattr(labels, name)).items()}
+
+
+def pack(name: str, texts: Texts) -> dict[str, NDArray[Any]]:
+    """Strings as arrays of a part."""
+    return {f"{name}_blob": texts.blob, f"{name}_ends": texts.offsets}
+
+
+def unpack(part: Part, name: str, n: int | None = None) -> Texts:
+    """What `pack` stored, offsets checked."""
+    blob = part.array(f"{name}_blob", "|u1", None)
+    n = len(part.array(f"{name}_ends", "<i8", None)) - 1 if n is None else n
+    return Texts(blob, part.pointers(f"{name}_ends", n + 1, len(blob)))

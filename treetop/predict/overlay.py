@@ -1,0 +1,103 @@
+"""Labels as they are today over a model as it was trained: some added behind, some retired, some merged into others.
+
+The trained levels answer as ever, bit for bit; only what they answer is looked through afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import RETIRED
+from treetop.core.types import Level, Ranking, View
+from treetop.predict.beam import descend, nodes_above, step
+from treetop.predict.blend import KEEP, Blend, blended
+
+SLACK = 16  # labels asked for beyond `k` at first, where some are retired
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """`extra` ranks the added labels (numbered from 0) below the same nodes as each member's last level."""
+
+    n: int  # labels of the trained model; added ones follow
+    retired: NDArray[np.bool_]  # (labels,)
+    extra: Sequence[Level] = ()  # one for each member, or none
+    target: NDArray[np.int32] | None = None  # (labels,) the label that gets a label's score; None: its own, always
+
+    @classmethod
+    def hiding(cls, status: NDArray[np.uint8]) -> Overlay | None:
+        """What keeps retired labels back; nothing where there are none."""
+        retired = status == RETIRED
+        return cls(len(status), retired) if retired.any() else None
+
+    @property
+    def n_retired(self) -> int:
+        return int(self.retired.sum())
+
+    def sources(self, column: int) -> list[int]:
+        """The labels whose scores this label gets: its own, and those merged into it."""
+        return [column] if self.target is None else np.flatnonzero(self.target == column).tolist()
+
+    def rank(self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int) -> Ranking:
+        """The best `k` labels that are not retired.
+
+        Looks deeper as long as a retired label stands where an active one could: the result does not depend on how
+        deep the first look was, nor on the other documents.
+        """
+        first = k if len(members) == 1 else max(k, KEEP)  # as deep as without any retired label
+        most = first + self.n_retired
+        want = min(most, 2 * k + SLACK) if len(members) == 1 else first
+        above = [nodes_above(levels, views) for levels in members] if self.extra else []
+        while True:
+            lists, joined = self._look(members, blend, views, above, want)
+            found = self._shown(joined)
+            if want >= most or not self._short(lists, found, k, want, ties=len(members) == 1):
+                return found.top(k)
+            want = min(2 * want, most)
+
+    def _look(
+        self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View],
+        above: Sequence[Ranking | None], want: int,
+    ) -> tuple[list[Ranking], Ranking]:  # fmt: skip
+        """(the best `want` of each member, trained labels first and added ones behind; all of them blended)"""
+        everything = want * len(members)
+        if not self.extra:
+            base = [descend(levels, views, want) for levels in members]
+            return base, blended(base, blend, everything)
+        base = [step(levels[-1], views, up, want) for levels, up in zip(members, above, strict=True)]
+        new = [step(level, views, up, want) for level, up in zip(self.extra, above, strict=True)]
+        behind = blended(new, blend, everything)
+        behind = Ranking(behind.indptr, behind.ids + np.int32(self.n), behind.score, behind.own)
+        return [*base, *new], _joined(blended(base, blend, everything), behind)
+
+    def _shown(self, ranking: Ranking) -> Ranking:
+        """Scores of merged labels at their targets, the best of each; retired labels left out."""
+        if self.target is not None:
+            ids = self.target[ranking.ids]
+            ranking = Ranking.sorted(ranking.indptr, ids, ranking.score, ranking.own).distinct()
+        return ranking.where(~self.retired[ranking.ids])
+
+    def _short(self, lists: Sequence[Ranking], found: Ranking, k: int, want: int, *, ties: bool) -> bool:
+        """Whether labels further down could belong among the best `k` of some document."""
+        full = [np.diff(part.indptr) >= want for part in lists]
+        few = np.diff(found.indptr) < k
+        if ties and self.target is not None:  # one behind the end of a list may belong to a label with a lower column
+            last = np.full(len(found), -np.inf, np.float32)
+            for part, cut in zip(lists, full, strict=True):
+                last[cut] = np.maximum(last[cut], part.score[part.indptr[1:][cut] - 1])
+            enough = np.flatnonzero(~few)
+            few[enough] = found.score[found.indptr[enough] + k - 1] <= last[enough]
+        return bool((few & np.any(full, axis=0)).any())
+
+
+def _joined(one: Ranking, other: Ranking) -> Ranking:
+    """Rankings of the same documents over different labels as one."""
+    parts = (one, other)
+    rows = np.concatenate([np.repeat(np.arange(len(part)), np.diff(part.indptr)) for part in parts])
+    order = np.argsort(rows, kind="stable")
+    ids, score, own = (np.concatenate([getattr(p, name) for p in parts])[order] for name in ("ids", "score", "own"))
+    return Ranking.sorted(one.indptr + other.indptr, ids, score, own)

@@ -1,0 +1,42 @@
+"""DEPSL (UniDEC's dual encoder alone): one encoder for texts and label texts, trained on pools of some labels.
+
+Features: transformer, the mean of the last layer at length 1. Labels: their texts. Tree: none. Shortlist: everything,
+or near ones where there are many. Rank: dual. The own idea is the reduction: neither all labels of a text
+nor one of them, but those that a pool of a few thousand labels happens to hold, with clusters of texts as batches and
+hard negatives found by the encoder itself. The presets `dpr` and `ance` are its neighbours: one label a text against
+the labels of a random batch, without and with hard negatives.
+
+Deviations: no layer on the encoder's vector unless `dual.dimension` asks for one; cosines are masked by -inf; labels
+with the text of a positive count for nothing, and are told apart in the end by how often they occur.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.tower_fit import fit_towers, forecast_towers
+from treetop.assemble.tower_heads import ClassifierConfig, TowersConfig
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.model import Model
+
+GROUP = "dual encoders, full classifiers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TowersConfig):
+    """Settings of `depsl`."""
+
+    classifier: ClassifierConfig = setting(ClassifierConfig(weight=0.0), "a head with free label vectors: off")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Encoder, tokens and label vectors; label texts are read with every batch."""
+    return forecast_towers(dataset, config)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Train the encoder on pools of labels, then encode all labels once."""
+    return fit_towers(dataset, config, job)

@@ -1,0 +1,67 @@
+"""NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
+
+Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
+Shortlist: everything, or near ones where there are many. Rank: dual, or with `fusion` a small tree over
+both scores. The own idea is the batch: clusters of near texts (small at first, doubling) are put together, so that
+the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn;
+the ten most similar wrong ones count if they come nearer than the margin. The second stage keeps the encoder still
+and lets label vectors learn on from the labels' own.
+
+Deviations: the weights of violators add up to 1 instead of being divided by their number; the second stage's hard
+negatives are found by the label vectors themselves, by exact search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.tower_fit import forecast_towers
+from treetop.assemble.tower_heads import ClassifierConfig, DualConfig
+from treetop.assemble.two_stage import StagesConfig, fit_stages
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.model import Model
+from treetop.train.contrastive import LossConfig
+from treetop.train.pools import PoolConfig
+
+GROUP = "dual encoders, full classifiers"
+TRIPLET = LossConfig(kind="triplet", pick="one", margin=0.3, hardest=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(StagesConfig):
+    """Settings of `ngame`."""
+
+    dual: DualConfig = setting(DualConfig(scale=1.0, loss=TRIPLET), "the first stage's head")
+    classifier: ClassifierConfig = setting(
+        ClassifierConfig(unit=True, bias=False, dropout=0.5, loss=LossConfig(kind="triplet", margin=0.2, hardest=10)),
+        "the second stage's head with free label vectors",
+    )
+    pool: PoolConfig = setting(
+        PoolConfig(size=1024, positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
+        "which texts and labels meet in a batch of the first stage",
+    )
+    fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: the plain sum", low=0.0)
+    fusion_depth: int = setting(7, "levels of that tree", low=1, high=16)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fusion > 0 and self.validation == 0:
+            raise ConfigError("fusion: its tree learns from held-out documents. Set validation to 0.1, or fusion to 0.")
+        if self.fusion > 0 and self.search.heads != "both":
+            raise ConfigError(f"search.heads: '{self.search.heads}', but fusion weighs both heads. Leave it at both.")
+        if self.fusion > 0 and self.search.near != "all":
+            raise ConfigError("search.near: with fusion all labels are looked at. Set it to all.")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """As for other dual encoders; the second stage reads no texts."""
+    return forecast_towers(dataset, config)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """The encoder first, then label vectors on its frozen vectors."""
+    return fit_stages(dataset, config, job, fuse=config.fusion, depth=config.fusion_depth)

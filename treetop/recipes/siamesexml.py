@@ -1,0 +1,58 @@
+"""SiameseXML (ICML 2021): a siamese encoder trained from the labels' side, then label vectors refined one by one.
+
+Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
+Shortlist: everything, or near ones where there are many. Rank: dual. The own idea is the view of a label
+as its text's vector plus a correction learned from its own documents: batches are cut from labels, each with one
+document drawn, and a pair is right with probability c * exp(d * (cosine - 1)); then, the encoder still, each label's
+vector learns on from there against the labels that are confused with it. Score: the sum of both cosines.
+
+Deviations: a transformer instead of a bag of word vectors; exact search instead of a graph index; the losses of the
+hardest negatives are averaged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.tower_fit import forecast_towers
+from treetop.assemble.tower_heads import ClassifierConfig, DualConfig
+from treetop.assemble.two_stage import StagesConfig, fit_stages
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.model import Model
+from treetop.train.contrastive import LossConfig
+from treetop.train.pools import PoolConfig
+
+GROUP = "dual encoders, full classifiers"
+# Only the direction from labels to documents counts.
+FIRST = LossConfig(kind="kprob", pick="one", symmetric=True, backward=1.0, hardest=50, level=0.9, steep=1.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(StagesConfig):
+    """Settings of `siamesexml`."""
+
+    dual: DualConfig = setting(DualConfig(scale=1.0, loss=FIRST), "the first stage's head")
+    classifier: ClassifierConfig = setting(
+        ClassifierConfig(
+            unit=True, bias=False, dropout=0.5,
+            loss=LossConfig(kind="kprob", hardest=50, level=0.75, steep=3.0, floor=0.05),
+        ),
+        "the second stage's head with free label vectors",
+    )  # fmt: skip
+    pool: PoolConfig = setting(
+        PoolConfig(side="labels", size=1024, positives=1, negatives=0, clustered=False),
+        "which texts and labels meet in a batch of the first stage",
+    )
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """As for other dual encoders; the second stage reads no texts."""
+    return forecast_towers(dataset, config)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """The encoder first, then label vectors on its frozen vectors."""
+    return fit_stages(dataset, config, job)

@@ -1,0 +1,46 @@
+"""UniDEC (WWW 2025): a dual encoder and a classifier on one encoder, trained together on pools of some labels.
+
+Features: transformer, the mean of the last layer. Labels: their texts, and a free vector each. Tree: none. Shortlist:
+everything, or near ones where there are many. Rank: dual. The own idea is the batch both heads share: a
+cluster of texts with a pool of a few thousand labels (some of each text's, then hard negatives), on which each head
+has a loss of many classes; cost follows the pool and not the number of labels. Score: the sum of both heads', so one
+search over joined vectors.
+
+Deviations: label vectors begin at what the encoder makes of the label texts and have a bias; no layers between
+encoder and heads unless asked for; the classifier's score counts as in training (`search.raw`; the paper: cosines, as
+in the presets `paper-...`). With `classifier.labels: all` the classifier learns from all labels by BCE, as in `renee`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.assemble.tower_fit import fit_towers, forecast_towers
+from treetop.assemble.tower_heads import ClassifierConfig, TowersConfig
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.model import Model
+from treetop.train.contrastive import LossConfig
+
+GROUP = "dual encoders, full classifiers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TowersConfig):
+    """Settings of `unidec`."""
+
+    classifier: ClassifierConfig = setting(
+        ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "the head with free label vectors"
+    )
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Encoder, tokens and label vectors with their states; label texts are read with every batch."""
+    return forecast_towers(dataset, config)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Train encoder and heads on the same pools, then join both heads' label vectors."""
+    return fit_towers(dataset, config, job)

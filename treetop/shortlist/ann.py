@@ -1,0 +1,77 @@
+"""Labels whose vectors lie near a text's: those of the nearest clusters of label vectors.
+
+Clusters are balanced, so every list is equally long and the cost of a text is known; the centres are looked at all,
+then `probe` lists. What is stored is data: centres, and which labels lie in which list.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.dataset import Ints
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.types import Candidates, Floats, Ranking, View
+from treetop.kernels import threads
+from treetop.kernels.dense_dots import dots
+from treetop.kernels.kmeans import SMALL_GAIN, Options, balanced_leaves
+
+LIST = 256  # labels of a list aimed at
+DOCUMENTS = 256  # in one block of work
+
+
+class Ann:
+    """The labels of the `probe` clusters whose centres, and what they add, score best with a text's vector."""
+
+    kind: ClassVar[str] = "shortlist.ann.1"
+
+    def __init__(self, centres: Floats, offset: Floats, indptr: Ints, members: NDArray[np.int32], probe: int) -> None:
+        self.centres, self.offset, self.indptr, self.members, self.probe = centres, offset, indptr, members, probe
+        self.n = len(members)
+
+    @classmethod
+    def of(cls, vectors: Floats, bias: Floats, *, probe: int, size: int = LIST, seed: int = 0) -> Ann:
+        """Lists of about `size` of these label vectors; `bias` is what a label adds to its product."""
+        depth = max(0, int(np.log2(max(1.0, len(vectors) / size))))
+        leaf = balanced_leaves(vectors, depth, seed=seed, options=Options(rule=SMALL_GAIN))
+        counts = np.bincount(leaf, minlength=1 << depth)
+        members = np.argsort(leaf, kind="stable").astype(np.int32)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        # Means as they are: the expected score of a label of the list.
+        centres = np.add.reduceat(vectors[members], indptr[:-1], axis=0) / counts[:, None]
+        offset = np.add.reduceat(bias[members].astype(np.float64), indptr[:-1]) / counts
+        return cls(centres.astype(np.float32), offset.astype(np.float32), indptr, members, probe)
+
+    def candidates(self, view: View, above: Ranking | None) -> Candidates:
+        if view.shape[1] != self.centres.shape[1]:
+            raise ModelError(f"{self.kind}: got vectors of {view.shape[1]} numbers, holds {self.centres.shape[1]}.")
+        probe = min(self.probe, len(self.centres))
+
+        def block(start: int, stop: int) -> NDArray[np.int64]:
+            products = dots(self.centres, np.asarray(view[start:stop], np.float32)) + self.offset
+            return np.sort(np.argpartition(-products, probe - 1, axis=1)[:, :probe], axis=1)
+
+        found = threads.run(block, threads.blocks(view.shape[0], DOCUMENTS))
+        lists = np.concatenate(found) if found else np.zeros((0, probe), np.int64)
+        counts = np.diff(self.indptr)[lists]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.ravel())])
+        first = np.repeat(self.indptr[lists.ravel()] - ends[:-1], counts.ravel())
+        ids = self.members[first + np.arange(ends[-1])]
+        return Candidates(view.shape[0], self.n, indptr=ends[::probe].copy(), ids=ids)
+
+    def to_part(self) -> Part:
+        names = ("centres", "offset", "indptr", "members")
+        return Part(self.kind, {"probe": self.probe}, {name: getattr(self, name) for name in names})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Any:
+        probe, n = part.setting("probe", int), len(part.array("members", "<i4", None))
+        centres = part.array("centres", "<f4", None, None)
+        if probe < 1 or len(centres) < 1:
+            raise ModelError(f"{part.kind}: {probe} of {len(centres)} lists. The model is damaged; copy it again.")
+        members = part.indices("members", "<i4", n, max(n, 1))
+        offset = part.array("offset", "<f4", len(centres))
+        return cls(centres, offset, part.pointers("indptr", len(centres) + 1, n), members, probe)

@@ -1,0 +1,128 @@
+"""Labels whose vectors lie near a text's, found by walking a graph of near vectors (HNSW, by faiss).
+
+Far fewer vectors are looked at than lists hold for the same answers. What is stored is data: links, levels and
+vectors in half precision, all checked before the library gets them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.errors import ModelError, extra
+from treetop.core.store import Part
+from treetop.core.types import Candidates, Floats, Ranking, View
+from treetop.kernels import threads
+
+LINKS, CARE = 32, 100  # links of a vector, vectors looked at to find them
+FIELDS = ("levels", "offsets", "neighbors")  # as the library calls them
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """A graph as data: vector i has levels[i] levels, its links begin at offsets[i]; -1 is no link."""
+
+    levels: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    neighbors: NDArray[np.int32]
+    codes: NDArray[np.uint8]  # (vectors, 2 * width) in half precision
+    entry: int
+
+    def check(self, links: int) -> None:
+        """Refuse links that lead nowhere: the library would follow them."""
+        n = len(self.levels)
+        sizes = links * (self.levels.astype(np.int64) + 1)  # twice as many on the ground
+        sound = n > 0 and 0 <= self.entry < n and int(self.levels.min()) > 0
+        sound = sound and np.array_equal(np.diff(self.offsets), sizes) and int(self.offsets[0]) == 0
+        sound = sound and int(self.offsets[-1]) == len(self.neighbors) and self.levels[self.entry] == self.levels.max()
+        if sound and len(self.neighbors):
+            sound = int(self.neighbors.min()) >= -1 and int(self.neighbors.max()) < n
+        if sound:
+            owner = np.flatnonzero(self.levels > 1)
+            for level in range(1, int(self.levels.max())):
+                owner = owner[self.levels[owner] > level]
+                first = self.offsets[owner] + links * (level + 1)
+                found = self.neighbors[first[:, None] + np.arange(links)]
+                sound = sound and bool((self.levels[found[found >= 0]] > level).all())
+        if not sound:
+            raise ModelError("shortlist.graph.1: links lead nowhere. The model is damaged; copy it again.")
+
+
+class Graph:
+    """The `keep` labels a walk finds nearest; `effort` vectors are held in mind on the way."""
+
+    kind: ClassVar[str] = "shortlist.graph.1"
+
+    def __init__(self, links: Links, *, keep: int, effort: int) -> None:
+        self.links, self.keep, self.effort = links, keep, effort
+        self.n, self.width = len(links.levels), links.codes.shape[1] // 2
+
+    @classmethod
+    def of(cls, vectors: Floats, bias: Floats, *, keep: int = 100, effort: int = 128) -> Graph:
+        """A graph of these label vectors; a label's number beside its product is one more column."""
+        faiss = extra("faiss", "ann")
+        joined = np.ascontiguousarray(np.hstack([vectors, bias[:, None]]), np.float32)
+        made = _empty(faiss, joined.shape[1])
+        made.hnsw.efConstruction = CARE
+        faiss.omp_set_num_threads(threads.count())
+        made.train(joined)
+        made.add(joined)
+        arrays = {name: faiss.vector_to_array(getattr(made.hnsw, name)) for name in FIELDS}
+        codes = faiss.vector_to_array(faiss.downcast_index(made.storage).codes).reshape(len(joined), -1)
+        offsets = arrays["offsets"].astype(np.int64)
+        links = Links(arrays["levels"], offsets, arrays["neighbors"], codes, int(made.hnsw.entry_point))
+        return cls(links, keep=keep, effort=effort)
+
+    @cached_property
+    def _index(self) -> Any:
+        faiss, links = extra("faiss", "ann"), self.links
+        made = _empty(faiss, self.width)
+        storage = faiss.downcast_index(made.storage)
+        for name, array in zip(FIELDS, (links.levels, links.offsets.astype(np.uint64), links.neighbors), strict=True):
+            faiss.copy_array_to_vector(np.array(array), getattr(made.hnsw, name))
+        faiss.copy_array_to_vector(np.array(links.codes).ravel(), storage.codes)
+        storage.ntotal = made.ntotal = self.n
+        storage.is_trained = made.is_trained = True
+        made.hnsw.entry_point, made.hnsw.max_level = links.entry, int(links.levels.max()) - 1
+        return made
+
+    def candidates(self, view: View, above: Ranking | None) -> Candidates:
+        if view.shape[1] != self.width - 1:
+            raise ModelError(f"{self.kind}: got vectors of {view.shape[1]} numbers, holds {self.width - 1}.")
+        faiss, index = extra("faiss", "ann"), self._index
+        keep = min(self.keep, self.n)
+        index.hnsw.efSearch = max(self.effort, keep)
+        faiss.omp_set_num_threads(threads.count())
+        queries = np.hstack([np.asarray(view, np.float32), np.ones((len(view), 1), np.float32)])
+        found = index.search(np.ascontiguousarray(queries), keep)[1] if len(view) else np.zeros((0, keep), np.int64)
+        there = found >= 0
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(there.sum(1))])
+        return Candidates(len(view), self.n, indptr=indptr, ids=found[there].astype(np.int32))
+
+    def to_part(self) -> Part:
+        links = self.links
+        config = {"keep": self.keep, "effort": self.effort, "entry": links.entry}
+        arrays: dict[str, NDArray[Any]] = {
+            "levels": links.levels, "offsets": links.offsets, "neighbors": links.neighbors, "codes": links.codes,
+        }  # fmt: skip
+        return Part(self.kind, config, arrays)
+
+    @classmethod
+    def from_part(cls, part: Part) -> Any:
+        keep, effort, entry = (part.setting(name, int) for name in ("keep", "effort", "entry"))
+        levels = part.array("levels", "<i4", None)
+        codes = part.array("codes", "|u1", len(levels), None)
+        if keep < 1 or effort < 1 or codes.shape[1] < 2 or codes.shape[1] % 2:
+            raise ModelError(f"{part.kind}: keep {keep}, effort {effort}: the model is damaged; copy it again.")
+        offsets = part.array("offsets", "<i8", len(levels) + 1)
+        links = Links(levels, offsets, part.array("neighbors", "<i4", None), codes, entry)
+        links.check(LINKS)
+        return cls(links, keep=keep, effort=effort)
+
+
+def _empty(faiss: Any, width: int) -> Any:
+    return faiss.IndexHNSWSQ(width, faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_INNER_PRODUCT)
