@@ -138,7 +138,7 @@ def test_runs_on_a_gpu_are_averaged_by_name_and_past_or_shared_ones_show_less(tm
         {"section": "command"}, {**run, "name": "default", "fit_s": 2.0, "recall": [90.0]},
         {**run, "name": "other data", "data": "e"},
         {"section": "command", "seconds": False}, {**run, "name": "default", "P@1": 20.0, "fit_s": 100.0},
-        {**run, "section": "part", "of": "whole", "name": "half"},
+        {**run, "section": "part", "of": "default", "name": "half"},
         {"section": "recipe", "data": "d", "on": "test", "name": "broken", "error": "x"},
     ]  # fmt: skip
     (tmp_path / "gpu").mkdir()
@@ -147,5 +147,5 @@ def test_runs_on_a_gpu_are_averaged_by_name_and_past_or_shared_ones_show_less(tm
     assert head == ["run", "P@1/3/5", "recall of levels", "fit s", "runs"]
     assert found == [
         ["r, default", "15.00/5.00/4.00", "90.0", "2.0", "2"],
-        ["whole: half", "10.00/5.00/4.00", "–", "–", "1"],
+        ["r, default: half", "10.00/5.00/4.00", "–", "–", "1"],
     ]

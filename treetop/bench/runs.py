@@ -31,20 +31,20 @@ def gpu(results: Path, words: Sequence[str]) -> str:
 
 
 def _lines(file: Path) -> Iterator[Run]:
-    past = False
-    timed = True
+    past, timed, recipe = False, True, None
     for line in file.read_text(encoding="utf-8").splitlines():
         run = json.loads(line)
         if run["section"] == "command":
             past, timed = bool(run.get("past")), bool(run.get("seconds", True))
-        elif not past and run["section"] in ("recipe", "part") and "P@1" in run:
+        recipe = run.get("recipe", recipe)  # parts follow the run they are of
+        if not past and run["section"] in ("recipe", "part") and "P@1" in run:
             kept = run if timed else {key: value for key, value in run.items() if not key.endswith(("_s", "_ms"))}
-            yield kept
+            yield {**kept, "recipe": recipe}
 
 
 def _name(run: Run) -> str:
     name = f"{run['of']}: {run['name']}" if "of" in run else str(run.get("name"))
-    return f"{run['recipe']}, {name}" if name == "default" else name
+    return f"{run['recipe']}, {name}" if name.startswith("default") else name
 
 
 def _cells(runs: Sequence[Run]) -> list[str]:
