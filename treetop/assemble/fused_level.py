@@ -135,11 +135,15 @@ def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch
             labels = ids[slot_ptr[first] : slot_ptr[end]]
             side = _sides(task.problems, labels, (n, config.cost_positive, config.cost_negative), device)
             start = None if task.start is None else _begin(task.start, labels, n_words, config.dense, device)
-            W = batched_newton.solve(X, side, penalty, eps=config.eps, start=start).W.cpu().numpy()
-            bias[slot_ptr[first] : slot_ptr[end]] = W[-1]
+            W = batched_newton.solve(X, side, penalty, eps=config.eps, start=start).W
+            bias[slot_ptr[first] : slot_ptr[end]] = W[-1].cpu().numpy()
+            counts, features, weights = _pruned(W[:-1], n_words, config)
+            ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
             for chunk in range(first, end):
                 here = slice(*(slot_ptr[chunk : chunk + 2] - slot_ptr[first]))
-                pieces.append(chunks.piece(_pruned(W[:-1, here], n_words, config), scratch, n_features, width))
+                span = slice(ends[here.start], ends[here.stop])
+                piece = counts[here], features[span], weights[span]
+                pieces.append(chunks.piece(piece, scratch, n_features, width))
             bar.step(len(labels))
     made = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, last, ids), pieces, n_features)
     return Linear(chunks.stored_as(made, config.storage), n_features)
@@ -175,10 +179,13 @@ def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, de
     return torch.from_numpy(made).to(device)
 
 
-def _pruned(W: Floats, n_words: int, config: FusedConfig) -> tuple[Any, Any, Any]:
-    """(counts, features, weights) of each column: words whose weights reach the threshold, and the whole embedding."""
-    kept = (np.abs(W) >= config.threshold) & (W != 0)
+def _pruned(W: torch.Tensor, n_words: int, config: FusedConfig) -> tuple[Any, Any, Any]:
+    """(counts, features, weights) of all columns: words whose weights reach the threshold, and the whole embedding.
+
+    Chosen where W lies: most of it need not leave the device.
+    """
+    kept = (W.abs() >= config.threshold) & (W != 0)
     kept[n_words:] = W[n_words:] != 0
-    columns, features = np.nonzero(kept.T)
-    counts = np.bincount(columns, minlength=W.shape[1]).astype(np.uint32)
-    return counts, features.astype(np.uint32), W[features, columns]
+    columns, features = kept.T.nonzero(as_tuple=True)
+    weights = W[features, columns].cpu().numpy()
+    return kept.sum(0).cpu().numpy().astype(np.uint32), features.cpu().numpy().astype(np.uint32), weights
