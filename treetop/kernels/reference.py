@@ -336,3 +336,24 @@ def largest_products(queries: A, table: A, k: int, bias: A | None = None) -> lis
         pairs = [(r, float(np.dot(query, row) + offsets[r])) for r, row in enumerate(table)]
         found.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k])
     return found
+
+
+# --- cooccurrence.py ------------------------------------------------------------------------------------------------
+
+
+def label_shares(Y: A, delta: float, shrink: float = 0.0, symmetric: bool = False) -> A:
+    """(labels, labels) shares of a label's texts that have another label too, where above `delta`; 1 on the diagonal."""
+    n = Y.shape[1]
+    made = np.zeros((n, n), np.float32)
+    for label in range(n):
+        for other in range(n):
+            both = int(((Y[:, label] > 0) & (Y[:, other] > 0)).sum())
+            if both == 0:
+                continue
+            share = both / (int((Y[:, label] > 0).sum()) + shrink)
+            if symmetric:
+                share = 0.5 * (share + both / (int((Y[:, other] > 0).sum()) + shrink))
+            if share > delta:
+                made[label, other] = share
+        made[label, label] = 1.0
+    return made
