@@ -185,6 +185,6 @@ def fingerprint(dataset: Dataset) -> str:
     for matrix in (dataset.Y, dataset.relevance, *(X for _, X in sorted(dataset.features.items()))):
         if matrix is not None:
             add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
-    for extra in (dataset.roles, dataset.filter_pairs):
+    for extra in (dataset.roles, dataset.filter_pairs, *(() if dataset.sample is None else (dataset.sample,))):
         add(() if extra is None else extra.reshape(-1))
     return digest.hexdigest()[:32]

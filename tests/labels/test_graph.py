@@ -2,9 +2,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-import toy
 from scipy import sparse
 
+import toy
 from treetop.core.texts import Texts
 from treetop.kernels import reference
 from treetop.labels.graph import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
@@ -29,14 +30,26 @@ def barred_rows(dataset: Dataset, device: torch.device) -> TargetRows | None:
 
 
 def with_barred(positives: Positives, barred: Targets) -> Positives:
-    """The same positives, and pairs whose loss weighs nothing."""
+    """The same positives, and pairs whose loss weighs nothing; a positive among these is void."""
     strength = positives.strength if positives.strength is not None else torch.ones_like(positives.target)
+    void = torch.isin(_keys(positives.row, positives.column), _keys(barred.row, barred.column))
     return Positives(
         torch.cat([positives.row, barred.row]),
-        torch.cat([positives.column, barred.column]),
+        torch.cat([torch.where(void, -1, positives.column), barred.column]),
         torch.cat([positives.target, torch.zeros_like(barred.value)]),
         torch.cat([strength, torch.zeros_like(barred.value)]),
     )
+
+
+def joined(a: Targets, b: Targets) -> Targets:
+    """The places of both, each once, with value 1."""
+    keys = torch.unique(torch.cat([_keys(a.row, a.column), _keys(b.row, b.column)]))
+    row, column = keys >> 32, keys & 0xFFFFFFFF
+    return Targets(row, column, torch.ones(len(keys), device=keys.device), a.n_rows)
+
+
+def _keys(row: Tensor, column: Tensor) -> Tensor:
+    return (row << 32) + column
 
 
 def mean_precision(top: NDArray[np.integer], Y: Csr) -> float:

@@ -342,7 +342,7 @@ def largest_products(queries: A, table: A, k: int, bias: A | None = None) -> lis
 
 
 def label_shares(Y: A, delta: float, shrink: float = 0.0, symmetric: bool = False) -> A:
-    """(labels, labels) shares of a label's texts that have another label too, where above `delta`; 1 on the diagonal."""
+    """(labels, labels) shares of a label's texts that have another one too, above `delta`; 1 on the diagonal."""
     n = Y.shape[1]
     made = np.zeros((n, n), np.float32)
     for label in range(n):

@@ -24,7 +24,7 @@ from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_memb
 from treetop.assemble.neural_start import Begin
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.features.encoder import Pooling
@@ -77,7 +77,8 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, job: Job) -> Member:
-    rows = with_rows_of(dataset, np.arange(dataset.n_labels)) if config.label_rows else dataset
+    there = dataset.roles is not None and (dataset.roles == LABEL_TEXT).any()  # rows of an augmentation
+    rows = with_rows_of(dataset, np.arange(dataset.n_labels)) if config.label_rows and not there else dataset
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     width = prepared.transformer.encoder.width * len(pooling.layers)
