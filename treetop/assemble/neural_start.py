@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.assemble.neural_targets import node_targets
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
@@ -100,14 +101,7 @@ def unit(X: Floats) -> Floats:
 
 def log_odds(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Floats:
     """(n,) log of the share of rows under each node of a level; a row is as much under it as its best label there."""
-    rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
-    keys, best = rows * n + ancestor[Y.indices], None
-    if (Y.data == 1).all():
-        pairs = np.unique(keys)
-    else:
-        pairs, place = np.unique(keys, return_inverse=True)
-        best = np.zeros(len(pairs))
-        np.maximum.at(best, place, Y.data)
-    share = (np.bincount(pairs % n, best, minlength=n) + 0.5) / (Y.shape[0] + 1.0)
+    under = node_targets(Y, ancestor, n)
+    share = (np.bincount(under.indices, under.data, minlength=n) + 0.5) / (Y.shape[0] + 1.0)
     made: Floats = np.log(share).astype(np.float32)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from treetop.core.dataset import Csr, Dataset
@@ -16,6 +17,20 @@ from treetop.train.batches import TargetRows, Targets
 def target_rows(Y: Csr, device: torch.device) -> TargetRows:
     """A csr matrix on the device."""
     return TargetRows(Y.indptr.astype(np.int64), Y.indices, Y.data, device)
+
+
+def node_targets(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Csr:
+    """(rows, n) targets of the nodes above the labels: each is that of its best label."""
+    rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
+    keys = rows * n + ancestor[Y.indices]
+    if (Y.data == 1).all():
+        pairs = np.unique(keys)
+        best = np.ones(len(pairs), np.float32)
+    else:
+        pairs, place = np.unique(keys, return_inverse=True)
+        best = np.zeros(len(pairs), np.float32)
+        np.maximum.at(best, place, Y.data)
+    return sparse.csr_matrix((best, np.divmod(pairs, n)), (Y.shape[0], n))
 
 
 def barred_rows(dataset: Dataset, device: torch.device) -> TargetRows | None:

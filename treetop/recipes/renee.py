@@ -36,6 +36,7 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
