@@ -155,7 +155,9 @@ def test_dry_run_says_what_it_needs(home):
         (["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"], "File exists"),
         (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),
         (["data", "stats", "a\nb"], "a b: no such file or folder"),
-        (["explain", "{home}/model"], "Missing option '--text'. See `treetop explain --help`."),
+        (["explain", "{home}/model"], "explain: give either --text or --label."),
+        (["explain", "{home}/model", "--label", "x"], "--data: missing. Name the training data"),
+        (["fit", "gandalf+popular", "{home}/data", "--out", "x"], "'popular' has no place for rows"),
         (["nosuch"], "No such command 'nosuch'"),
     ],
 )
