@@ -3,8 +3,8 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails": true, "parts": {name: members}}. Choices are made on rows held out from train. `parts` scores some
-of the model's members alone; runs of one `share` have all stages before the linear ranker in common.
+"latency", "recall", "tails": true, "parts": {name: members}}. Choices are made on rows held out from train. `parts`
+scores some of the model's members alone; runs of one `share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
