@@ -91,10 +91,13 @@ def plain(made, H, Y, nodes, loss, barred=()):
 def test_soft_targets_reach_the_loss_as_they_are(tree, loss):
     data = soft()
     made, X = task(tree, data, loss=loss)
-    Y = data.Y[ROWS].toarray().astype(np.float64)
-    found = made.loss(made.load(batch(ROWS), False)).item()
-    assert found == pytest.approx(plain(made, X[ROWS], Y, nodes_of(Y), loss), rel=1e-4)
-    assert found != pytest.approx(plain(made, X[ROWS], np.ceil(Y), np.ceil(nodes_of(Y)), loss), rel=1e-3)
+    few = np.flatnonzero((nodes_of(data.Y.toarray()) > 0).sum(1) <= 3)  # as many clusters as are kept
+    rows = [*few[few < N][:4], *few[few >= N][-8:]]
+    Y = data.Y[rows].toarray().astype(np.float64)
+    assert ((Y > 0) & (Y < 1)).any()
+    found = made.loss(made.load(batch(rows), False)).item()
+    assert found == pytest.approx(plain(made, X[rows], Y, nodes_of(Y), loss), rel=1e-4)
+    assert found != pytest.approx(plain(made, X[rows], np.ceil(Y), np.ceil(nodes_of(Y)), loss), rel=1e-3)
 
 
 def test_nodes_are_as_positive_as_their_best_label_and_begin_there():
@@ -125,7 +128,7 @@ def label_mix(data):
 def test_mixed_rows_pay_for_mixed_targets(tree, loss, kind):
     data = soft()
     hook = BatchMix(0.5, 3) if kind == "batch" else label_mix(data)
-    made, X = task(tree, data, hooks=Hooks(mix=hook), loss=loss)
+    made, X = task(tree, data, hooks=Hooks(mix=hook), loss=loss, keep=4)
     H, Y, nodes, partners = mixed_by(hook, ROWS, data, X)
     if kind == "labels":
         assert (partners >= N).all() and all(data.Y[row, p - N] > 0 for row, p in zip(ROWS, partners, strict=True))
@@ -201,7 +204,7 @@ def test_penalty_is_the_equation_and_reaches_the_vectors(tree, unit):
             price = price + 2.0 * (w[i] @ w[j] - float(known[i, j])) ** 2 / 144
     price.backward()
     assert losses[0] - losses[1] == pytest.approx(price.item(), rel=1e-3)
-    np.testing.assert_allclose((grads[0] - grads[1]).numpy(), W.grad.numpy(), atol=1e-4)
+    np.testing.assert_allclose((grads[0] - grads[1]).detach().numpy(), W.grad.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("tree", [FLAT, TREE])

@@ -78,8 +78,9 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, job: Job) -> Member:
-    there = dataset.roles is not None and (dataset.roles == LABEL_TEXT).any()  # rows of an augmentation
-    rows = with_rows_of(dataset, np.arange(dataset.n_labels)) if config.label_rows and not there else dataset
+    rows = dataset
+    if config.label_rows and not _has_label_rows(dataset):
+        rows = with_rows_of(dataset, np.arange(dataset.n_labels))
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     width = prepared.transformer.encoder.width * len(pooling.layers)
@@ -98,3 +99,10 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     )  # fmt: skip
     view = trained.transformer.view_name(pooling)
     return [trained.transformer], [as_levels([view], tree, trained.heads, [plan])]
+
+
+def _has_label_rows(dataset: Dataset) -> bool:
+    """Whether an augmentation has made label texts rows to learn from."""
+    if dataset.roles is None:
+        return False
+    return bool(((dataset.roles == LABEL_TEXT) & (True if dataset.sample is None else dataset.sample)).any())
