@@ -14,11 +14,19 @@ from treetop.assemble import neural_fit, tower_fit
 from treetop.augment.compose import recipes_with, split_name
 from treetop.core import registry
 from treetop.core.config import describe
+from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
 from treetop.kernels import reference
 from treetop.training import plan
 
 L = toy.N_LABELS
+
+
+def distinct():
+    """The toy data; no two labels have the same text."""
+    data = toy.dataset()
+    texts = [f"{text} {i}" for i, text in enumerate(data.labels.texts)]
+    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +92,7 @@ def test_every_augmentation_has_a_recipe_and_helped_settings():
 
 
 def test_forecast_counts_rows_and_graph(encoder):
-    data = toy.dataset()
+    data = distinct()
     plain = plan("lightxml", settings=settings(encoder)).forecast(data)
     more = plan("gandalf+lightxml", settings=settings(encoder)).forecast(data)
     assert more.time == pytest.approx(plain.time * (60 + L) / 60, rel=0.05) and more.memory > plain.memory
@@ -101,7 +109,7 @@ def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatc
         return real(inputs, dataset, *args, **named)
 
     monkeypatch.setattr(neural_fit, "NeuralTree", spy)
-    data = toy.dataset()
+    data = distinct()
     model = treetop.fit("gandalf+lightxml", data, settings=settings(encoder), out=tmp_path / "m")
     (rows,) = seen
     np.testing.assert_allclose(rows.Y[60:].toarray(), reference.label_shares(data.Y.toarray(), 0.1), rtol=1e-6)
@@ -127,7 +135,7 @@ def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatc
     ],
 )
 def test_combinations_train_and_repeat(encoder, name):
-    data = toy.dataset()
+    data = distinct()
     chosen = settings(encoder)
     if name == "glas+lightxml":
         chosen |= {"clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4, "bottleneck": 16}
@@ -145,8 +153,8 @@ def test_renee_adds_no_rows_beside_those_of_an_augmentation(encoder, monkeypatch
     monkeypatch.setattr(
         neural_fit, "NeuralTree", lambda inputs, data, *a, **k: lengths.append(len(data)) or real(inputs, data, *a, **k)
     )
-    treetop.fit("gandalf+renee", toy.dataset(), settings=settings(encoder))
-    treetop.fit("renee", toy.dataset(), settings=settings(encoder))
+    treetop.fit("gandalf+renee", distinct(), settings=settings(encoder))
+    treetop.fit("renee", distinct(), settings=settings(encoder))
     assert lengths == [60 + L, 60 + L]
 
 
@@ -154,7 +162,7 @@ def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):
     seen = []
     real = tower_fit.known_of
     monkeypatch.setattr(tower_fit, "known_of", lambda data: seen.append(real(data)) or seen[-1])
-    data = toy.dataset()
+    data = distinct()
     chosen = settings(encoder, pool={"start": 1, "size": 24}, learn_vectors={"lr": 0.02})
     treetop.fit("gandalf+depsl", data, settings=chosen)
     known, shares = seen[0], reference.label_shares(data.Y.toarray(), 0.1)
@@ -167,7 +175,7 @@ def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):
 
 
 def test_linear_recipes_take_hard_rows():
-    data = toy.dataset()
+    data = distinct()
     with_rows = treetop.fit("identity+xr_linear", data)
     unseen = int(np.flatnonzero(data.label_counts == 0)[0])
     assert unseen in with_rows.rank([data.labels.texts[unseen]], L).ids.tolist()
@@ -175,7 +183,7 @@ def test_linear_recipes_take_hard_rows():
 
 
 def test_ranker_and_static_negatives_refuse(encoder):
-    data = toy.dataset()
+    data = distinct()
     with pytest.raises(ConfigError, match="is linear and has no place for augmentations"):
         treetop.fit("gandalf+cascadexml", data, settings=settings(encoder, ranker="linear"))
     chosen = settings(encoder, clusters="tree", tree={"max_leaf": 6}, keep=4, negatives="static")

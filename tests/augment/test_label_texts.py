@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 import toy
 from treetop.augment import gandalf, glas, identity, label_mixup, random_walk
 from treetop.augment.label_texts import RowsConfig, chosen, shared_by_twins
@@ -21,8 +20,15 @@ from treetop.kernels import reference
 N, L = toy.N_DOCUMENTS, toy.N_LABELS
 
 
-def test_gandalf_rows_are_label_texts_with_conditional_shares():
+def distinct():
+    """The toy data; no two labels have the same text."""
     data = toy.dataset()
+    texts = [f"{text} {i}" for i, text in enumerate(data.labels.texts)]
+    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
+
+
+def test_gandalf_rows_are_label_texts_with_conditional_shares():
+    data = distinct()
     made = gandalf.rows(data, gandalf.Config(delta=0.2), Job())
     assert len(made) == N + L and made.Y.dtype == np.float32
     assert [*made.texts][N:] == [*data.labels.texts]
@@ -36,7 +42,7 @@ def test_gandalf_rows_are_label_texts_with_conditional_shares():
 
 
 def test_graph_is_a_stage(tmp_path, monkeypatch):
-    data, job = toy.dataset(), Job(work=tmp_path)
+    data, job = distinct(), Job(work=tmp_path)
     first = gandalf.rows(data, gandalf.Config(), job)
     monkeypatch.setattr(gandalf, "share_graph", None)
     again = gandalf.rows(data, gandalf.Config(), job)
@@ -44,7 +50,7 @@ def test_graph_is_a_stage(tmp_path, monkeypatch):
 
 
 def test_the_other_targets():
-    data = toy.dataset()
+    data = distinct()
     Y = data.Y.toarray()
     own = identity.rows(data, identity.Config(), Job()).Y[N:].toarray()
     assert np.array_equal(own, np.eye(L))
@@ -61,7 +67,7 @@ def test_the_other_targets():
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
 def test_some_labels_at_random_or_the_rarest_first(share):
-    data = toy.dataset()
+    data = distinct()
     every = np.arange(L)
     for order in ("random", "tail"):
         found = chosen(data, every, RowsConfig(share=share, order=order), np.random.default_rng(0))
@@ -76,7 +82,7 @@ def test_some_labels_at_random_or_the_rarest_first(share):
 
 
 def test_label_texts_alone_and_the_same_budget():
-    data = toy.dataset()
+    data = distinct()
     alone = gandalf.rows(data, gandalf.Config(learn="labels"), Job())
     assert np.array_equal(alone.sample, np.arange(N + L) >= N)
     same = gandalf.rows(data, gandalf.Config(learn="same_budget"), Job())
@@ -94,7 +100,7 @@ def test_labels_of_one_text_share_their_targets():
     both = np.maximum(T[0], T[2])
     assert np.array_equal(made, np.stack([both, T[1], both, T[3], T[4]]))
     assert np.array_equal(shared_by_twins(sparse.csr_matrix(T), np.arange(5)).toarray(), T)
-    data = toy.dataset()
+    data = distinct()
     texts = [*data.labels.texts]
     texts[7] = texts[3].upper() + " "
     data = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
@@ -103,7 +109,7 @@ def test_labels_of_one_text_share_their_targets():
 
 
 def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text():
-    data = toy.dataset()
+    data = distinct()
     texts = [*data.texts]
     texts[5] = data.labels.texts[11]
     first = int(data.Y[5].indices[0])
@@ -118,7 +124,7 @@ def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text():
 
 
 def test_labels_without_text_get_no_row_and_codes_are_refused(caplog):
-    data = toy.dataset()
+    data = distinct()
     texts = ["" if i in (4, 9) else text for i, text in enumerate(data.labels.texts)]
     data = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], texts=texts))
     made = gandalf.rows(data, gandalf.Config(), Job())
@@ -134,7 +140,7 @@ def test_labels_without_text_get_no_row_and_codes_are_refused(caplog):
 
 
 def test_label_mixup_knows_its_rows_beside_those_of_others():
-    data = toy.dataset()
+    data = distinct()
     made = label_mixup.rows(data, label_mixup.Config(), Job())
     made = gandalf.rows(made, gandalf.Config(), Job())
     hook = label_mixup.mix(made, label_mixup.Config(), Job())

@@ -19,6 +19,7 @@ from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.features.transformer import Transformer
 from treetop.kernels import threads
+from treetop.labels.text import label_words
 
 Begin = Literal["auto", "text", "zero"]
 Floats = NDArray[np.float32]
@@ -74,8 +75,7 @@ def from_texts(
 
 def label_texts(dataset: Dataset) -> Texts:
     """The text of each label, or its name where there is none."""
-    labels = dataset.labels
-    return Texts.of([text or name for text, name in zip(labels.texts, labels.names, strict=True)])
+    return label_words(dataset.labels)
 
 
 def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.assemble.neural_start import label_texts, unit
-from treetop.assemble.tower_data import first_of_text
 from treetop.assemble.tower_heads import TowersConfig
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
@@ -18,6 +17,7 @@ from treetop.features.tokens import Tokens
 from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer
 from treetop.kernels import threads
+from treetop.labels.text import first_of_text
 from treetop.rank.dual import Dual
 from treetop.train import devices
 

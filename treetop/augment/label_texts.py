@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.assemble.label_rows import with_rows
-from treetop.assemble.neural_start import label_texts
-from treetop.assemble.tower_data import first_of_text
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Csr, Dataset, Ints
 from treetop.core.errors import InputError
 from treetop.core.log import logger
 from treetop.evaluate.slices import VOLUMES, equal_volume
+from treetop.labels.text import first_of_text, label_words, plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
         labels = labels[drawn[drawn >= len(documents)] - len(documents)]
     if sample is not None:
         dataset = replace(dataset, sample=sample if dataset.sample is None else sample & dataset.sample)
-    texts = label_texts(dataset)
+    texts = label_words(dataset.labels)
     pairs = _inherited(dataset, labels)
     own = shared_by_twins(targets, first_of_text(texts))[labels]
     made = with_rows(dataset, texts.take(labels), own, LABEL_TEXT)
@@ -122,15 +121,11 @@ def _inherited(dataset: Dataset, labels: Ints) -> Ints:
     """(row, column) pairs barred for a label's text because they are for a document with the same text."""
     barred: dict[str, set[int]] = {}
     for row, column in [] if dataset.filter_pairs is None else dataset.filter_pairs.tolist():
-        barred.setdefault(_plain(dataset.texts[row]), set()).add(column)
+        barred.setdefault(plain(dataset.texts[row]), set()).add(column)
     if not barred:
         return np.zeros((0, 2), np.int64)
     made = []
-    for number, (label, text) in enumerate(zip(labels.tolist(), label_texts(dataset).take(labels), strict=True)):
-        columns = barred.get(_plain(text), set()) - {label}
+    for number, (label, text) in enumerate(zip(labels.tolist(), label_words(dataset.labels).take(labels), strict=True)):
+        columns = barred.get(plain(text), set()) - {label}
         made += [(len(dataset) + number, column) for column in sorted(columns)]
     return np.array(made, np.int64).reshape(-1, 2)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from treetop.train.batches import Targets
 
-
 FORCED = 1e30  # above every score
 
 
