@@ -103,7 +103,7 @@ def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
     words = sorted({*table, *(other for others in table.values() for other in others)})
     if not words:
         return {}
-    model = Transformer.load(TransformerConfig(encoder=encoder, l2=True)).to(devices.pick(device))
+    model = Transformer.load(TransformerConfig(encoder=encoder, max_length=16, l2=True)).to(devices.pick(device))
     V = next(iter(model.vectors(model.tokenizer.encode(Texts.of(words))).values()))
     place = {word: i for i, word in enumerate(words)}
     made = {}
