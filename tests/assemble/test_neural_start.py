@@ -94,7 +94,7 @@ def test_levels_begin_at_the_start(bottleneck):
     )  # fmt: skip
     first, second = deep.heads()
     np.testing.assert_allclose(first.weight, start.of_nodes(PARENT, 4), rtol=1e-5)
-    margins = second._squeezed(views) @ second.weight.T
+    margins = second.squeezed(views) @ second.weight.T
     if bottleneck != 8:  # wide enough to hold the view: the same products
         np.testing.assert_allclose(margins, views @ start.vectors.T, atol=1e-3)
     else:

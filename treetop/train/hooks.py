@@ -63,7 +63,9 @@ class LabelMix:
     def draw(self, batch: Batch) -> Mixed:
         rng, rows = _generator(self.seed, batch), batch.rows
         share = rng.beta(self.alpha, self.alpha, len(rows)).astype(np.float32)
-        first, held = self.Y.indptr[rows], self.Y.indptr[rows + 1] - self.Y.indptr[rows]
+        known = np.where(rows < self.Y.shape[0], rows, 0)  # a recipe may have rows of its own behind these
+        first, held = self.Y.indptr[known], self.Y.indptr[known + 1] - self.Y.indptr[known]
+        held = np.where(rows < self.Y.shape[0], held, 0)
         place = first + (rng.random(len(rows)) * held).astype(np.int64)
         label = self.Y.indices[np.minimum(place, max(0, self.Y.nnz - 1))] if self.Y.nnz else np.zeros_like(rows)
         text = np.where(held > 0, self.row[label], -1)
@@ -103,7 +105,8 @@ class GramPenalty:
 
     def draw(self, batch: Batch) -> tuple[Rows, Floats]:
         rng, n = _generator(self.seed, batch), self.S.shape[0]
-        own = rng.permutation(np.unique(self.Y[batch.rows].indices))[: self.labels]
+        rows = batch.rows[batch.rows < self.Y.shape[0]]  # a recipe may have rows of its own behind these
+        own = rng.permutation(np.unique(self.Y[rows].indices))[: self.labels]
         more = rng.permutation(n) if n < 8 * self.labels else rng.integers(0, n, 4 * self.labels)
         ids = np.concatenate([own, more]).astype(np.int64)
         ids = ids[np.sort(np.unique(ids, return_index=True)[1])][: min(self.labels, n)]
