@@ -127,6 +127,7 @@ def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatc
     "name",
     [
         "gandalf+renee",
+        "glas+renee",
         "identity+lightxml",
         "mixup+lightxml",
         "label_mixup+renee",
