@@ -69,7 +69,7 @@ def test_scores_are_the_products_the_scheme_names(encoder):
         model = treetop.fit("cascadexml", toy.dataset(), settings={**chosen, "score": score, "keep": [4, 8]})
         views, levels = model.features["encoder"].views(texts), model.members[0]
         p = [
-            1 / (1 + np.exp(-(level.rank._squeezed(views[level.view]) @ level.rank.weight.T + level.rank.bias)))
+            1 / (1 + np.exp(-(level.rank.squeezed(views[level.view]) @ level.rank.weight.T + level.rank.bias)))
             for level in levels
         ]
         parents = [level.shortlist for level in levels[1:]]
