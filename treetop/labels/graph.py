@@ -20,8 +20,8 @@ from treetop.kernels.sparse import csr_of, rows_of
 from treetop.kernels.sums import unit_sums
 from treetop.kernels.walks import visited
 
-# Fitted to made-up data of 100 thousand and 1.3 million labels: seconds of one core for each pair counted.
-PAIR = 4e-9
+# Fitted to made-up data (benchmarks/speed/graph.py): seconds of one core for each pair counted and each entry sorted.
+PAIR, ENTRY = 7e-9, 5e-8
 RUNS, RUN = 64, 16  # labels of a forecast: so many runs of neighbouring columns
 MARGIN = 1.25
 
@@ -101,7 +101,8 @@ def share_needs(Y: Csr, config: ShareConfig, *, symmetric: bool = False) -> Need
     workers = min(threads.count(), -(-n // BLOCK)) or 1
     # Targets read the other way, scratch of every thread, entries in blocks and joined.
     memory = 16.0 * Y.nnz + 16.0 * n + workers * 8.0 * n + 16.0 * entries
-    return Needs(memory, PAIR * float((lengths**2).sum()) / workers, entries)
+    seconds = PAIR * float((lengths**2).sum()) + ENTRY * entries
+    return Needs(memory, seconds / workers, entries)
 
 
 def neighbours(Y: Csr, label: int, k: int = 10) -> list[Neighbour]:
