@@ -118,10 +118,14 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(f"{labels.names[column]}: {texts:,} texts", style="bold", markup=False)
+    console.print(f"{labels.names[column]}: {_texts(texts)}", style="bold", markup=False)
     for n in found:
         bar = "█" * max(1, round(BAR * n.share))
         console.print(f"  {n.share:.2f} {bar:<{BAR}} ", style="green", end="")
-        console.print(f"{labels.names[n.column]}  ({n.texts:,} texts, {n.back:.2f} of its own)", markup=False)
+        console.print(f"{labels.names[n.column]}  ({_texts(n.texts)}, {n.back:.2f} of its own)", markup=False)
     if not found:
         console.print("  shares no text with another label")
+
+
+def _texts(count: int) -> str:
+    return "1 text" if count == 1 else f"{count:,} texts"
