@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
 from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
+from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_start import Start, from_texts
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset
@@ -113,6 +114,7 @@ def train_levels(
         task = NeuralTree(
             inputs, dataset, tree, plans, config,
             seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=begin,
+            hooks=Hooks(job.mix, job.penalty),
         )  # fmt: skip
         order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
         plan = Plan(
@@ -171,11 +173,12 @@ def _start(dataset: Dataset, prepared: Prepared, plan: LevelPlan, config: TreeCo
 
 
 def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
-    """(rows to train on, documents held out): label texts and synthetic rows always train."""
+    """(rows to train on, documents held out): label texts and synthetic rows always train; none outside the sample."""
     documents = np.flatnonzero(dataset.documents)
     others = np.flatnonzero(~dataset.documents)
     kept, held_out = split_off(documents, share, seed)
-    return np.sort(np.concatenate([kept, others])), held_out
+    rows = np.sort(np.concatenate([kept, others]))
+    return rows if dataset.sample is None else rows[dataset.sample[rows]], held_out
 
 
 def _within_card(

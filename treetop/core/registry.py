@@ -56,6 +56,15 @@ TABLE: dict[str, dict[str, str]] = {
         "dexml": "treetop.recipes.dexml",
         "renee": "treetop.recipes.renee",
     },
+    "augment": {
+        "gandalf": "treetop.augment.gandalf",
+        "identity": "treetop.augment.identity",
+        "random_walk": "treetop.augment.random_walk",
+        "glas": "treetop.augment.glas",
+        "synonym": "treetop.augment.synonym",
+        "mixup": "treetop.augment.mixup",
+        "label_mixup": "treetop.augment.label_mixup",
+    },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra
 
