@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Combine, Join, LabelTree, Level
 from treetop.core.work import Job
+from treetop.features.learned import Learned
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.rank.head import Head
@@ -36,7 +38,7 @@ from treetop.train.warmup import Warmup
 class Prepared:
     """An encoder with the data set's tokens."""
 
-    transformer: Transformer
+    transformer: Any  # a `Transformer`, or another `Learned`
     tokens: Tokens
     device: torch.device
     warmup: Warmup | None = None
@@ -70,16 +72,21 @@ def prepare(
     device = devices.pick(job.device)
     transformer = Transformer.load(config, dropout=dropout, attention_dropout=dropout, checkpointing=checkpointing)
     warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
-    tokens = tokenise(dataset.texts, transformer.tokenizer, job)
+    return Prepared(transformer, read_tokens(dataset, transformer, job), device, warmup)
+
+
+def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:
+    """The texts as the numbers these features read; made once, however often they are trained."""
+    tokens = tokenise(dataset.texts, features.tokenizer, job)
     logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
-    return Prepared(transformer, tokens, device, warmup)
+    return tokens
 
 
 @dataclass(frozen=True)
 class Trained:
     """The levels' heads, the features they read, and what training said about itself."""
 
-    transformer: Transformer
+    transformer: Any
     heads: list[Head]
     result: dict[str, float]
 
@@ -118,6 +125,7 @@ def train_levels(
         plan = Plan(
             rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
         )
+        task.apart = round(config.apart * training.epochs * plan.steps)
         if prepared.warmup is not None:
             prepared.warmup.wait()
         fitted = training
@@ -134,7 +142,7 @@ def train_levels(
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
-    return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
+    return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads, dict(part.config))
 
 
 def once(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:
@@ -182,7 +190,7 @@ def _within_card(
     training: TrainConfig, plan: Plan, inputs: Encoded, plans: Sequence[LevelPlan], tree: LabelTree
 ) -> TrainConfig:
     """As many micro-batches as the card's free memory asks for, said before the first step."""
-    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    size = EncoderSize.of(inputs.encoder.settings)
     clusters = tree.sizes[-2] if len(tree.sizes) > 1 else 0
     last = plans[-1]
     levels = Levels(tree.sizes[-1], clusters, last.keep, last.bottleneck, max(1, last.view_width // size.width))

@@ -62,6 +62,7 @@ class TreeConfig:
     forced: bool = True  # true nodes are always among the kept
     begin: Begin = "zero"  # label vectors begin at the vectors of their texts, or at nothing
     size: float = 10.0  # how often a cosine with such a vector counts in a margin
+    apart: float = 0.0  # share of the steps, from the first, in which only the first level teaches the encoder
 
 
 class Branch(nn.Module):
@@ -110,6 +111,7 @@ class NeuralTree:
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
+        self.apart = 0  # steps in which only the first level teaches the encoder
         self.targets = target_rows(dataset.Y, device)
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
         self.barred = barred_rows(dataset, device)
@@ -192,8 +194,9 @@ class NeuralTree:
         tensors, width = [message, send(triples, self.device)], self._width(batch.rows)
         if self.fixed is not None:
             tensors.append(send(batch.rows, self.device))
-        key = (shape, total, batch.total, width) if static else None
-        return Loaded(batch, tuple(tensors), key, (shape, total, width))
+        apart = batch.step < self.apart
+        key = (shape, total, batch.total, width, apart) if static else None
+        return Loaded(batch, tuple(tensors), key, (shape, total, width, apart))
 
     def _width(self, rows: Rows) -> int:
         """Columns of `fixed` that these rows need; few different ones, and the same for all processes."""
@@ -206,6 +209,8 @@ class NeuralTree:
 
     def loss(self, loaded: Loaded) -> Tensor:
         batch = loaded.batch
+        if isinstance(self.inputs, Encoded):
+            self.inputs.encoder.apart = loaded.facts[3]
         views = self.inputs.views(loaded.tensors[0], loaded.facts[0])
         if self.full is not None:
             return self._flat_loss(views, loaded)

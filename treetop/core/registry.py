@@ -23,6 +23,7 @@ TABLE: dict[str, dict[str, str]] = {
         "transformer": "treetop.features.transformer:Transformer",
         "fuse": "treetop.features.fuse:Fuse",
         "towers": "treetop.features.towers:Towers",
+        "words": "treetop.features.words:Words",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
