@@ -23,6 +23,9 @@ from treetop.core.work import Job
 from treetop.features.learned import Learned
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.vectors import WordsConfig, WordVectors, find_vectors
+from treetop.features.word_layers import Task as View
+from treetop.features.words import Words
 from treetop.rank.head import Head
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
@@ -75,6 +78,21 @@ def prepare(
     return Prepared(transformer, read_tokens(dataset, transformer, job), device, warmup)
 
 
+def prepare_words(
+    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, seed: int, job: Job
+) -> Prepared:
+    """An untrained network over word vectors, its name and settings given, and the texts as numbers of words."""
+
+    def find() -> Part:
+        found = find_vectors(config, dataset.texts, seed=job.seed)
+        return Part("stage.words.1", {}, {"vectors": found.vectors}, files={"tokenizer.json": found.tokenizer})
+
+    part = job.stage("words", find)
+    table = WordVectors(part.files["tokenizer.json"], np.array(part.arrays["vectors"]))
+    words = Words.begin(*net, table, max_length=config.max_length, views=views, seed=seed)
+    return Prepared(words, read_tokens(dataset, words, job), devices.pick(job.device))
+
+
 def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:
     """The texts as the numbers these features read; made once, however often they are trained."""
     tokens = tokenise(dataset.texts, features.tokenizer, job)
@@ -121,28 +139,35 @@ def train_levels(
             inputs, dataset, tree, plans, config,
             seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=begin,
         )  # fmt: skip
-        order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
-        plan = Plan(
-            rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
-        )
+        plan = plan_of(prepared, rows, training, job.seed, world)
         task.apart = round(config.apart * training.epochs * plan.steps)
         if prepared.warmup is not None:
             prepared.warmup.wait()
         fitted = training
         if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
             fitted = _within_card(training, plan, inputs, plans, tree)
-        result = train(task, plan, fitted, world=world, work=job.work, name=name)
-        say(result)
-        prepared.transformer.encoder.to("cpu").float()
-        prepared.transformer.device = torch.device("cpu")
-        parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}
-        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
-        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
-        return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
+        return learned(prepared, task, train(task, plan, fitted, world=world, work=job.work, name=name))
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
     return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads, dict(part.config))
+
+
+def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, world: World) -> Plan:
+    """The batches of a training over these rows."""
+    order: Order = "random" if prepared.transformer.encoder.packs else "length"
+    return Plan(rows, min(training.batch, len(rows)), seed, order, prepared.tokens.lengths, world.rank, world.size)
+
+
+def learned(prepared: Prepared, task: Any, result: Result) -> Part:
+    """What a training leaves: the encoder, back on the CPU, and the task's heads."""
+    say(result)
+    prepared.transformer.encoder.to("cpu").float()
+    prepared.transformer.device = torch.device("cpu")
+    parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}
+    numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
+    more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
+    return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
 
 
 def once(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:

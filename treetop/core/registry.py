@@ -50,6 +50,7 @@ TABLE: dict[str, dict[str, str]] = {
         "lightxml": "treetop.recipes.lightxml",
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
+        "inceptionxml": "treetop.recipes.inceptionxml",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",
