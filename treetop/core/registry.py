@@ -51,6 +51,7 @@ TABLE: dict[str, dict[str, str]] = {
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
         "inceptionxml": "treetop.recipes.inceptionxml",
+        "astec": "treetop.recipes.astec",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",

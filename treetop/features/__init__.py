@@ -8,7 +8,7 @@ sequences, one row per document.
 | `tfidf` | `tfidf` | `tfidf.py` |
 | `transformer` | `encoder/cls:-1` and the like | `transformer.py` |
 | `fuse` | those of both, and joined: `fused`, `embedding` | `fuse.py` |
-| `words` | `words/meta`, `words/extreme` (inception), `words/coarse`, `words/fine` (bag) | `words.py` |
+| `words` | `words/meta`, `words/extreme` (inception), `words/coarse`, `words/fine`, `words/near` (bag) | `words.py` |
 | `towers` | `encoder/dual`, `encoder/classifier`, `encoder/search` | `towers.py` |
 
 `grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.

@@ -1,7 +1,8 @@
 """Astec's network: the word vectors of a text added up by tf-idf, then one residual layer.
 
 `coarse` is ReLU(sum of weighted word vectors), `fine` adds ReLU(R coarse), where R has spectral norm 1 and begins as
-the identity. Deviation: a word that occurs twice counts as two words where the row is scaled to length 1.
+the identity; `near` is coarse at length 1, for finding near labels. Deviation: a word that occurs twice counts as two
+words where the row is scaled to length 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from treetop.features.tokens import Tokens
 from treetop.features.word_layers import Spectral, Task, WordNet
 from treetop.train.batches import Packed
 
-COARSE, FINE = VIEWS = (Task("coarse"), Task("fine"))
+COARSE, FINE, NEAR = VIEWS = (Task("coarse"), Task("fine"), Task("near"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class BagConfig:
 
 
 class Bag(WordNet):
-    """Views `coarse` and `fine`, as wide as the word vectors."""
+    """Views `coarse`, `fine` and `near`, as wide as the word vectors."""
 
     rarity: Tensor
 
@@ -63,7 +64,7 @@ class Bag(WordNet):
 
     def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
         h = self._drop(F.relu(self._sums(packed))).index_select(0, packed.back)
-        made = {COARSE.name: h}
+        made = {COARSE.name: h, NEAR.name: F.normalize(h, dim=1)}
         if FINE in poolings:
             quick = self._laid is not None and torch.is_inference_mode_enabled()
             weight = self._laid if quick and self._laid is not None else self.residual.normal()
