@@ -70,7 +70,8 @@ class Config:
     score: Literal["own", "path"] = setting("path", "the classifier's probability, or times that of being near")
     bias: bool = setting(True, "a number for each label beside its vector")
     learn_surrogate: AdamConfig = setting(AdamConfig(lr=1e-2, weight_decay=0.0), "how clusters are learned")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words and residual layer learn")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words learn on the surrogate task")
+    learn_residual: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how the residual layer learns later")
     learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how label vectors learn")
     train: TrainConfig = setting(
         TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop on surrogates"
@@ -105,7 +106,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     width = words.encoder.width
     trained = train_shortlisted(
         dataset, prepared, _lists(dataset, config, prepared, level, own), LevelPlan(FINE.name, width),
-        TreeConfig(config.learn_encoder, config.learn_heads, bias=config.bias),
+        TreeConfig(config.learn_residual, config.learn_heads, bias=config.bias),
         training=small_batches(dataset, config.second_train, config.steps), job=own, name="second-train",
     )  # fmt: skip
     made = trained.transformer
