@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -69,7 +69,7 @@ class Inception(WordNet):
         self.look_words, self.look_width = Spectral(length, length), Spectral(width, width)
         self.scales = nn.Parameter(torch.zeros(2))  # attention begins as nothing
         self.project, self.project_norm = nn.Linear(length, n), BatchNorm(n)
-        self.experts = nn.ModuleList(nn.Conv1d(n, n, size, stride=STRIDE) for size in KERNELS)
+        self.experts: Any = nn.ModuleList(nn.Conv1d(n, n, size, stride=STRIDE) for size in KERNELS)
         self.route = nn.Linear(n, len(KERNELS) + 1) if routed else None
         into = n if routed else n * len(KERNELS)
         self.norm = BatchNorm(into)
@@ -78,13 +78,13 @@ class Inception(WordNet):
         self.positions = positions // STRIDE - self.taps + 1
         size = self.taps * STRIDE
         tasks = len(TASKS) if routed else 1
-        self.second = nn.ModuleList(nn.Conv1d(into, n, size, stride=STRIDE) for _ in range(tasks))
+        self.second: Any = nn.ModuleList(nn.Conv1d(into, n, size, stride=STRIDE) for _ in range(tasks))
         self.second_norms = nn.ModuleList(BatchNorm(n) for _ in range(tasks))
-        self.last = nn.ModuleList(Spectral(self.width, self.width, bias=True) for _ in TASKS)
+        self.last: Any = nn.ModuleList(Spectral(self.width, self.width, bias=True) for _ in TASKS)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Conv1d):
                 nn.init.xavier_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
+                module.bias.data.zero_()  # type: ignore[union-attr]
         for last in self.last:
             nn.init.xavier_uniform_(last.weight)
         self._laid: Laid | None = None

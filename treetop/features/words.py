@@ -82,7 +82,7 @@ class Words(Learned[Task]):
         build_net, kind, known = NETS[name]
         table = part.array("words", "<f4", None, None)
         try:
-            settings = build(kind, part.setting("settings", dict))
+            settings: Any = build(kind, part.setting("settings", dict))
             with torch.device("meta"):
                 encoder: WordNet = build_net(settings, len(table) - 1, table.shape[1], length)
         except ConfigError as error:

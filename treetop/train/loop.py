@@ -292,7 +292,7 @@ class _Run:
 
 def _buffers(task: Task) -> dict[str, Tensor]:
     """What modules keep beside their weights and store: running means of batch norm and the like."""
-    made = {}
+    made: dict[str, Tensor] = {}
     for name, (module, _) in task.modules.items():
         weights, stored = dict(module.named_parameters()), module.state_dict(keep_vars=True)
         found = {key: held for key, held in stored.items() if key not in weights and held.is_floating_point()}
