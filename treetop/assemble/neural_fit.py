@@ -146,7 +146,7 @@ def train_levels(
         fitted = training
         if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
             fitted = _within_card(training, plan, inputs, plans, tree)
-        return learned(prepared, task, train(task, plan, fitted, world=world, work=job.work, name=name))
+        return learn(prepared, task, plan, fitted, world=world, job=job, name=name)
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
@@ -159,8 +159,11 @@ def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, wo
     return Plan(rows, min(training.batch, len(rows)), seed, order, prepared.tokens.lengths, world.rank, world.size)
 
 
-def learned(prepared: Prepared, task: Any, result: Result) -> Part:
-    """What a training leaves: the encoder, back on the CPU, and the task's heads."""
+def learn(
+    prepared: Prepared, task: Any, plan: Plan, training: TrainConfig, *, world: World, job: Job, name: str
+) -> Part:
+    """Train `task`; what stays is the encoder, back on the CPU, and the task's heads."""
+    result = train(task, plan, training, world=world, work=job.work, name=name)
     say(result)
     prepared.transformer.encoder.to("cpu").float()
     prepared.transformer.device = torch.device("cpu")

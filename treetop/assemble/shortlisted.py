@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from treetop.assemble.inputs import Encoded
-from treetop.assemble.neural_fit import Prepared, Trained, learned, once, plan_of
+from treetop.assemble.neural_fit import Prepared, Trained, learn, once, plan_of
 from treetop.assemble.neural_start import log_odds
 from treetop.assemble.neural_tree import Branch, LevelPlan, TreeConfig, array
 from treetop.core.dataset import Csr, Dataset
@@ -23,7 +23,6 @@ from treetop.core.work import Job
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE, World
-from treetop.train.loop import train
 from treetop.train.losses import LOSSES
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
@@ -150,7 +149,7 @@ def train_shortlisted(
             raise TypeError("shortlisted training needs an encoder")
         task = Shortlisted(inputs, dataset, lists, plan, config, seed=job.seed, world=world)
         batches = plan_of(prepared, np.arange(len(dataset)), training, job.seed, world)
-        return learned(prepared, task, train(task, batches, training, world=world, work=job.work, name=name))
+        return learn(prepared, task, batches, training, world=world, job=job, name=name)
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts["level-00"])]
