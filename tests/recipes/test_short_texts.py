@@ -13,13 +13,17 @@ INCEPTION = {
     "network": {"filters": 8},
     "tree": {"max_leaf": 6},
     "keep": 4,
-    "train": {"epochs": 12.0, "batch": 16},
+    "learn_encoder": {"lr": 0.01},
+    "learn_heads": {"lr": 0.02},
+    "train": {"epochs": 20.0, "batch": 16},
     "steps": 1,
 }
 ASTEC = {
     "shortlist": 15,
-    "train": {"epochs": 10.0, "batch": 16},
-    "second_train": {"epochs": 10.0, "batch": 16},
+    "network": {"dropout": 0.2},
+    "learn_heads": {"lr": 0.02},
+    "train": {"epochs": 30.0, "batch": 16},
+    "second_train": {"epochs": 20.0, "batch": 16},
     "steps": 1,
 }
 TREE = {"clusters": "tree"}
