@@ -30,7 +30,7 @@ from treetop.core.config import setting
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
-from treetop.core.types import Floats, Join, LabelTree, Level
+from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
 from treetop.core.work import Job
 from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
 from treetop.features.tfidf import TfidfConfig
@@ -50,6 +50,7 @@ from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
 FEW = 4_000  # labels up to which all are looked at
+BLOCK = 4_096  # texts whose near labels are held at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +179,9 @@ def _vectors(prepared: Prepared) -> Floats:
 
 def _lists(dataset: Dataset, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
     def make() -> Part:
-        found = step(level, {"near": _vectors(prepared)}, None, config.shortlist)
+        H = _vectors(prepared)
+        blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
+        found = Ranking.concat([step(level, {"near": block}, None, config.shortlist) for block in blocks])
         return Part("stage.lists.1", {}, {"lists": shortlists(dataset, found, config.shortlist)})
 
     return np.asarray(job.stage("lists", make).arrays["lists"])
