@@ -153,11 +153,10 @@ def of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
 
 
 def _near(dataset: Dataset, config: Config, prepared: Prepared, job: Job) -> Level:
-    """Module 2: labels stand where the mean of their texts lies."""
+    """Module 2: labels stand where the mean of their texts lies; label texts count too where they are rows."""
 
     def make() -> Part:
-        H, documents = _vectors(prepared), np.flatnonzero(dataset.documents)
-        means = unit(np.asarray(dataset.Y[documents].T @ H[documents], np.float32))
+        means = unit(np.asarray(dataset.Y.T @ _vectors(prepared), np.float32))
         return Part("stage.means.1", {}, {"means": means})
 
     means: Floats = np.array(job.stage("means", make).arrays["means"])
