@@ -59,6 +59,12 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "train": {"epochs": 20.0, "batch": 16},
         "second_train": {"epochs": 20.0, "batch": 16},
     }
+    TINY["decaf"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "tree": {"max_leaf": 6},
+        "keep": 4,
+        "train": {"epochs": 25.0, "batch": 16},
+    }
     TINY["xr_transformer"] = {
         "encoder": {"encoder": ENCODER, "max_length": 32},
         "tfidf": {"min_df": 1},
@@ -82,7 +88,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     del TINY["renee"]["pool"]
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
-    NEURAL |= {"inceptionxml", "astec"}
+    NEURAL |= {"inceptionxml", "astec", "decaf"}
     RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]
 
 

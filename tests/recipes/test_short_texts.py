@@ -1,4 +1,4 @@
-"""InceptionXML and Astec: all forms learn, and a killed training ends in the same model."""
+"""InceptionXML, Astec and DECAF: all forms learn, and a killed training ends in the same model."""
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ ASTEC = {
     "second_train": {"epochs": 20.0, "batch": 16},
     "steps": 1,
 }
+DECAF = {"tree": {"max_leaf": 6}, "keep": 4, "train": {"epochs": 20.0, "batch": 16}, "steps": 1}
 TREE = {"clusters": "tree"}
 
 
@@ -40,7 +41,7 @@ def glove(tmp_path_factory):
 
 
 def chosen(recipe, glove, **changes):
-    base = INCEPTION if recipe == "inceptionxml" else ASTEC
+    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF}[recipe]
     return {"encoder": {"encoder": glove, "max_length": 8}, **base, **changes}
 
 
@@ -55,6 +56,7 @@ def score(model, seed=1):
         ("inceptionxml", {**TREE, "network": {"filters": 8, "mix": "concat"}, "apart": 0.4, "bottleneck": 16}),
         ("inceptionxml", {**TREE, "bias": False, "reduce": "mean", "score": "own", "smooth": False}),
         ("astec", {"near": "lists", "size": 8, "probe": 3}),
+        ("decaf", {}),
         ("astec", {"surrogate": 8, "freeze": False, "score": "own", "bias": False}),
     ],
 )
@@ -74,13 +76,14 @@ def killed(self, batch, stop, real):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "changes"), [("inceptionxml", {**TREE, "apart": 0.5}), ("inceptionxml", {}), ("astec", {})]
+    ("recipe", "changes"),
+    [("inceptionxml", {**TREE, "apart": 0.5}), ("inceptionxml", {}), ("astec", {}), ("decaf", {})],
 )
 def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     settings = chosen(recipe, glove, **changes)
     short = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
-    settings |= {"train": short} if recipe == "inceptionxml" else {"train": short, "second_train": short}
+    settings |= {"train": short, "second_train": short} if recipe == "astec" else {"train": short}
     whole = treetop.fit(recipe, data, settings=settings)
     for stop in (3, 9):
         real = loop._Run._step
@@ -100,7 +103,7 @@ def test_best_weights_come_with_their_running_means(glove):
     assert np.isfinite(model.rank(toy.dataset(seed=3).texts, 5).score).all()
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "astec"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf"])
 def test_members_differ(recipe, glove, tmp_path):
     settings = chosen(recipe, glove, members=2)
     settings["train"] = {"epochs": 1.0, "batch": 16}

@@ -165,9 +165,9 @@ def learn(
     """Train `task`; what stays is the encoder, back on the CPU, and the task's heads."""
     result = train(task, plan, training, world=world, work=job.work, name=name)
     say(result)
+    parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}  # some read words once more
     prepared.transformer.encoder.to("cpu").float()
     prepared.transformer.device = torch.device("cpu")
-    parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}
     numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
     more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
     return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})

@@ -52,6 +52,7 @@ TABLE: dict[str, dict[str, str]] = {
         "xr_transformer": "treetop.recipes.xr_transformer",
         "inceptionxml": "treetop.recipes.inceptionxml",
         "astec": "treetop.recipes.astec",
+        "decaf": "treetop.recipes.decaf",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from treetop.features.tokens import Tokens
 from treetop.features.word_layers import Spectral, Task, WordNet
 from treetop.train.batches import Packed
 
+DOCUMENT = Task("document")  # DECAF's only view
 COARSE, FINE, NEAR = VIEWS = (Task("coarse"), Task("fine"), Task("near"))
 
 
@@ -40,7 +42,7 @@ class Bag(WordNet):
         super().__init__(n_words, width)
         self.config, self.length, self.width = config, length, width
         self.register_buffer("rarity", torch.ones(n_words))
-        self.residual = Spectral(width, width, bias=True)
+        self.residual: Any = Spectral(width, width, bias=True)
         nn.init.eye_(self.residual.weight)
         self._laid: Tensor | None = None
 
@@ -63,7 +65,7 @@ class Bag(WordNet):
         self._laid = self.residual.normal()
 
     def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
-        h = self._drop(F.relu(self._sums(packed))).index_select(0, packed.back)
+        h = self._drop(F.relu(self.sums(packed))).index_select(0, packed.back)
         made = {COARSE.name: h, NEAR.name: F.normalize(h, dim=1)}
         if FINE in poolings:
             quick = self._laid is not None and torch.is_inference_mode_enabled()
@@ -76,7 +78,7 @@ class Bag(WordNet):
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout) if self.training and self.config.dropout else x
 
-    def _sums(self, packed: Packed) -> Tensor:
+    def sums(self, packed: Packed) -> Tensor:
         """(sequences, width) float32 sums at tf-idf weights of length 1."""
         n, device = packed.shape.sequences, packed.ids.device
         rarity = self.rarity.float().index_select(0, packed.ids)
@@ -84,6 +86,37 @@ class Bag(WordNet):
         weight = rarity * squares.clamp_min(1e-12).rsqrt().index_select(0, packed.sequence)
         vectors = F.embedding(packed.ids, self.words).float() * weight[:, None]
         return torch.zeros(n, self.width, device=device).index_add(0, packed.sequence, vectors)
+
+
+class Residual(nn.Module):
+    """DECAF's block: v + k R(ReLU(v)), R of spectral norm 1 and the identity at first, k learned."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.inner, self.scale = Spectral(width, width, bias=True), nn.Parameter(torch.ones(1))
+        self.dropout = nn.Dropout(dropout)
+        nn.init.eye_(self.inner.weight)
+
+    def forward(self, v: Tensor) -> Tensor:
+        offset = None if self.inner.bias is None else self.inner.bias.float()
+        return v + self.scale.float() * F.linear(self.dropout(F.relu(v)), self.inner.normal().float(), offset)
+
+
+class DecafBag(Bag):
+    """View `document`: ReLU of DECAF's block over the sum of weighted word vectors."""
+
+    def __init__(self, config: BagConfig, n_words: int, width: int, length: int) -> None:
+        super().__init__(config, n_words, width, length)
+        self.residual = nn.Identity()
+        self.block = Residual(width, config.dropout)
+
+    @torch.no_grad()
+    def lay_out(self) -> None:
+        """Nothing: the block is one small product."""
+
+    def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
+        h = self._drop(F.relu(self.block(self.sums(packed))))
+        return {task.name: h.index_select(0, packed.back) for task in poolings}
 
 
 def rarity(tokens: Tokens, n_words: int) -> NDArray[np.float32]:

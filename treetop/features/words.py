@@ -26,6 +26,7 @@ from treetop.train.checkpoint import to_array
 NETS: dict[str, tuple[Any, type, tuple[Task, ...]]] = {
     "inception": (inception.Inception, inception.InceptionConfig, inception.TASKS),
     "bag": (bag.Bag, bag.BagConfig, bag.VIEWS),
+    "decaf": (bag.DecafBag, bag.BagConfig, (bag.DOCUMENT,)),
 }
 
 
