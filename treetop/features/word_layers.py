@@ -61,6 +61,10 @@ class WordNet(nn.Module):
         ids = packed.ids[place.clamp_max(packed.shape.tokens - 1)]
         return F.embedding(torch.where(place < end, ids, pad), self.words, padding_idx=pad)
 
+    def view_width(self, task: Task) -> int:
+        """Numbers of a view."""
+        raise NotImplementedError
+
     # What training and prediction ask of an encoder: nothing to do here.
 
     def fuse_layers(self) -> None:
