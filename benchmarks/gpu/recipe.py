@@ -99,7 +99,7 @@ def watch() -> None:
         return made
 
     def once(texts: Any, tokenizer: Any, *rest: Any) -> Any:
-        key = (id(texts), tokenizer.max_length, tokenizer.long)
+        key = (id(texts), hash(tokenizer.raw), tokenizer.max_length, tokenizer.long)
         if key not in held:
             held[key] = (texts, tokenise(texts, tokenizer, *rest))
         return held[key][1]

@@ -8,7 +8,7 @@ that the mean text gets every label's log odds, whatever the vectors. Texts that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from treetop.assemble.neural_targets import node_targets
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
-from treetop.features.transformer import Transformer
+from treetop.features.learned import Learned
 from treetop.kernels import threads
 from treetop.labels.text import label_words
 
@@ -45,7 +45,7 @@ class Start:
 
 
 def from_texts(
-    dataset: Dataset, transformer: Transformer, *, begin: Begin, size: float, length: float, seed: int
+    dataset: Dataset, transformer: Learned[Any], *, begin: Begin, size: float, length: float, seed: int
 ) -> dict[str, Start]:
     """Per view of the transformer where its levels begin: vectors of the label texts, so long that a text's cosine
     with a label counts `size` times in its margin; a view in which texts tell nothing is left out.

@@ -70,6 +70,7 @@ class TreeConfig:
     forced: bool = True  # true nodes are always among the kept
     begin: Begin = "zero"  # label vectors begin at the vectors of their texts, or at nothing
     size: float = 10.0  # how often a cosine with such a vector counts in a margin
+    apart: float = 0.0  # share of the steps, from the first, in which only the first level teaches the encoder
 
 
 class Branch(nn.Module):
@@ -122,6 +123,7 @@ class NeuralTree:
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
         self.learned: Csr = dataset.Y if dataset.sample is None else dataset.Y[dataset.sample]
+        self.apart = 0  # steps in which only the first level teaches the encoder
         self.targets = target_rows(dataset.Y, device)
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
         self.barred = barred_rows(dataset, device)
@@ -210,8 +212,9 @@ class NeuralTree:
         tensors, width = [message, send(triples, self.device)], self._width(batch.rows)
         if self.fixed is not None:
             tensors.append(send(batch.rows, self.device))
-        key = (shape, total, batch.total, width, others) if static else None
-        return Loaded(batch, (*tensors, *more), key, (shape, total, width, others))
+        apart = batch.step < self.apart
+        key = (shape, total, batch.total, width, others, apart) if static else None
+        return Loaded(batch, (*tensors, *more), key, (shape, total, width, others, apart))
 
     def _width(self, rows: Rows) -> int:
         """Columns of `fixed` that these rows need; few different ones, and the same for all processes."""
@@ -224,6 +227,8 @@ class NeuralTree:
 
     def loss(self, loaded: Loaded) -> Tensor:
         batch = loaded.batch
+        if isinstance(self.inputs, Encoded):
+            self.inputs.encoder.apart = loaded.facts[4]
         views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
         if self.full is not None:
             return self._flat_loss(views, loaded) + self.hooks.price(loaded, self.full.rows_at)

@@ -23,6 +23,7 @@ TABLE: dict[str, dict[str, str]] = {
         "transformer": "treetop.features.transformer:Transformer",
         "fuse": "treetop.features.fuse:Fuse",
         "towers": "treetop.features.towers:Towers",
+        "words": "treetop.features.words:Words",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
@@ -49,6 +50,9 @@ TABLE: dict[str, dict[str, str]] = {
         "lightxml": "treetop.recipes.lightxml",
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
+        "inceptionxml": "treetop.recipes.inceptionxml",
+        "astec": "treetop.recipes.astec",
+        "decaf": "treetop.recipes.decaf",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",
