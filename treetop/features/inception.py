@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +85,7 @@ class Inception(WordNet):
             if isinstance(module, nn.Linear | nn.Conv1d):
                 nn.init.xavier_uniform_(module.weight)
                 module.bias.data.zero_()  # type: ignore[union-attr]
-        for last in self.last:
+        for last in cast(list[Spectral], self.last):
             nn.init.xavier_uniform_(last.weight)
         self._laid: Laid | None = None
 
