@@ -48,7 +48,7 @@ class Plan:
     def forecast(self, dataset: Dataset, *, probe: bool = False) -> Forecast:
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
-        made = probed(lambda sample: self.fit(sample, Job()), dataset, made) if probe else made
+        made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
         return with_augmentations(made, self.augmentations, dataset)
 
     def fit(self, dataset: Dataset, job: Job) -> Model:
