@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from treetop.assemble.inputs import Encoded
@@ -23,7 +24,7 @@ from treetop.features.bag import Residual
 from treetop.features.tokens import Tokenizer, Tokens
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, TokenRows, send
-from treetop.train.losses import LOSSES
+from treetop.train.losses import LOSSES, relevance_weights
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
@@ -51,7 +52,8 @@ class LabelTextTree:
         keep: int, dropout: float, seed: int,
     ) -> None:  # fmt: skip
         self.inputs, self.device, self.config, self.keep = inputs, inputs.device, config, keep
-        self.Y: Csr = dataset.Y
+        learned: Csr = dataset.Y[dataset.learned]
+        self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, self.device)
         self.targets, self.barred = target_rows(dataset.Y, self.device), barred_rows(dataset, self.device)
         clusters, labels = tree.sizes
         tokens = tokenizer.encode(label_texts(dataset))
@@ -68,7 +70,7 @@ class LabelTextTree:
             self.sides = nn.ModuleList([TextSide(width, dropout, clusters), TextSide(width, dropout)]).to(self.device)
             vectors = nn.init.xavier_uniform_(torch.empty(labels, width))
         self.table = RowTable(labels, width, config.head, self.device, bias=True)
-        odds = [log_odds(self.Y, node, n) for node, n in zip(above, self.sizes, strict=True)]
+        odds = [log_odds(learned, node, n) for node, n in zip(above, self.sizes, strict=True)]
         bias = np.minimum(odds[1] - np.float32(np.log(keep / clusters)), np.float32(0.0))  # its cluster was kept
         self.table.fill(torch.cat([vectors, torch.from_numpy(bias)[:, None]], 1).to(self.device))
         with torch.no_grad():
@@ -105,14 +107,19 @@ class LabelTextTree:
         mask = ids >= 0
         if self.barred is not None:
             mask &= targets_of(chosen, self.children, self.barred.gather(batch.rows)) == 0
-        total = total + loss(self._label_scores(h, ids), y, mask=mask, reduce=self.config.reduce).sum()
+        weight = None
+        if self.relevance is not None:  # stands where targets stand, so their message finds it too
+            known = self.relevance.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
+            weight = relevance_weights(targets_of(chosen, self.children, known), y)
+        total = total + loss(self._label_scores(h, ids), y, mask=mask, weight=weight, reduce=self.config.reduce).sum()
         return total / batch.total
 
     def _cluster_scores(self, h: Tensor) -> Tensor:
         side = self._side(0)
         texts = side.block(self.inputs.encoder.sums(self.clusters).index_select(0, self.clusters.back))
         free: Tensor = side.nodes(h * side.free.sigmoid())  # type: ignore[misc]
-        return free + (h * side.text.sigmoid()) @ texts.T
+        made: Tensor = free + (h * side.text.sigmoid()) @ texts.T
+        return made
 
     def _label_scores(self, h: Tensor, ids: Tensor) -> Tensor:
         side = self._side(1)
@@ -146,7 +153,7 @@ class LabelTextTree:
         return [Head(array(nodes), array(first.nodes.bias)), Head(array(vectors), array(bias))]  # type: ignore[union-attr]
 
 
-def joined_tokens(tokens: Tokens, parent: Rows, n: int) -> Tokens:
+def joined_tokens(tokens: Tokens, parent: NDArray[np.integer], n: int) -> Tokens:
     """Per cluster the words of all its labels, one after the other."""
     order = np.argsort(parent, kind="stable")
     starts, counts = tokens.offsets[order], tokens.lengths[order]

@@ -88,4 +88,4 @@ def encoder_of(config: TransformerConfig, encoders: Sequence[str], m: int) -> Tr
 
 def small_batches(dataset: Dataset, training: TrainConfig, steps: int) -> TrainConfig:
     """At least `steps` updates an epoch: five passes over a thousand texts in batches of a thousand would be five."""
-    return replace(training, batch=min(training.batch, max(LEAST, len(dataset) // steps)))
+    return replace(training, batch=min(training.batch, max(LEAST, int(dataset.learned.sum()) // steps)))

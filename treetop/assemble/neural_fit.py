@@ -19,6 +19,7 @@ from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 from treetop.core.store import Part
+from treetop.core.texts import Texts
 from treetop.core.types import Combine, Join, LabelTree, Level
 from treetop.core.work import Job
 from treetop.features.learned import Learned
@@ -80,12 +81,17 @@ def prepare(
 
 
 def prepare_words(
-    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, seed: int, job: Job
-) -> Prepared:
-    """An untrained network over word vectors, its name and settings given, and the texts as numbers of words."""
+    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, seed: int, job: Job,
+    more: Texts | None = None,
+) -> Prepared:  # fmt: skip
+    """An untrained network over word vectors, its name and settings given, and the texts as numbers of words.
+
+    `more` are other texts it will read, whose words are wanted too.
+    """
 
     def find() -> Part:
-        found = find_vectors(config, dataset.texts, seed=job.seed)
+        texts = dataset.texts if more is None else Texts.concat([dataset.texts, more])
+        found = find_vectors(config, texts, seed=job.seed)
         return Part("stage.words.1", {}, {"vectors": found.vectors}, files={"tokenizer.json": found.tokenizer})
 
     part = job.stage("words", find)
@@ -214,7 +220,7 @@ def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
     others = np.flatnonzero(~dataset.documents)
     kept, held_out = split_off(documents, share, seed)
     rows = np.sort(np.concatenate([kept, others]))
-    return rows if dataset.sample is None else rows[dataset.sample[rows]], held_out
+    return rows[dataset.learned[rows]], held_out
 
 
 def _within_card(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from treetop.core.dataset import Csr, Dataset
+from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
 from treetop.train.batches import TargetRows, Targets
@@ -31,6 +33,14 @@ def node_targets(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Csr:
         best = np.zeros(len(pairs), np.float32)
         np.maximum.at(best, place, Y.data)
     return sparse.csr_matrix((best, np.divmod(pairs, n)), (Y.shape[0], n))
+
+
+def of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
+    """The same texts with the first level's nodes as labels; each is as true as its truest label."""
+    n = tree.sizes[0]
+    labels = LabelSet.of([str(i) for i in range(n)])
+    Y = node_targets(dataset.Y, tree.parents[1], n)
+    return replace(dataset, Y=Y, labels=labels, relevance=None, filter_pairs=None)
 
 
 def barred_rows(dataset: Dataset, device: torch.device) -> TargetRows | None:

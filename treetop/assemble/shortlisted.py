@@ -6,10 +6,12 @@ Unlike the levels of `neural_tree.py` the candidates are single labels, fixed fo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor, nn
 
 from treetop.assemble.inputs import Encoded
@@ -31,21 +33,41 @@ from treetop.train.task import TrainConfig
 Ids = NDArray[np.int32]
 
 
-def shortlists(dataset: Dataset, found: Ranking, width: int) -> Ids:
+@dataclass(frozen=True, eq=False)
+class Own:
+    """The labels of each row, the surest first, so that the least sure are left out of a short list."""
+
+    Y: Csr  # (rows, labels) columns of a row in that order, not ascending
+    relevance: Csr | None  # in the same order
+    barred: NDArray[np.int64]  # row * labels + label of pairs that are neither positives nor negatives
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Own:
+        Y, n, pairs = dataset.Y, dataset.n_labels, dataset.filter_pairs
+        barred = np.zeros(0, np.int64) if pairs is None else pairs[:, 0].astype(np.int64) * n + pairs[:, 1]
+        rows = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(Y.indptr))
+        kept = np.flatnonzero((Y.data > 0) & ~np.isin(rows * n + Y.indices, barred))
+        kept = kept[np.lexsort((Y.indices[kept], -Y.data[kept], rows[kept]))]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(dataset)))])
+
+        def ordered(matrix: Csr) -> Csr:
+            return sparse.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), matrix.shape)
+
+        return cls(ordered(Y), None if dataset.relevance is None else ordered(dataset.relevance), barred)
+
+
+def shortlists(own: Own, found: Ranking, width: int) -> Ids:
     """(rows, width) labels of each row: its own first, then those found for it; -1 stands behind the last."""
-    Y, n = dataset.Y, dataset.n_labels
-    own = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(Y.indptr))
-    rows = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(found.indptr))
-    taken = own * n + Y.indices
-    pairs = dataset.filter_pairs
-    if pairs is not None and len(pairs):  # neither positive nor negative
-        taken = np.concatenate([taken, pairs[:, 0] * n + pairs[:, 1]])
-    free = ~np.isin(rows * n + found.ids, taken)
+    Y = own.Y
+    n_rows, n = Y.shape
+    mine = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(Y.indptr))
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(found.indptr))
+    free = ~np.isin(rows * n + found.ids, np.concatenate([mine * n + Y.indices, own.barred]))
     rows, ids = rows[free], found.ids[free]
-    made = np.full((len(dataset), width), -1, np.int32)
+    made = np.full((n_rows, width), -1, np.int32)
     first = np.diff(Y.indptr).astype(np.int64)
-    for at, what, start in ((own, Y.indices, np.zeros(len(dataset), np.int64)), (rows, ids, first)):
-        column = start[at] + _within(at, len(dataset))
+    for at, what, start in ((mine, Y.indices, np.zeros(n_rows, np.int64)), (rows, ids, first)):
+        column = start[at] + _within(at, n_rows)
         fits = column < width
         made[at[fits], column[fits]] = what[fits]
     return made
@@ -63,20 +85,21 @@ class Shortlisted:
     low = ("encoder",)
 
     def __init__(
-        self, inputs: Encoded, dataset: Dataset, lists: Ids, plan: LevelPlan, config: TreeConfig, *, seed: int,
+        self, inputs: Encoded, own: Own, learned: Rows, lists: Ids, plan: LevelPlan, config: TreeConfig, *, seed: int,
         world: World = ALONE,
     ) -> None:  # fmt: skip
+        """`learned` names the rows that are trained on."""
         self.inputs, self.lists, self.plan, self.config, self.world = inputs, lists, plan, config, world
         self.device = inputs.device
-        self.Y: Csr = dataset.Y
-        self.relevance = dataset.relevance
-        n = dataset.n_labels
+        self.Y, self.relevance = own.Y, own.relevance
+        self.learned: Csr = own.Y[learned]
+        n = own.Y.shape[1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.branch = Branch(plan).to(self.device)
             vectors = nn.init.xavier_uniform_(torch.empty(n, self.branch.width))
         self.table = RowTable(n, self.branch.width, config.head, self.device, bias=config.bias, world=world)
-        bias = log_odds(self.Y, np.arange(n), n)
+        bias = log_odds(self.learned, np.arange(n), n)
         share = max(1e-6, min(1.0, lists.shape[1] / n))  # a label on the list is likelier
         bias = np.minimum(bias - np.float32(np.log(share)), np.float32(0.0))
         first = torch.cat([vectors, torch.from_numpy(bias)[:, None]], 1) if config.bias else vectors
@@ -132,13 +155,13 @@ class Shortlisted:
         """The trained label vectors; labels without training texts are barred from answers."""
         whole = self.world.rows(self.table.weight, self.table.n)
         bias = array(whole[:, -1]).copy() if self.table.has_bias else np.zeros(self.table.n, np.float32)
-        bias[np.bincount(self.Y.indices, minlength=self.Y.shape[1]) == 0] = -np.inf
+        bias[np.bincount(self.learned.indices, minlength=self.table.n) == 0] = -np.inf
         return [Head(array(whole[:, : self.table.width]), bias)]
 
 
 def train_shortlisted(
-    dataset: Dataset, prepared: Prepared, lists: Ids, plan: LevelPlan, config: TreeConfig, *, training: TrainConfig,
-    job: Job, name: str = "train",
+    dataset: Dataset, prepared: Prepared, own: Own, lists: Ids, plan: LevelPlan, config: TreeConfig, *,
+    training: TrainConfig, job: Job, name: str = "train",
 ) -> Trained:  # fmt: skip
     """Train a head over fixed shortlists; one stage, with checkpoints inside."""
     world = World.join(prepared.device)
@@ -147,8 +170,9 @@ def train_shortlisted(
         inputs = prepared.inputs(frozen=False, job=job)
         if not isinstance(inputs, Encoded):
             raise TypeError("shortlisted training needs an encoder")
-        task = Shortlisted(inputs, dataset, lists, plan, config, seed=job.seed, world=world)
-        batches = plan_of(prepared, np.arange(len(dataset)), training, job.seed, world)
+        learned = np.flatnonzero(dataset.learned)
+        task = Shortlisted(inputs, own, learned, lists, plan, config, seed=job.seed, world=world)
+        batches = plan_of(prepared, learned, training, job.seed, world)
         return learn(prepared, task, batches, training, world=world, job=job, name=name)
 
     part = once(job, f"{name}ed", world, make)

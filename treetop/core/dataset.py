@@ -172,6 +172,11 @@ class Dataset:
         """(n_documents,) True where the row is a real document."""
         return np.ones(len(self), bool) if self.roles is None else self.roles == DOCUMENT
 
+    @property
+    def learned(self) -> NDArray[np.bool_]:
+        """(n_documents,) True where the row is learned from."""
+        return np.ones(len(self), bool) if self.sample is None else self.sample
+
     @cached_property
     def label_counts(self) -> Ints:
         """(n_labels,) documents that carry each label."""

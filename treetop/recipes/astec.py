@@ -17,17 +17,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse
 
 from treetop.assemble.label_tree import smoothed_clusters
+from treetop.assemble.label_vectors import unit
 from treetop.assemble.members import Member, fit_members, small_batches
 from treetop.assemble.neural_fit import Prepared, prepare_words, train_levels
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
-from treetop.assemble.neural_start import unit
+from treetop.assemble.neural_targets import of_clusters
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
-from treetop.assemble.shortlisted import shortlists, train_shortlisted
+from treetop.assemble.shortlisted import Own, shortlists, train_shortlisted
 from treetop.core.config import setting
-from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
@@ -49,6 +49,7 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 FEW = 4_000  # labels up to which all are looked at
 BLOCK = 4_096  # texts whose near labels are held at a time
 
@@ -100,13 +101,14 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     prepared = _first(dataset, config, m, own, job)
-    level = _near(dataset, config, prepared, own)
+    truth = Own.of(dataset)
+    level = _near(dataset, config, prepared, truth, own)
     words = prepared.transformer
     words.poolings = (FINE,)
     words.encoder.words.requires_grad_(not config.freeze)
     width = words.encoder.width
     trained = train_shortlisted(
-        dataset, prepared, _lists(dataset, config, prepared, level, own), LevelPlan(FINE.name, width),
+        dataset, prepared, truth, _lists(truth, config, prepared, level, own), LevelPlan(FINE.name, width),
         TreeConfig(config.learn_residual, config.learn_heads, bias=config.bias),
         training=small_batches(dataset, config.second_train, config.steps), job=own, name="second-train",
     )  # fmt: skip
@@ -139,33 +141,21 @@ def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prep
     return Prepared(trained.transformer, prepared.tokens, prepared.device)
 
 
-def of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
-    """The same texts with clusters as labels; a cluster is as true as its truest label."""
-    rows = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(dataset.Y.indptr))
-    n = tree.sizes[0]
-    keys = rows * n + tree.parents[1][dataset.Y.indices]
-    found, place = np.unique(keys, return_inverse=True)
-    values = np.zeros(len(found), np.float32)
-    np.maximum.at(values, place, dataset.Y.data)
-    Y = sparse.csr_matrix((values, (found // n, found % n)), (len(dataset), n))
-    labels = LabelSet.of([str(i) for i in range(n)])
-    return replace(dataset, Y=Y, labels=labels, features={}, relevance=None, filter_pairs=None)
-
-
-def _near(dataset: Dataset, config: Config, prepared: Prepared, job: Job) -> Level:
+def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: Job) -> Level:
     """Module 2: labels stand where the mean of their texts lies; label texts count too where they are rows."""
+    Y = own.Y[dataset.learned]
 
     def make() -> Part:
-        means = unit(np.asarray(dataset.Y.T @ _vectors(prepared), np.float32))
+        means = unit(np.asarray(Y.T @ _vectors(prepared)[dataset.learned], np.float32))
         return Part("stage.means.1", {}, {"means": means})
 
     means: Floats = np.array(job.stage("means", make).arrays["means"])
-    seen = np.bincount(dataset.Y.indices, minlength=dataset.n_labels) > 0
+    seen = np.bincount(Y.indices, minlength=dataset.n_labels) > 0
     head = Head(means, np.where(seen, 0.0, -np.inf).astype(np.float32))
     few = config.near == "all" or (config.near == "auto" and dataset.n_labels <= FEW)
     shortlist: Any = Everything(dataset.n_labels)
     if not few:
-        shortlist = Ann.of(means, probe=config.probe, size=config.size, seed=job.seed)
+        shortlist = Ann.of(means, np.zeros(len(means), np.float32), probe=config.probe, size=config.size, seed=job.seed)
     return Level("near", shortlist, head, Join("sigmoid"), config.shortlist)
 
 
@@ -176,11 +166,11 @@ def _vectors(prepared: Prepared) -> Floats:
     return words.to(prepared.device).vectors(prepared.tokens, say="encoding texts")[words.view_name(NEAR)]
 
 
-def _lists(dataset: Dataset, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
+def _lists(own: Own, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
     def make() -> Part:
         H = _vectors(prepared)
         blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
         found = Ranking.concat([step(level, {"near": block}, None, config.shortlist) for block in blocks])
-        return Part("stage.lists.1", {}, {"lists": shortlists(dataset, found, config.shortlist)})
+        return Part("stage.lists.1", {}, {"lists": shortlists(own, found, config.shortlist)})
 
     return np.asarray(job.stage("lists", make).arrays["lists"])

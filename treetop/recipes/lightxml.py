@@ -15,7 +15,7 @@ accidental end of dropout after the first evaluation is not copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -26,11 +26,11 @@ from treetop.assemble.members import Member, NetworkConfig, encoder_of, fit_memb
 from treetop.assemble.neural_fit import Prepared, as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.neural_start import Begin
-from treetop.assemble.neural_targets import node_targets
+from treetop.assemble.neural_targets import of_clusters
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
-from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.types import Candidates, Join, LabelTree
@@ -131,7 +131,7 @@ def _static(
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
     learning, training = _learning(config), small_batches(dataset, config.train, config.steps)
     generator = train_levels(
-        _of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
+        of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
         training=training, job=job, name="generator",
     )  # fmt: skip
     first = Prepared(generator.transformer, prepared.tokens, prepared.device)
@@ -157,13 +157,6 @@ def _static(
 
 def _learning(config: Config) -> TreeConfig:
     return TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, begin=config.begin, size=config.size)
-
-
-def _of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
-    """The same texts with clusters as labels."""
-    Y = node_targets(dataset.Y, tree.parents[1], tree.sizes[0])
-    labels = LabelSet.of([str(i) for i in range(tree.sizes[0])])
-    return replace(dataset, Y=Y, labels=labels, relevance=None, filter_pairs=None)
 
 
 def _is_flat(dataset: Dataset, config: Config) -> bool:

@@ -97,4 +97,4 @@ def _has_label_rows(dataset: Dataset) -> bool:
     """Whether an augmentation has made label texts rows to learn from."""
     if dataset.roles is None:
         return False
-    return bool(((dataset.roles == LABEL_TEXT) & (True if dataset.sample is None else dataset.sample)).any())
+    return bool(((dataset.roles == LABEL_TEXT) & dataset.learned).any())
