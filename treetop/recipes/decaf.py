@@ -25,6 +25,7 @@ from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import LabelTree
@@ -34,14 +35,17 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig
+from treetop.labels.text import check_words, label_words
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
+from treetop.train import devices
 from treetop.train.devices import World
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +79,18 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, both blocks and free vectors at once; once for each member."""
+    check_words(dataset.labels, "decaf", "Give label texts, or use astec.")
+    world = World.join(devices.pick(job.device))
+    if world.size > 1:
+        raise ConfigError(f"decaf: works in one process only, not in {world.size}. Leave torchrun out.")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    prepared = prepare_words(dataset, config.encoder, ("decaf", config.network), (DOCUMENT,), seed=own.seed, job=job)
+    prepared = prepare_words(
+        dataset, config.encoder, ("decaf", config.network), (DOCUMENT,), seed=own.seed, job=job,
+        more=label_words(dataset.labels),
+    )  # fmt: skip
     words = prepared.transformer
     words.name += f"-{m}" if m else ""
     words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
@@ -102,7 +113,7 @@ def _train(dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree
         keep=keep, dropout=config.dropout, seed=job.seed,
     )  # fmt: skip
     training = small_batches(dataset, config.train, config.steps)
-    plan = plan_of(prepared, np.arange(len(dataset)), training, job.seed, World())
+    plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, World())
     return learn(prepared, task, plan, training, world=World(), job=job, name="train")
 
 

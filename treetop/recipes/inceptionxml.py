@@ -40,6 +40,7 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 FEW = 5_000  # labels below which clusters cost more than they save, for a text alone too
 META, EXTREME = TASKS
 
