@@ -14,14 +14,14 @@ from treetop.core.types import Features
 
 def label_text(labels: LabelSet, features: Features, view: str) -> Any:
     """Z (labels x features): the view of each label's text, or of its name where the text is empty."""
-    check_words(labels, "labels", "Use labels=pifa, or give label texts.")
+    if not have_words(labels):
+        raise InputError("labels: no label has a text or a name beside its id. Use labels=pifa, or give label texts.")
     return features.views(label_words(labels))[view]
 
 
-def check_words(labels: LabelSet, where: str, advice: str) -> None:
-    """Refuse labels that are known by their ids only."""
-    if not labels.texts.offsets[-1] and labels.names == labels.ids:
-        raise InputError(f"{where}: no label has a text or a name beside its id. {advice}")
+def have_words(labels: LabelSet) -> bool:
+    """Whether any label has a text or a name beside its id."""
+    return bool(labels.texts.offsets[-1]) or labels.names != labels.ids
 
 
 def label_words(labels: LabelSet) -> Texts:

@@ -7,7 +7,7 @@ text. Score: product of the probabilities. `members` trains several trees (publi
 
 Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
 vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks; biases begin at the
-log odds. Labels need a text or at least a name.
+log odds. Where labels have neither text nor name, their ids are read. One process only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
+from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
@@ -35,7 +36,7 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig
-from treetop.labels.text import check_words, label_words
+from treetop.labels.text import have_words, label_words
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
@@ -79,7 +80,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, both blocks and free vectors at once; once for each member."""
-    check_words(dataset.labels, "decaf", "Give label texts, or use astec.")
+    if not have_words(dataset.labels):
+        logger.warning("decaf: no label has a text or a name beside its id; ids are read in their place")
     world = World.join(devices.pick(job.device))
     if world.size > 1:
         raise ConfigError(f"decaf: works in one process only, not in {world.size}. Leave torchrun out.")
