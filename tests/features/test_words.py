@@ -79,6 +79,9 @@ def test_bad_files_are_refused(tmp_path, glove):
     glove.write_text("cat 1 nan\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="not finite"):
         find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    glove.write_text("cat 1 2\ndog 1 two\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="the vector of 'dog' holds something that is no number"):
+        find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
     with pytest.raises(ConfigError, match="no file"):
         find_vectors(WordsConfig(encoder=str(tmp_path / "nothing.txt")), TEXTS)
 

@@ -110,7 +110,7 @@ def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Text
     for i, (word, numbers) in enumerate(found):
         key = word.lower()
         if (i < config.most or key in seen) and (key not in held or word == key):
-            held[key] = np.array(numbers, np.float32)
+            held[key] = _numbers(word, numbers)
     if not held:
         raise ConfigError("encoder.encoder: the file of word vectors is empty.")
     own = _cutter(tokenizers, {UNKNOWN: 0})
@@ -132,6 +132,13 @@ def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Text
     table = np.concatenate([others, vectors]).astype(np.float32)
     vocabulary = {word: i for i, word in enumerate([UNKNOWN, *fresh, *known, *rest])}
     return WordVectors(_cutter(tokenizers, vocabulary).to_str().encode(), narrowed(table, config.width))
+
+
+def _numbers(word: str, numbers: Any) -> Floats:
+    try:
+        return np.array(numbers, np.float32)
+    except ValueError:
+        raise ConfigError(f"encoder.encoder: the vector of '{word}' holds something that is no number.") from None
 
 
 def _cutter(tokenizers: Any, vocabulary: dict[str, int]) -> Any:
