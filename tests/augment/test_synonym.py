@@ -42,6 +42,8 @@ def test_copies_have_the_labels_of_their_text(monkeypatch):
     owners = [row for row in range(60) if row != 3 for _ in range(2)]
     assert np.array_equal(made.Y[60:].toarray(), data.Y[owners].toarray())
     assert all("x" in text for text in [*made.texts][60:])
+    some = dataclasses.replace(data, sample=np.arange(60) < 10)  # copies of what is not learned from would undo that
+    assert len(synonym.rows(some, synonym.Config(encoder="", share=1.0), Job())) == 60 + 9
     given = dataclasses.replace(data, features={"given": sparse.csr_matrix((60, 3), dtype=np.float32)})
     with pytest.raises(InputError, match="synonym: toy brings ready-made features"):
         synonym.rows(given, synonym.Config(), Job())

@@ -53,7 +53,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     best = nearest(table, config.encoder, job.device) if config.encoder else {word: c[0] for word, c in table.items()}
     rng = np.random.default_rng([job.seed, 9])
     texts, owners = list[str](), list[int]()
-    for row in np.repeat(np.flatnonzero(dataset.documents), config.copies).tolist():
+    for row in np.repeat(np.flatnonzero(dataset.documents & dataset.learned), config.copies).tolist():
         changed = replaced(dataset.texts[row], best, config.share, rng)
         if changed is not None:
             texts.append(changed)
