@@ -7,7 +7,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import treetop
+from treetop.core.errors import ConfigError
 from treetop.train import loop
+from treetop.train.devices import World
 
 INCEPTION = {
     "network": {"filters": 8},
@@ -101,6 +103,13 @@ def test_best_weights_come_with_their_running_means(glove):
     settings["train"] = {"epochs": 8.0, "batch": 16, "patience": 8}
     model = treetop.fit("inceptionxml", toy.dataset(n=90), settings=settings)
     assert np.isfinite(model.rank(toy.dataset(seed=3).texts, 5).score).all()
+
+
+@pytest.mark.parametrize("recipe", ["inceptionxml", "decaf"])
+def test_several_processes_are_refused(recipe, glove, monkeypatch):
+    monkeypatch.setattr(World, "join", lambda device: World(0, 2))
+    with pytest.raises(ConfigError, match=rf"{recipe}: works in one process only, not in 2\. Leave torchrun out"):
+        treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove))
 
 
 @pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf"])

@@ -63,8 +63,8 @@ class Hooks:
     def check(self, dataset: Dataset, world: World, fixed: bool) -> None:
         """Refuse what they cannot go together with."""
         for hook in (self.mix, self.penalty):
-            if hook is not None and world.size > 1:
-                raise ConfigError(f"{hook.name}: works in one process only, not in {world.size}. Leave torchrun out.")
+            if hook is not None:
+                world.alone(hook.name)
         if self.mix is not None and dataset.relevance is not None:
             raise ConfigError(f"{self.mix.name}: cannot mix relevance weights. Leave them out of the data.")
         if self.mix is not None and fixed:

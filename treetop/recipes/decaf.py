@@ -25,7 +25,6 @@ from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
-from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.core.store import Part
@@ -82,9 +81,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, both blocks and free vectors at once; once for each member."""
     if not have_words(dataset.labels):
         logger.warning("decaf: no label has a text or a name beside its id; ids are read in their place")
-    world = World.join(devices.pick(job.device))
-    if world.size > 1:
-        raise ConfigError(f"decaf: works in one process only, not in {world.size}. Leave torchrun out.")
+    World.join(devices.pick(job.device)).alone("decaf")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
 

@@ -9,7 +9,7 @@ shortlist and classifier are trained in step. Score: product of the probabilitie
 Deviations: the routed network with a second convolution for each task (InceptionXML-LF's form; `network.mix=concat`
 is the older one); word vectors begin at an encoder's token vectors where no GloVe file is given, and no stop words
 are dropped; biases begin at the log odds (`bias=false`: none); losses are sums over candidates (`reduce=mean`: as
-published), the rate follows a cosine. See `features/inception.py` for the network.
+published), the rate follows a cosine; one process only. See `features/inception.py` for the network.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, sizes_of
 from treetop.partition.flat import flat
+from treetop.train import devices
+from treetop.train.devices import World
 from treetop.train.losses import Reduce
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
@@ -93,6 +95,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, network and both levels at once; once for each member."""
+    World.join(devices.pick(job.device)).alone("inceptionxml")  # its batch norm would see a part of each batch
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
 
