@@ -96,10 +96,13 @@ def test_label_texts_alone_and_the_same_budget():
 def test_labels_of_one_text_share_their_targets():
     T = np.eye(5, dtype=np.float32)
     T[0, 3], T[2, 3], T[2, 4] = 0.2, 0.5, 0.3
-    made = shared_by_twins(sparse.csr_matrix(T), np.array([0, 1, 0, 3, 4])).toarray()
+    made = shared_by_twins(sparse.csr_matrix(T), np.array([0, 1, 0, 3, 4]), np.arange(5)).toarray()
     both = np.maximum(T[0], T[2])
     assert np.array_equal(made, np.stack([both, T[1], both, T[3], T[4]]))
-    assert np.array_equal(shared_by_twins(sparse.csr_matrix(T), np.arange(5)).toarray(), T)
+    for labels in (np.arange(5), np.array([1, 2])):
+        some = shared_by_twins(sparse.csr_matrix(T), np.array([0, 1, 0, 3, 4]), labels).toarray()
+        assert np.array_equal(some, made[labels])
+        assert np.array_equal(shared_by_twins(sparse.csr_matrix(T), np.arange(5), labels).toarray(), T[labels])
     data = distinct()
     texts = [*data.labels.texts]
     texts[7] = texts[3].upper() + " "

@@ -79,7 +79,7 @@ def with_augmentations(needs: Forecast, augmentations: Sequence[Augmentation], d
         memory, seconds = needs.memory + 2.0 * max(0.0, texts), needs.time * max(0.0, 1.0 + more / n)
         if hasattr(a.module, "forecast"):
             graph = a.module.forecast(dataset, a.config)
-            memory, seconds = max(memory + 16.0 * graph.entries, graph.memory), seconds + graph.time
+            memory, seconds = max(memory + 24.0 * graph.entries, graph.memory), seconds + graph.time
         needs = replace(needs, memory=memory, time=seconds, copies=0.0)
     return needs
 

@@ -58,7 +58,7 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
         dataset = replace(dataset, sample=sample if dataset.sample is None else sample & dataset.sample)
     texts = label_words(dataset.labels)
     pairs = _inherited(dataset, labels)
-    own = shared_by_twins(targets, first_of_text(texts))[labels]
+    own = shared_by_twins(targets, first_of_text(texts), labels)
     made = with_rows(dataset, texts.take(labels), own, LABEL_TEXT)
     if len(pairs):
         known = np.zeros((0, 2), np.int64) if dataset.filter_pairs is None else dataset.filter_pairs
@@ -99,11 +99,14 @@ def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Ge
     return np.sort(labels[order[:count]])
 
 
-def shared_by_twins(targets: Csr, first: NDArray[np.integer]) -> Csr:
-    """Targets where labels of one text have the largest of all their targets: the text cannot tell them apart."""
+def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> Csr:
+    """The rows of these labels, where labels of one text have the largest of all their targets.
+
+    The text cannot tell them apart. A large graph is copied no more often than needed.
+    """
     members = np.flatnonzero((np.bincount(first, minlength=len(first)) > 1)[first])
     if len(members) == 0:
-        return targets
+        return targets if len(labels) == targets.shape[0] else targets[labels]
     groups, of = np.unique(first[members], return_inverse=True)
     found = targets[members].tocoo()
     keys, place = np.unique(of[found.row].astype(np.int64) * targets.shape[1] + found.col, return_inverse=True)
@@ -113,7 +116,7 @@ def shared_by_twins(targets: Csr, first: NDArray[np.integer]) -> Csr:
     common = sparse.csr_matrix((best, (row, column)), (len(groups), targets.shape[1]))
     index = np.arange(len(first))
     index[members] = len(first) + of
-    made: Csr = sparse.vstack([targets, common], format="csr")[index]
+    made: Csr = sparse.vstack([targets, common], format="csr")[index[labels]]
     return made
 
 
