@@ -45,6 +45,26 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "learn_heads": {"lr": 0.02},
         "train": {"epochs": 40.0, "batch": 16},
     }
+    TINY["inceptionxml"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "tfidf": {"min_df": 1},
+        "clusters": "tree",
+        "tree": {"max_leaf": 6},
+        "keep": 4,
+        "train": {"epochs": 25.0, "batch": 16},
+    }
+    TINY["astec"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "shortlist": 20,
+        "train": {"epochs": 20.0, "batch": 16},
+        "second_train": {"epochs": 20.0, "batch": 16},
+    }
+    TINY["decaf"] = {
+        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "tree": {"max_leaf": 6},
+        "keep": 4,
+        "train": {"epochs": 25.0, "batch": 16},
+    }
     TINY["xr_transformer"] = {
         "encoder": {"encoder": ENCODER, "max_length": 32},
         "tfidf": {"min_df": 1},
@@ -67,6 +87,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
+    NEURAL |= {"inceptionxml", "astec", "decaf"}
     RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]
 
 

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "treetop"
 STAGES = ["data", "features", "labels", "partition", "shortlist", "rank", "predict", "evaluate", "explain"]
 LAYERS = {"core": 0, "kernels": 1, "train": 1.5, **dict.fromkeys(STAGES, 2)}
-LAYERS |= dict.fromkeys(["model", "training", "assemble"], 3) | {"recipes": 4}
+LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment"], 3) | {"recipes": 4}
 LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench", "__main__"], 5)
 HEAVY = {"torch", "transformers", "faiss", "fastapi", "pydantic"}
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.probe import probed
+from treetop.augment.compose import Augmentation, augmentation, augmented, check_places, split_name, with_augmentations
 from treetop.core import registry
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import Dataset
@@ -37,22 +38,43 @@ class Plan:
     recipe: str
     module: Any
     config: Any
+    augmentations: tuple[Augmentation, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings as plain values; an augmentation's stand under its name."""
+        return to_dict(self.config) | {a.name: to_dict(a.config) for a in self.augmentations}
 
     def forecast(self, dataset: Dataset, *, probe: bool = False) -> Forecast:
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
-        return probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
+        made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
+        return with_augmentations(made, self.augmentations, dataset)
+
+    def fit(self, dataset: Dataset, job: Job) -> Model:
+        """The model, labels and training counts those of `dataset`, whatever rows are added to it."""
+        rows, job = augmented(self.augmentations, dataset, job)
+        made: Model = self.module.fit(rows, self.config, job)
+        return made
 
 
 def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | Iterable[str] = ()) -> Plan:
-    """A recipe's settings: its defaults, then the preset, then single settings (a dict, or 'a.b=c' strings)."""
-    module = registry.find("recipe", recipe)
-    values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(recipe, preset))
+    """A recipe's settings: its defaults, then the preset, then single settings (a dict, or 'a.b=c' strings).
+
+    `recipe` may have augmentations before it, as in gandalf+lightxml; presets are the recipe's, and what augmentations
+    need is set under their names, as in gandalf.delta.
+    """
+    before, base = split_name(recipe)
+    module = registry.find("recipe", base)
+    values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
     if isinstance(settings, Mapping):
         values = merged(values, settings)
     else:
         values = override(values, settings)
-    return Plan(recipe, module, build(module.Config, values))
+    own = {name: values.pop(name, {}) for name in before}
+    made = tuple(augmentation(name, own[name]) for name in before)
+    check_places(made, base, module)
+    return Plan("+".join([*before, base]), module, build(module.Config, values), made)
 
 
 def presets(recipe: str) -> list[str]:
@@ -133,16 +155,16 @@ def _dataset(texts: Any, labels: Any) -> Dataset:
 
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
-    model: Model = planned.module.fit(dataset, planned.config, job)
+    model = planned.fit(dataset, job)
     facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": fingerprint(dataset)}
-    model = dataclasses.replace(model, card=Card(planned.recipe, to_dict(planned.config), job.seed, facts))
+    model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
 def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
     key = {
         "data": fingerprint(dataset),
-        "settings": to_dict(planned.config),
+        "settings": planned.settings,
         "recipe": planned.recipe,
         "seed": job.seed,
         "budget": {name: limit for name, limit in job.budget.items() if name in {"model", "memory"}},
@@ -185,6 +207,6 @@ def fingerprint(dataset: Dataset) -> str:
     for matrix in (dataset.Y, dataset.relevance, *(X for _, X in sorted(dataset.features.items()))):
         if matrix is not None:
             add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
-    for extra in (dataset.roles, dataset.filter_pairs):
+    for extra in (dataset.roles, dataset.filter_pairs, *(() if dataset.sample is None else (dataset.sample,))):
         add(() if extra is None else extra.reshape(-1))
     return digest.hexdigest()[:32]

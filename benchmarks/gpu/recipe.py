@@ -3,10 +3,10 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "heads", "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on rows held
-out from train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `blend` averages
-the model with one of another recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of
-one `share` have all stages before the linear ranker in common.
+"latency", "recall", "tails", "heads", "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on
+rows held out from train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `tails`
+looks at rare labels; `blend` averages the model with one of another recipe; `tree` trains XR-Linear on the features of
+a model with a linear level; runs of one `share` have all stages before the linear ranker in common.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ from pack import unpack
 
 from treetop.assemble import neural_fit, tower_fit
 from treetop.assemble.linear_tree import Task, train_member
+from treetop.assemble.neural_start import label_texts
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
+from treetop.evaluate.match import match
+from treetop.evaluate.slices import bins
 from treetop.labels.pifa import pifa
 from treetop.partition.balanced import balanced
 from treetop.predict.beam import step
@@ -96,7 +99,7 @@ def watch() -> None:
         return made
 
     def once(texts: Any, tokenizer: Any, *rest: Any) -> Any:
-        key = (id(texts), tokenizer.max_length, tokenizer.long)
+        key = (id(texts), hash(tokenizer.raw), tokenizer.max_length, tokenizer.long)
         if key not in held:
             held[key] = (texts, tokenise(texts, tokenizer, *rest))
         return held[key][1]
@@ -124,6 +127,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     train, test = halves(root / run["data"], on)
     settings = {**run.get("settings", {})}
     settings["encoder"] = {"encoder": str(root / "encoder"), **settings.get("encoder", {})}
+    if "synonym" in settings:
+        settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
     RESULTS.clear()
     STAGES.clear()
@@ -156,6 +161,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         line["recall"] = recalls(model, test)
     if SIZES:  # of the last quarter of the batches: queries, labels, positives of a query
         line["pools"] = [np.mean(sizes[-(-3 * len(sizes) // 4) :], axis=0).round(2).tolist() for sizes in SIZES]
+    if run.get("tails"):
+        line |= tails(model, test) | {"intervals": intervals(scores)}
     say(section="recipe", **line)
     for name, some in variants(model, run, train):
         found = shown(some.evaluate(test, resamples=0))
@@ -210,6 +217,26 @@ def on_same_features(model: Any, train: Dataset) -> Any:
 def shown(scores: Any) -> dict[str, float]:
     names = [f"{kind}@{k}" for kind in ("P", "PSP", "R") for k in (1, 3, 5, 10)]
     return {name: round(scores[name], 2) for name in names if name in scores.values}
+
+
+def intervals(scores: Any) -> dict[str, list[float]]:
+    return {name: [round(x, 2) for x in pair] for name, pair in scores.intervals.items() if name in shown(scores)}
+
+
+def tails(model: Any, test: Dataset) -> dict[str, Any]:
+    """Rare labels: recall and coverage at 10 of those with at most five texts, and of all labels by their own text."""
+    matches = match(model, test)
+    rare = (matches.counts > 0) & (matches.counts <= 5)
+    tested, right = rare & (matches.positives > 0), matches.correct(10)
+    top = model.rank(label_texts(test), 10).padded(10)
+    own = (top == np.arange(len(top))[:, None]).any(1)
+    return {
+        "rare_R@10": round(100 * float(right[rare].sum() / max(1, matches.positives[rare].sum())), 2),
+        "rare_C@10": round(100 * float((right[tested] > 0).mean()) if tested.any() else 0.0, 2),
+        "own_text@10": round(100 * float(own.mean()), 2),
+        "own_text_rare@10": round(100 * float(own[rare[: len(own)]].mean()) if rare.any() else 0.0, 2),
+        "bins": bins(matches),
+    }
 
 
 def arrays(model: Any) -> list[np.ndarray]:

@@ -156,7 +156,9 @@ def test_dry_run_says_what_it_needs(home):
         (["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"], "File exists"),
         (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),
         (["data", "stats", "a\nb"], "a b: no such file or folder"),
-        (["explain", "{home}/model"], "Missing option '--text'. See `treetop explain --help`."),
+        (["explain", "{home}/model"], "explain: give either --text or --label."),
+        (["explain", "{home}/model", "--label", "x"], "--data: missing. Name the training data"),
+        (["fit", "gandalf+popular", "{home}/data", "--out", "x"], "'popular' has no place for rows"),
         (["nosuch"], "No such command 'nosuch'"),
     ],
 )
@@ -166,6 +168,29 @@ def test_mistakes_are_one_sentence_and_exit_2(home, words, sentence, tmp_path):
     assert sentence in done.stderr and "Traceback" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error:")]) == 1
     assert done.stderr.splitlines()[-1].startswith("error:") and not list(tmp_path.iterdir())  # nothing half-made
+
+
+def test_explain_draws_the_labels_a_label_goes_with(home):
+    done = run("explain", home / "model", "--label", "L00", "--data", home / "data", "--json", "-k", 3)
+    found = json.loads(done.stdout)
+    Y = toy.dataset(0).Y.toarray() > 0
+    assert found["id"] == "L00" and found["texts"] == Y[:, 0].sum() and len(found["neighbours"]) == 3
+    for n in found["neighbours"]:
+        other = int(n["id"][1:])
+        both = (Y[:, 0] & Y[:, other]).sum()
+        assert n["texts"] == both > 0
+        assert n["share"] == pytest.approx(both / Y[:, 0].sum())
+        assert n["back"] == pytest.approx(both / Y[:, other].sum())
+    drawn = run("explain", home / "model", "--label", "L00", "--data", home / "data").stdout
+    assert drawn.splitlines()[0].endswith(f"{Y[:, 0].sum()} texts") and "█" in drawn
+    assert "shares no text" in run("explain", home / "model", "--label", "L39", "--data", home / "data").stdout
+
+
+def test_augmentations_are_listed_with_their_settings():
+    rows = json.loads(run("recipes", "--json").stdout)
+    assert {"gandalf", "mixup", "glas"} <= {row["name"] for row in rows if row["group"] == "augmentation"}
+    shown = run("recipes", "gandalf").stdout
+    assert "delta" in shown and "gandalf+lightxml" in shown and "presets" not in shown
 
 
 def test_resume_after_kill(home, tmp_path):

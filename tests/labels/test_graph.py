@@ -1,8 +1,23 @@
+import dataclasses
+
 import numpy as np
+import pytest
 from scipy import sparse
 
+import toy
+from treetop.core.texts import Texts
 from treetop.kernels import reference
-from treetop.labels.graph import WalkConfig, smoothed, walk_graph
+from treetop.labels.graph import (
+    ShareConfig,
+    WalkConfig,
+    counted,
+    neighbours,
+    share_graph,
+    share_needs,
+    smoothed,
+    walk_graph,
+    walk_shares,
+)
 from treetop.labels.pifa import pifa
 
 
@@ -33,3 +48,51 @@ def test_smoothing_is_a_product_with_unit_rows():
     plain /= np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12)
     np.testing.assert_allclose(made, plain, atol=1e-5)
     assert not made[4].any()
+
+
+def test_shares_count_documents_without_barred_pairs_and_zeros():
+    data = toy.dataset(n=50)
+    rows = np.vstack([data.Y.toarray(), np.ones((1, 40))])
+    rows[0, :3] = 0.3  # soft targets of a document count as labels it has
+    Y = sparse.csr_matrix(rows.astype(np.float32))
+    Y.data[5] = 0.0  # stored, but no target
+    pairs = np.array([[1, int(Y[1].indices[0])], [50, 2], [4, 39]])
+    data = dataclasses.replace(
+        data, Y=Y, texts=Texts.of([*data.texts, "all"]), filter_pairs=pairs, roles=np.array([0] * 50 + [1], np.uint8)
+    )
+    plain = Y.toarray()[:50]
+    plain[1, pairs[0, 1]] = 0
+    made = counted(data)
+    assert np.array_equal(made.toarray(), (plain > 0).astype(np.float32))
+    G = share_graph(made, ShareConfig(delta=0.2))
+    np.testing.assert_allclose(G.toarray(), reference.label_shares(plain, 0.2), rtol=1e-6)
+    assert np.array_equal(data.Y.toarray(), Y.toarray())  # left as it was
+
+
+def test_forecast_holds_entries():
+    rng = np.random.default_rng(0)
+    Y = sparse.random(400, 120, 0.1, "csr", dtype=np.float32, random_state=rng)
+    Y.data[:] = 1
+    for config in (ShareConfig(), ShareConfig(delta=0.0)):
+        needs, G = share_needs(Y, config), share_graph(Y, config)
+        assert G.nnz <= needs.entries <= 2 * G.nnz  # all labels are in the sample here
+        assert needs.memory > 16 * G.nnz and needs.time > 0
+
+
+def test_walk_shares_hold_the_diagonal_and_stay_below_one():
+    Y, _ = small()
+    G = walk_shares(Y, WalkConfig(hops=60, restart=0.5, keep=3), seed=5).toarray()
+    for label, row in enumerate(reference.walk_visits(Y.toarray(), 60, 0.5, 3, 5)):
+        expected = np.zeros(10)
+        for other, visits in row:
+            expected[other] = visits / row[0][1]
+        expected[label] = 1.0
+        np.testing.assert_allclose(G[label], expected, rtol=1e-6)
+    assert G[4].tolist() == np.eye(10)[4].tolist()  # never seen
+
+
+def test_neighbours_of_a_label():
+    Y = sparse.csr_matrix(np.array([[1, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 1], [1, 0, 0, 0]], np.float32))
+    found = neighbours(Y, 0)
+    assert found == [(1, 2, 0.5, 1.0), (3, 2, 0.5, pytest.approx(2 / 3))]
+    assert neighbours(Y, 2) == [] and len(neighbours(Y, 0, 1)) == 1

@@ -42,3 +42,9 @@ def test_no_parent_has_no_children_and_hides_no_positive():
     chosen = torch.tensor([[-1, 0]])
     assert expand(chosen, children).tolist() == [[-1, -1, -1, 1, 2, -1]]
     assert targets_of(chosen, children, targets).tolist() == [[0.0, 0.0, 0.0, 1.0, 0.0, 0.0]]
+
+
+def test_of_too_many_true_parents_the_surest_stay():
+    scores, positive = torch.tensor([[9.0, 1.0, 2.0, 3.0]]), torch.tensor([[0.0, 0.2, 1.0, 0.5]])
+    assert choose(scores, positive, 2).tolist() == [[2, 3]]
+    assert choose(scores, positive, 4).tolist() == [[2, 3, 1, 0]]

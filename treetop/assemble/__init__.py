@@ -11,5 +11,6 @@
 | `coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
 | `two_tower.py`, `tower_fit.py`, `two_stage.py` | an encoder, label texts and free label vectors into one search |
 | `neural_tree.py`, `neural_fit.py`, `inputs.py` | an encoder and label vectors into jointly trained levels |
+| `neural_hooks.py` | mixed rows and priced vectors of augmentations into these levels |
 | `edit.py`, `label_replay.py`, `label_vectors.py` | a trained model and changes to its labels into labels of today |
 """

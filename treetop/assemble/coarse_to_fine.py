@@ -111,7 +111,8 @@ def fine_tune(
         descent.learn(t, share)
         if t != chosen[-1][0]:
             descent.look_back(t)
-    return descent.prepared.transformer
+    made: Transformer = descent.prepared.transformer
+    return made
 
 
 class _Descent:

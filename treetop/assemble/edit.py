@@ -22,6 +22,7 @@ from treetop.core.label_part import pack, pack_labels
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.version import VERSION
+from treetop.labels.text import texts_of
 
 if TYPE_CHECKING:
     from treetop.assemble.label_vectors import TextMap
@@ -60,7 +61,7 @@ def _user() -> str:
 
 def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By) -> Living:
     """Make labels known by their texts: each gets the vector that training would most likely have given it."""
-    from treetop.assemble.label_vectors import encode, heads_of, texts_of
+    from treetop.assemble.label_vectors import encode, heads_of
 
     trained = model.trained
     heads_of(trained)
@@ -101,7 +102,7 @@ def restore(model: Model, labels: Iterable[str], by: By) -> Living:
 
 def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool = False) -> Living:
     """Give labels other names or texts; `re_encode` renews the vectors of labels that were added by text."""
-    from treetop.assemble.label_vectors import encode, texts_of
+    from treetop.assemble.label_vectors import encode
 
     columns, now = _columns(model, labels), model.labels
     names, texts = [], []

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from treetop.features.encoder import Encoder, Pooling
 from treetop.train.batches import Rows, TokenRows, send
 
 
@@ -33,9 +32,8 @@ class Inputs(Protocol):
 class Encoded:
     """Views computed by an encoder that learns too."""
 
-    def __init__(
-        self, encoder: Encoder, store: TokenRows, poolings: Sequence[Pooling], *, compiled: bool = False
-    ) -> None:
+    def __init__(self, encoder: Any, store: TokenRows, poolings: Sequence[Any], *, compiled: bool = False) -> None:
+        """`encoder(packed, poolings)` gives the views: a transformer, or a network over words."""
         self.encoder, self.store, self.poolings = encoder, store, list(poolings)
         self.device = store.device
         self._compiled = compiled

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.assemble.neural_start import label_texts
 from treetop.core.dataset import DOCUMENT, LABEL_TEXT, Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.features.tfidf import Tfidf
+from treetop.labels.text import label_words
 
 LabelRows = Literal["auto", "always", "never"]
 SAMPLE = 5000  # documents that are asked
@@ -28,7 +28,7 @@ def with_label_rows(dataset: Dataset, X: Csr, tfidf: Tfidf, how: LabelRows, *, s
     """The data set and its tf-idf with a row for every label that has a text, where asked for or worth it."""
     if how == "never":
         return dataset, X
-    texts = label_texts(dataset)
+    texts = label_words(dataset.labels)
     words = tfidf.transform(texts)
     if how == "auto" and not tells(X, words, dataset, seed):
         logger.info("label texts say nothing about the documents: no rows of their own")
@@ -42,15 +42,25 @@ def with_rows_of(dataset: Dataset, labels: NDArray[np.integer]) -> Dataset:
     """The data set with the texts of these labels as rows behind the documents."""
     n, ones = len(labels), np.ones(len(labels), np.float32)
     own = sparse.csr_matrix((ones, labels, np.arange(n + 1)), (n, dataset.n_labels))
+    return with_rows(dataset, label_words(dataset.labels).take(labels), own, LABEL_TEXT)
+
+
+def with_rows(dataset: Dataset, texts: Texts, targets: Csr, role: int) -> Dataset:
+    """The data set with these texts and their targets as rows of one role behind its own; all are learned from."""
+    n, weights = len(texts), dataset.relevance
     roles = np.full(len(dataset), DOCUMENT, np.uint8) if dataset.roles is None else dataset.roles
+    if weights is not None:
+        ones = sparse.csr_matrix((np.ones_like(targets.data), targets.indices, targets.indptr), targets.shape)
+        weights = sparse.vstack([weights, ones], format="csr")
     return replace(
         dataset,
-        texts=Texts.concat([dataset.texts, label_texts(dataset).take(labels)]),
-        Y=sparse.vstack([dataset.Y, own], format="csr"),
+        texts=Texts.concat([dataset.texts, texts]),
+        Y=sparse.vstack([dataset.Y, targets], format="csr"),
         ids=None,
-        roles=np.concatenate([roles, np.full(n, LABEL_TEXT, np.uint8)]),
+        roles=np.concatenate([roles, np.full(n, role, np.uint8)]),
         features={},
-        relevance=None if dataset.relevance is None else sparse.vstack([dataset.relevance, own], format="csr"),
+        relevance=weights,
+        sample=None if dataset.sample is None else np.concatenate([dataset.sample, np.ones(n, bool)]),
     )
 
 

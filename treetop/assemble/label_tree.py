@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from treetop.assemble.view import SparseView
+from treetop.assemble.view import SparseView, sparse_view
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.store import Part
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
+from treetop.features.tfidf import TfidfConfig
 from treetop.labels.combine import beside, mixed
+from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
 from treetop.labels.text import label_text
+from treetop.partition.balanced import BalancedConfig, balanced
 
 Description = Literal["pifa", "text", "pifa+text", "mixed"]
 
@@ -48,3 +52,18 @@ def tree_stage(job: Job, name: str, make: Callable[[], LabelTree]) -> LabelTree:
     parents = tuple(np.asarray(part.arrays[f"parents-{t:02d}"]) for t in range(part.config["levels"]))
     copies = tuple(part.arrays.get(f"copies-{t:02d}") for t in range(len(parents)))
     return LabelTree(parents, copies if any(mask is not None for mask in copies) else ())
+
+
+def smoothed_clusters(
+    dataset: Dataset, tfidf: TfidfConfig, config: BalancedConfig, walk: WalkConfig | None, job: Job
+) -> LabelTree:
+    """One level of balanced clusters above the labels, by their texts' words, smoothed by random walks if asked for."""
+
+    def make() -> LabelTree:
+        X, Y = sparse_view(dataset, tfidf, job).X[dataset.documents], dataset.Y[dataset.documents]
+        Z = pifa(X, Y, normalise_targets=walk is None)
+        if walk is not None:
+            Z = smoothed(Z, walk_graph(Y, walk, seed=job.seed))
+        return balanced(Z, replace(config, shallow=True), seed=job.seed)
+
+    return tree_stage(job, "tree", make)

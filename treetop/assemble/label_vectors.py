@@ -22,6 +22,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats, Level
+from treetop.labels.text import texts_of
 from treetop.predict.beam import nodes_above
 from treetop.rank.dual import Dual
 from treetop.rank.head import Head
@@ -155,11 +156,6 @@ def lifted(T: Floats, W: Floats, guess: Floats, reach: Any, n_labels: int) -> np
     share = np.clip(DEPTH / (n_labels * mask.mean()), min(PAIRS / pairs, MOST), MOST)
     bar, ours = (np.quantile((T @ V[:, :-1].T + V[:, -1])[mask], 1 - share) for V in (W, guess))
     return np.float32(bar - ours)
-
-
-def texts_of(texts: Texts, names: Texts) -> Texts:
-    """What is read for a label: its text, or its name where there is none."""
-    return Texts.of([text or name for text, name in zip(texts, names, strict=True)])
 
 
 def _view(level: Level, head: Head, views: Any) -> Floats:

@@ -12,14 +12,15 @@ from treetop.core.errors import ConfigError
 from treetop.core.types import Level
 from treetop.core.work import Job
 from treetop.features.fuse import Fuse
+from treetop.features.learned import Learned
 from treetop.features.tfidf import Tfidf
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.transformer import TransformerConfig
 from treetop.model import Model
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 LEAST = 16  # rows of a batch
-Member = tuple[Sequence[Transformer], Sequence[list[Level]]]  # its encoders, and the levels that read them
+Member = tuple[Sequence[Learned[Any]], Sequence[list[Level]]]  # its encoders, and the levels that read them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ def fit_members(
     """
     if encoders and members not in (1, len(encoders)):
         raise ConfigError(f"members: {members}, but encoders names {len(encoders)}. Leave members out.")
-    transformers: list[Transformer] = []
+    transformers: list[Any] = []
     made: list[list[Level]] = []
     for m in range(len(encoders) or members):
         found, several = build(m, job_of(job, m))
@@ -87,4 +88,4 @@ def encoder_of(config: TransformerConfig, encoders: Sequence[str], m: int) -> Tr
 
 def small_batches(dataset: Dataset, training: TrainConfig, steps: int) -> TrainConfig:
     """At least `steps` updates an epoch: five passes over a thousand texts in batches of a thousand would be five."""
-    return replace(training, batch=min(training.batch, max(LEAST, len(dataset) // steps)))
+    return replace(training, batch=min(training.batch, max(LEAST, int(dataset.learned.sum()) // steps)))

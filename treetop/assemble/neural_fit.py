@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +13,21 @@ from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
 from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
+from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_start import Start, from_texts
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 from treetop.core.store import Part
+from treetop.core.texts import Texts
 from treetop.core.types import Combine, Join, LabelTree, Level
 from treetop.core.work import Job
+from treetop.features.learned import Learned
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.vectors import WordsConfig, WordVectors, find_vectors
+from treetop.features.word_layers import Task as View
+from treetop.features.words import Words
 from treetop.rank.head import Head
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
@@ -36,7 +43,7 @@ from treetop.train.warmup import Warmup
 class Prepared:
     """An encoder with the data set's tokens."""
 
-    transformer: Transformer
+    transformer: Any  # a `Transformer`, or another `Learned`
     tokens: Tokens
     device: torch.device
     warmup: Warmup | None = None
@@ -70,16 +77,41 @@ def prepare(
     device = devices.pick(job.device)
     transformer = Transformer.load(config, dropout=dropout, attention_dropout=dropout, checkpointing=checkpointing)
     warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
-    tokens = tokenise(dataset.texts, transformer.tokenizer, job)
+    return Prepared(transformer, read_tokens(dataset, transformer, job), device, warmup)
+
+
+def prepare_words(
+    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, seed: int, job: Job,
+    more: Texts | None = None,
+) -> Prepared:  # fmt: skip
+    """An untrained network over word vectors, its name and settings given, and the texts as numbers of words.
+
+    `more` are other texts it will read, whose words are wanted too.
+    """
+
+    def find() -> Part:
+        texts = dataset.texts if more is None else Texts.concat([dataset.texts, more])
+        found = find_vectors(config, texts, seed=job.seed)
+        return Part("stage.words.1", {}, {"vectors": found.vectors}, files={"tokenizer.json": found.tokenizer})
+
+    part = job.stage("words", find)
+    table = WordVectors(part.files["tokenizer.json"], np.array(part.arrays["vectors"]))
+    words = Words.begin(*net, table, max_length=config.max_length, views=views, seed=seed)
+    return Prepared(words, read_tokens(dataset, words, job), devices.pick(job.device))
+
+
+def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:
+    """The texts as the numbers these features read; made once, however often they are trained."""
+    tokens = tokenise(dataset.texts, features.tokenizer, job)
     logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
-    return Prepared(transformer, tokens, device, warmup)
+    return tokens
 
 
 @dataclass(frozen=True)
 class Trained:
     """The levels' heads, the features they read, and what training said about itself."""
 
-    transformer: Transformer
+    transformer: Any
     heads: list[Head]
     result: dict[str, float]
 
@@ -113,28 +145,40 @@ def train_levels(
         task = NeuralTree(
             inputs, dataset, tree, plans, config,
             seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=begin,
+            hooks=Hooks(job.mix, job.penalty),
         )  # fmt: skip
-        order: Order = "random" if getattr(prepared.transformer.encoder, "packs", True) else "length"
-        plan = Plan(
-            rows, min(training.batch, len(rows)), job.seed, order, prepared.tokens.lengths, world.rank, world.size
-        )
+        plan = plan_of(prepared, rows, training, job.seed, world)
+        task.apart = round(config.apart * training.epochs * plan.steps)
         if prepared.warmup is not None:
             prepared.warmup.wait()
         fitted = training
         if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
             fitted = _within_card(training, plan, inputs, plans, tree)
-        result = train(task, plan, fitted, world=world, work=job.work, name=name)
-        say(result)
-        prepared.transformer.encoder.to("cpu").float()
-        prepared.transformer.device = torch.device("cpu")
-        parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}
-        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
-        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
-        return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
+        return learn(prepared, task, plan, fitted, world=world, job=job, name=name)
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
-    return Trained(Transformer.from_part(part.parts["encoder"]), heads, dict(part.config))
+    return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads, dict(part.config))
+
+
+def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, world: World) -> Plan:
+    """The batches of a training over these rows."""
+    order: Order = "random" if prepared.transformer.encoder.packs else "length"
+    return Plan(rows, min(training.batch, len(rows)), seed, order, prepared.tokens.lengths, world.rank, world.size)
+
+
+def learn(
+    prepared: Prepared, task: Any, plan: Plan, training: TrainConfig, *, world: World, job: Job, name: str
+) -> Part:
+    """Train `task`; what stays is the encoder, back on the CPU, and the task's heads."""
+    result = train(task, plan, training, world=world, work=job.work, name=name)
+    say(result)
+    parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}  # some read words once more
+    prepared.transformer.encoder.to("cpu").float()
+    prepared.transformer.device = torch.device("cpu")
+    numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
+    more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
+    return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
 
 
 def once(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:
@@ -171,18 +215,19 @@ def _start(dataset: Dataset, prepared: Prepared, plan: LevelPlan, config: TreeCo
 
 
 def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
-    """(rows to train on, documents held out): label texts and synthetic rows always train."""
+    """(rows to train on, documents held out): label texts and synthetic rows always train; none outside the sample."""
     documents = np.flatnonzero(dataset.documents)
     others = np.flatnonzero(~dataset.documents)
     kept, held_out = split_off(documents, share, seed)
-    return np.sort(np.concatenate([kept, others])), held_out
+    rows = np.sort(np.concatenate([kept, others]))
+    return rows[dataset.learned[rows]], held_out
 
 
 def _within_card(
     training: TrainConfig, plan: Plan, inputs: Encoded, plans: Sequence[LevelPlan], tree: LabelTree
 ) -> TrainConfig:
     """As many micro-batches as the card's free memory asks for, said before the first step."""
-    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    size = EncoderSize.of(inputs.encoder.settings)
     clusters = tree.sizes[-2] if len(tree.sizes) > 1 else 0
     last = plans[-1]
     levels = Levels(tree.sizes[-1], clusters, last.keep, last.bottleneck, max(1, last.view_width // size.width))

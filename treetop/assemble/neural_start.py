@@ -8,17 +8,19 @@ that the mean text gets every label's log odds, whatever the vectors. Texts that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.assemble.label_vectors import texts_of, unit
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.neural_targets import node_targets
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
-from treetop.features.transformer import Transformer
+from treetop.features.learned import Learned
 from treetop.kernels import threads
+from treetop.labels.text import label_words
 
 Begin = Literal["auto", "text", "zero"]
 Floats = NDArray[np.float32]
@@ -43,7 +45,7 @@ class Start:
 
 
 def from_texts(
-    dataset: Dataset, transformer: Transformer, *, begin: Begin, size: float, length: float, seed: int
+    dataset: Dataset, transformer: Learned[Any], *, begin: Begin, size: float, length: float, seed: int
 ) -> dict[str, Start]:
     """Per view of the transformer where its levels begin: vectors of the label texts, so long that a text's cosine
     with a label counts `size` times in its margin; a view in which texts tell nothing is left out.
@@ -75,7 +77,7 @@ def from_texts(
 
 def label_texts(dataset: Dataset) -> Texts:
     """The text of each label, or its name where there is none."""
-    return texts_of(dataset.labels.texts, dataset.labels.names)
+    return label_words(dataset.labels)
 
 
 def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:
@@ -94,9 +96,8 @@ def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:
 
 
 def log_odds(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Floats:
-    """(n,) log of the share of documents under each node of a level."""
-    rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
-    pairs = np.unique(rows * n + ancestor[Y.indices])
-    share = (np.bincount(pairs % n, minlength=n) + 0.5) / (Y.shape[0] + 1.0)
+    """(n,) log of the share of rows under each node of a level; a row is as much under it as its best label there."""
+    under = node_targets(Y, ancestor, n)
+    share = (np.bincount(under.indices, under.data, minlength=n) + 0.5) / (Y.shape[0] + 1.0)
     made: Floats = np.log(share).astype(np.float32)
     return made

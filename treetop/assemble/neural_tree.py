@@ -19,8 +19,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from treetop.assemble.inputs import Encoded, Inputs
+from treetop.assemble.neural_hooks import NO_HOOKS, Blended, Hooks, Sought, sought_of
 from treetop.assemble.neural_start import Begin, Start, log_odds
-from treetop.assemble.neural_targets import ancestors, barred_rows, mean_precision, target_rows, with_barred
+from treetop.assemble.neural_targets import (
+    ancestors,
+    barred_rows,
+    joined,
+    mean_precision,
+    target_rows,
+    with_barred,
+)
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
@@ -62,6 +70,7 @@ class TreeConfig:
     forced: bool = True  # true nodes are always among the kept
     begin: Begin = "zero"  # label vectors begin at the vectors of their texts, or at nothing
     size: float = 10.0  # how often a cosine with such a vector counts in a margin
+    apart: float = 0.0  # share of the steps, from the first, in which only the first level teaches the encoder
 
 
 class Branch(nn.Module):
@@ -98,6 +107,7 @@ class NeuralTree:
         held_out: Rows | None = None,
         fixed: NDArray[np.integer] | None = None,
         start: Mapping[str, Start] = MappingProxyType({}),
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
         """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives.
 
@@ -105,11 +115,15 @@ class NeuralTree:
         `start` says per view where the vectors of levels that read it begin.
         """
         device = inputs.device
+        hooks.check(dataset, world, fixed is not None)
+        self.hooks = hooks
         self.fixed = None if fixed is None else torch.from_numpy(np.array(fixed, np.int64)).to(device)
         self.fixed_counts = None if fixed is None else (np.asarray(fixed) >= 0).sum(1)
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
+        self.learned: Csr = dataset.Y if dataset.sample is None else dataset.Y[dataset.sample]
+        self.apart = 0  # steps in which only the first level teaches the encoder
         self.targets = target_rows(dataset.Y, device)
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
         self.barred = barred_rows(dataset, device)
@@ -142,6 +156,7 @@ class NeuralTree:
             self.full = FullTable(
                 self.sizes[0], widths[0], config.head, self.device, loss=config.loss, bias=config.bias, world=world
             )
+            self.full.apart = self.hooks.penalty is not None
             self.tables["labels"] = self.full
         for t in range(1, len(self.plans)):
             last = t == len(self.plans) - 1
@@ -159,7 +174,11 @@ class NeuralTree:
         start = None if given is not None and not last else start
         bias = np.zeros(n, np.float32)
         if self.config.prior and (self.config.bias or not last):
-            bias = np.full(n, -1, np.float32) if self.config.loss == "squared_hinge" else log_odds(self.Y, ancestor, n)
+            bias = (
+                np.full(n, -1, np.float32)
+                if self.config.loss == "squared_hinge"
+                else log_odds(self.learned, ancestor, n)
+            )
             if t > 0:  # given that its parent was kept, a node is likelier
                 kept = min(1.0, self.plans[t].keep / self.sizes[t - 1])
                 bias = np.minimum(bias - np.float32(np.log(kept)), np.float32(0.0))
@@ -186,14 +205,16 @@ class NeuralTree:
     # --- training ---
 
     def load(self, batch: Batch, static: bool) -> Loaded:
-        message, shape = self.inputs.load(batch.rows, static)
+        rows, more, others = self.hooks.load(batch, self.targets, static and self.barred is None)
+        message, shape = self.inputs.load(rows, static)
         static = static and self.barred is None
         triples, total = self.targets.describe(batch.everyone if self.full is not None else batch.rows, static)
         tensors, width = [message, send(triples, self.device)], self._width(batch.rows)
         if self.fixed is not None:
             tensors.append(send(batch.rows, self.device))
-        key = (shape, total, batch.total, width) if static else None
-        return Loaded(batch, tuple(tensors), key, (shape, total, width))
+        apart = batch.step < self.apart
+        key = (shape, total, batch.total, width, others, apart) if static else None
+        return Loaded(batch, (*tensors, *more), key, (shape, total, width, others, apart))
 
     def _width(self, rows: Rows) -> int:
         """Columns of `fixed` that these rows need; few different ones, and the same for all processes."""
@@ -206,15 +227,21 @@ class NeuralTree:
 
     def loss(self, loaded: Loaded) -> Tensor:
         batch = loaded.batch
-        views = self.inputs.views(loaded.tensors[0], loaded.facts[0])
+        if isinstance(self.inputs, Encoded):
+            self.inputs.encoder.apart = loaded.facts[4]
+        views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
         if self.full is not None:
-            return self._flat_loss(views, loaded)
-        targets = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
+            return self._flat_loss(views, loaded) + self.hooks.price(loaded, self.full.rows_at)
+        own = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
+        targets = self.hooks.targets(own, loaded, self.targets)
         relevance = self._relevance(loaded, len(batch.rows))
-        barred = None if self.barred is None else self.barred.gather(batch.rows)
-        total = torch.zeros((), device=self.device)
+        barred = self._barred(batch)
+        table = self.rows[len(self.plans) - 1]
+        total = torch.zeros((), device=self.device) + self.hooks.price(
+            loaded, lambda ids: table.take(ids)[:, : table.width]
+        )
         ids, scores, y = None, total, None
-        chosen = self._fixed(loaded, targets)
+        chosen = self._fixed(loaded, own)
         if chosen is None:
             ids, scores, y = self._first(views, self._at(0, targets))
             total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
@@ -223,7 +250,7 @@ class NeuralTree:
             if t > 1 or chosen is None:
                 chosen = self._chosen(t, ids, scores, y if self.config.forced else None)
             ids = expand(chosen, self.children[t - 1])
-            y = targets_of(chosen, self.children[t - 1], here)
+            y = sought_of(chosen, self.children[t - 1], here)
             mask = ids >= 0
             if barred is not None and last:
                 mask &= targets_of(chosen, self.children[t - 1], barred) == 0
@@ -245,16 +272,27 @@ class NeuralTree:
         if self.full is None:
             raise AttributeError("no flat level")
         batch = loaded.batch
-        targets = self.targets.targets(loaded.tensors[1], len(batch.everyone), loaded.facts[1])
+        own = self.targets.targets(loaded.tensors[1], len(batch.everyone), loaded.facts[1])
+        sought = self.hooks.targets(own, loaded, self.targets)
+        targets = sought.together() if isinstance(sought, Blended) else sought
         relevance = self._relevance(loaded, len(batch.everyone))
         strength = None if relevance is None else relevance.value
         positives = Positives(targets.row, targets.column, targets.value, strength)
-        if self.barred is not None:
-            positives = with_barred(positives, self.barred.gather(batch.everyone))
+        barred = self._barred(batch)
+        if barred is not None:
+            positives = with_barred(positives, barred)
         scale = 1.0 / batch.total / (self.sizes[0] if self.config.reduce == "mean" else 1)
         return self.full.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
 
-    def _first(self, views: Mapping[str, Tensor], targets: Targets | None) -> tuple[Tensor | None, Tensor, Tensor]:
+    def _barred(self, batch: Batch) -> Targets | None:
+        """Pairs that count for nothing, of rows and of those they are mixed with."""
+        if self.barred is None:
+            return None
+        own = self.barred.gather(batch.everyone if self.full is not None else batch.rows)
+        others = self.hooks.partners(batch)
+        return joined(own, self.barred.gather(others)) if len(others) else own
+
+    def _first(self, views: Mapping[str, Tensor], targets: Sought | None) -> tuple[Tensor | None, Tensor, Tensor]:
         """All nodes of the first level: (None, scores, targets)."""
         branch = self.branches[0]
         if branch.nodes is None:
@@ -282,7 +320,7 @@ class NeuralTree:
         scores = torch.zeros_like(y).scatter_(1, kept, order.expand(kept.shape))
         return self._chosen(1, None, scores, y)
 
-    def _at(self, t: int, targets: Targets) -> Targets:
+    def _at(self, t: int, targets: Sought) -> Sought:
         return targets if t == len(self.sizes) - 1 else targets.mapped(self.ancestor[t])
 
     def tokens(self, rows: Rows) -> int:
@@ -331,7 +369,7 @@ class NeuralTree:
     def heads(self) -> list[Head]:
         """The trained levels as they go into a model; labels without training texts are barred from answers."""
         made = []
-        seen = np.bincount(self.Y.indices, minlength=self.Y.shape[1]) > 0
+        seen = np.bincount(self.learned.indices, minlength=self.Y.shape[1]) > 0
         for t, branch in enumerate(self.branches):
             if self.full is not None:
                 weight, bias = (self.world.rows(part, self.full.n) for part in (self.full.weight, self.full.bias))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from treetop.assemble.neural_start import label_texts
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.texts import Texts
-from treetop.train.batches import Rows
+from treetop.labels.text import first_of_text, label_words
 from treetop.train.pools import Known
 
 CROWD = 50  # equal texts beyond which they say nothing about each other
@@ -25,7 +24,7 @@ def known_of(dataset: Dataset) -> Known:
     Y.sort_indices()
     void = _of_equal_texts(dataset.texts, Y)
     void = void if barred is None else (barred if void is None else (void + barred).tocsr())
-    text = first_of_text(label_texts(dataset))
+    text = first_of_text(label_words(dataset.labels))
     shared = np.bincount(text, minlength=len(text))[text] > 1
     return Known(
         dataset.n_labels, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data.astype(np.float32),
@@ -33,12 +32,6 @@ def known_of(dataset: Dataset) -> Known:
         None if void is None else void.indices.astype(np.int64),
         np.where(shared, text, -1) if shared.any() else None,
     )  # fmt: skip
-
-
-def first_of_text(texts: Texts) -> Rows:
-    """(n,) for each text the number of the first that equals it, whatever the case and the blanks."""
-    seen: dict[str, int] = {}
-    return np.array([seen.setdefault(" ".join(text.lower().split()), i) for i, text in enumerate(texts)], np.int64)
 
 
 def _barred(dataset: Dataset) -> Csr | None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from treetop.assemble.label_vectors import unit
 from treetop.assemble.neural_start import label_texts
-from treetop.assemble.tower_data import first_of_text
 from treetop.assemble.tower_heads import TowersConfig
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
@@ -19,6 +18,7 @@ from treetop.features.tokens import Tokens
 from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer
 from treetop.kernels import threads
+from treetop.labels.text import first_of_text
 from treetop.rank.dual import Dual
 from treetop.train import devices
 

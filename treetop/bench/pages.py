@@ -1,4 +1,6 @@
-"""Documentation made from the code: `docs/cli.md` from the commands, `docs/recipes/` from docstrings and settings."""
+"""Documentation made from the code: `docs/cli.md` from the commands, `docs/recipes/` and
+`docs/augmentations/` from docstrings and settings.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ def pages() -> dict[str, str]:
     made = {"cli.md": _commands()}
     for name in registry.names("recipe"):
         made[f"recipes/{name}.md"] = _recipe(name)
+    for name in registry.names("augment"):
+        made[f"augmentations/{name}.md"] = _recipe(name, "augment")
     return made
 
 
@@ -45,10 +49,10 @@ def _tail(file: Path) -> str:
     return text[start:] if start >= 0 else ""
 
 
-def _recipe(name: str) -> str:
-    source = registry.source("recipe", name)
+def _recipe(name: str, question: str = "recipe") -> str:
+    source = registry.source(question, name)
     doc = str(ast.get_docstring(ast.parse(source)))
-    rows = "\n".join(_row(row) for row in _settings(name))
+    rows = "\n".join(_row(row) for row in _settings(name, question))
     head = f"{NOTE}\n\n# {name}\n\n{doc}\n"
     return f"{head}\n## Settings\n\n| setting | type | default | what it does |\n|---|---|---|---|\n{rows}\n"
 
@@ -59,10 +63,10 @@ def _row(row: tuple[str, str, Any, str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _settings(name: str) -> list[tuple[str, str, Any, str]]:
+def _settings(name: str, question: str) -> list[tuple[str, str, Any, str]]:
     from treetop.core.config import describe
 
-    return describe(registry.find("recipe", name).Config)
+    return describe(registry.find(question, name).Config)
 
 
 def _commands() -> str:

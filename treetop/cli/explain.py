@@ -1,4 +1,4 @@
-"""`treetop explain`: why these labels, in words."""
+"""`treetop explain`: why these labels, in words; or which labels a label goes with."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treetop.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from treetop.model import Explanation, Model
 
 SHOWN = 6
+BAR = 24  # letters of a whole bar
 
 
 def explain(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    text: Annotated[str, typer.Option(help="The text to explain.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Labels to explain.")] = 3,
+    text: Annotated[str | None, typer.Option(help="The text to explain.")] = None,
+    label: Annotated[str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.")] = None,
+    data: Annotated[str | None, typer.Option(help="With --label: the training data neighbours are counted in.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Labels to explain (3), or neighbours to draw (10).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which words led to each label, on every level of the way; the parts add up to the margin."""
+    """Show which words led to each label, on every level of the way; the parts add up to the margin.
+
+    With --label: the labels that share texts with a label, as `gandalf` sees them.
+    """
+    if (text is None) == (label is None):
+        raise ConfigError("explain: give either --text or --label.")
+    if text is None and data is None:
+        raise ConfigError("--data: missing. Name the training data, in which the neighbours of a label are counted.")
     from treetop.model import load
 
     opened = load(model)
-    found = opened.explain(text, k)
+    if label is not None:
+        _neighbours(opened, label, str(data), k or 10, as_json)
+        return
+    found = opened.explain(str(text), k or 3)
     if as_json:
         typer.echo(json.dumps([_plain(item) for item in found], ensure_ascii=False))
         return
@@ -73,3 +90,42 @@ def _plain(item: Explanation) -> dict[str, Any]:
         for way in item.members
     ]
     return {"id": item.label.id, "label": item.label.name, "score": item.label.score, "members": members}
+
+
+def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> None:
+    """Labels that share texts with one, as bars: the share of its texts, and of theirs."""
+    from treetop.core.dataset import Dataset
+    from treetop.labels.graph import counted, neighbours
+
+    column = model.labels.find(key)
+    dataset = Dataset.read(data).align(model.labels)
+    Y, labels = counted(dataset), dataset.labels
+    found, texts = neighbours(Y, column, k), int(Y[:, [column]].nnz)
+    if as_json:
+        rows = [
+            {
+                "id": labels.ids[n.column],
+                "label": labels.names[n.column],
+                "texts": n.texts,
+                "share": n.share,
+                "back": n.back,
+            }
+            for n in found
+        ]
+        whole = {"id": labels.ids[column], "label": labels.names[column], "texts": texts, "neighbours": rows}
+        typer.echo(json.dumps(whole, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(f"{labels.names[column]}: {_texts(texts)}", style="bold", markup=False)
+    for n in found:
+        bar = "█" * max(1, round(BAR * n.share))
+        console.print(f"  {n.share:.2f} {bar:<{BAR}} ", style="green", end="")
+        console.print(f"{labels.names[n.column]}  ({_texts(n.texts)}, {n.back:.2f} of its own)", markup=False)
+    if not found:
+        console.print("  shares no text with another label")
+
+
+def _texts(count: int) -> str:
+    return "1 text" if count == 1 else f"{count:,} texts"

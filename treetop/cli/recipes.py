@@ -19,6 +19,7 @@ def recipes(
         _show(name, as_json)
         return
     rows = [summary(recipe) for recipe in registry.names("recipe")]
+    rows += [summary(name, "augment") for name in registry.names("augment")]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -31,13 +32,13 @@ def recipes(
     Console().print(table)
 
 
-def summary(recipe: str) -> dict[str, Any]:
-    """Name, group, first sentence and measured scores of a recipe."""
+def summary(recipe: str, question: str = "recipe") -> dict[str, Any]:
+    """Name, group, first sentence and measured scores of a recipe, or of an augmentation."""
     import ast
 
     from treetop.core import registry
 
-    tree = ast.parse(registry.source("recipe", recipe))  # read, not imported: torch may be missing
+    tree = ast.parse(registry.source(question, recipe))  # read, not imported: torch may be missing
     constants = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in tree.body
@@ -46,7 +47,7 @@ def summary(recipe: str) -> dict[str, Any]:
     first = str(ast.get_docstring(tree)).splitlines()[0]
     return {
         "name": recipe,
-        "group": constants.get("GROUP", "plug-in"),
+        "group": constants.get("GROUP", "plug-in" if question == "recipe" else "augmentation"),
         "summary": first,
         "scores": _scores().get(recipe, {}),
     }
@@ -65,19 +66,23 @@ def _show(name: str, as_json: bool) -> None:
     from treetop.core.config import describe
     from treetop.training import presets
 
-    module = registry.find("recipe", name)
+    question = "augment" if name in registry.names("augment") else "recipe"
+    module = registry.find(question, name)
     settings = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in describe(module.Config)]
     if as_json:
-        full = {**summary(name), "presets": presets(name), "settings": settings}
+        full = {**summary(name, question), "presets": presets(name), "settings": settings}
         typer.echo(json.dumps(full, indent=1, default=list))
         return
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    console.print(f"[bold]{name}[/bold] ({module.GROUP})\n")
+    console.print(f"[bold]{name}[/bold] ({summary(name, question)['group']})\n")
     console.print(str(module.__doc__).strip(), markup=False, highlight=False)
-    console.print(f"\npresets: {', '.join(presets(name))}\n")
+    if question == "recipe":
+        console.print(f"\npresets: {', '.join(presets(name))}\n")
+    else:
+        console.print(f"\nwritten before a recipe, as in {name}+lightxml; set as --set {name}.setting=value\n")
     table = Table("setting", "default", "what it does", box=None, pad_edge=False)
     for row in settings:
         table.add_row(row["name"], str(row["default"]), row["help"])

@@ -114,7 +114,8 @@ class Dataset:
     """Texts with their labels, and everything that must travel with them.
 
     `Y` holds targets in (0, 1]; a stored value > 0 is a hit. Trees, PIFA, propensities and validation look at rows
-    with role "document" only. `filter_pairs` are (row, column) pairs that may be neither predicted nor negatives.
+    with role "document" only, and at all of these. `filter_pairs` are (row, column) pairs that may be neither predicted
+    nor negatives. Rows outside `sample` count for all that and are not learned from.
     """
 
     texts: Texts
@@ -126,6 +127,7 @@ class Dataset:
     relevance: Csr | None = None  # weights with exactly Y's pattern
     propensity: tuple[float, float] = (0.55, 1.5)  # constants A, B
     filter_pairs: Ints | None = None  # (n_pairs, 2)
+    sample: NDArray[np.bool_] | None = None  # (n_documents,) rows that are learned from; None: all
     name: str = "data"
 
     def __post_init__(self) -> None:
@@ -141,6 +143,8 @@ class Dataset:
             raise InputError(f"{self.name}: targets must be numbers from 0 to 1. Put weights into `relevance` instead.")
         if self.roles is not None and len(self.roles) != n:
             raise InputError(f"{self.name}: {len(self.roles)} roles for {n} rows.")
+        if self.sample is not None and len(self.sample) != n:
+            raise InputError(f"{self.name}: a sample of {len(self.sample)} rows for {n} rows.")
         if self.ids is not None and len(self.ids) != n:
             raise InputError(f"{self.name}: {len(self.ids)} ids for {n} rows.")
         for key, X in self.features.items():
@@ -167,6 +171,11 @@ class Dataset:
     def documents(self) -> NDArray[np.bool_]:
         """(n_documents,) True where the row is a real document."""
         return np.ones(len(self), bool) if self.roles is None else self.roles == DOCUMENT
+
+    @property
+    def learned(self) -> NDArray[np.bool_]:
+        """(n_documents,) True where the row is learned from."""
+        return np.ones(len(self), bool) if self.sample is None else self.sample
 
     @cached_property
     def label_counts(self) -> Ints:
@@ -207,6 +216,7 @@ class Dataset:
             features={key: X[rows] for key, X in self.features.items()},
             relevance=None if self.relevance is None else self.relevance[rows],
             filter_pairs=pairs,
+            sample=None if self.sample is None else self.sample[rows],
         )
 
     def align(self, labels: LabelSet) -> Dataset:

@@ -23,6 +23,7 @@ TABLE: dict[str, dict[str, str]] = {
         "transformer": "treetop.features.transformer:Transformer",
         "fuse": "treetop.features.fuse:Fuse",
         "towers": "treetop.features.towers:Towers",
+        "words": "treetop.features.words:Words",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
@@ -49,12 +50,24 @@ TABLE: dict[str, dict[str, str]] = {
         "lightxml": "treetop.recipes.lightxml",
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
+        "inceptionxml": "treetop.recipes.inceptionxml",
+        "astec": "treetop.recipes.astec",
+        "decaf": "treetop.recipes.decaf",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",
         "ngame": "treetop.recipes.ngame",
         "dexml": "treetop.recipes.dexml",
         "renee": "treetop.recipes.renee",
+    },
+    "augment": {
+        "gandalf": "treetop.augment.gandalf",
+        "identity": "treetop.augment.identity",
+        "random_walk": "treetop.augment.random_walk",
+        "glas": "treetop.augment.glas",
+        "synonym": "treetop.augment.synonym",
+        "mixup": "treetop.augment.mixup",
+        "label_mixup": "treetop.augment.label_mixup",
     },
 }
 EXTRAS = {"torch": "torch", "transformers": "torch", "tokenizers": "torch", "faiss": "ann"}  # package -> extra

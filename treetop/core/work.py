@@ -31,12 +31,14 @@ from treetop.core.store import (
 
 @dataclass(frozen=True)
 class Job:
-    """What a training run gets beside data and settings: seed, device and where its stages are kept."""
+    """What a training run gets beside data and settings: seed, device, where its stages are kept, and hooks."""
 
     seed: int = 0
     device: str = "auto"
     work: Path | None = None  # None: keep nothing, a killed job starts anew
     budget: Mapping[str, float] = field(default_factory=dict)  # bytes and seconds
+    mix: Any = None  # of an augmentation: how rows of a batch are mixed (train/hooks.py)
+    penalty: Any = None  # of an augmentation: what label vectors pay (train/hooks.py)
 
     def stage(self, name: str, make: Callable[[], Part]) -> Part:
         """The part `make()` returns, or the one an earlier run of the same job left here."""

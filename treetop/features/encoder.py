@@ -94,6 +94,7 @@ class Encoder(nn.Module):
         self._watch()
         if checkpointing:
             self.body.gradient_checkpointing_enable()
+        self.apart = False  # layers of a transformer always learn from all levels
         self.offset = 0
         self.packs = self._probe()
         self._quick: QuickLayers | None = None
@@ -115,6 +116,10 @@ class Encoder(nn.Module):
     @property
     def vocabulary(self) -> int:
         return int(self.body.get_input_embeddings().weight.shape[0])
+
+    def view_width(self, pooling: Pooling) -> int:
+        """Numbers of a view."""
+        return self.width * len(pooling.layers)
 
     def layer(self, index: int) -> int:
         """A layer number counted from the front, after checking that it exists."""

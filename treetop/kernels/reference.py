@@ -370,3 +370,24 @@ def _two_halves(X: A, rows: list[int], first: int, second: int) -> list[list[int
         best, halves = mean, [sorted(left), sorted(right)]
         centres = [X[side].sum(0) / max(float(np.linalg.norm(X[side].sum(0))), 1e-12) for side in (left, right)]
     return halves
+
+
+# --- cooccurrence.py ------------------------------------------------------------------------------------------------
+
+
+def label_shares(Y: A, delta: float, shrink: float = 0.0, symmetric: bool = False) -> A:
+    """(labels, labels) shares of a label's texts that have another one too, above `delta`; 1 on the diagonal."""
+    n = Y.shape[1]
+    made = np.zeros((n, n), np.float32)
+    for label in range(n):
+        for other in range(n):
+            both = int(((Y[:, label] > 0) & (Y[:, other] > 0)).sum())
+            if both == 0:
+                continue
+            share = both / (int((Y[:, label] > 0).sum()) + shrink)
+            if symmetric:
+                share = 0.5 * (share + both / (int((Y[:, other] > 0).sum()) + shrink))
+            if share > delta:
+                made[label, other] = share
+        made[label, label] = 1.0
+    return made

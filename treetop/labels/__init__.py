@@ -4,5 +4,6 @@
 |---|---|
 | `pifa.py` | by the features of its training texts |
 | `text.py` | by its own text |
+| `graph.py` | by the labels it shares texts with |
 | `combine.py` | by both, side by side or mixed |
 """

@@ -1,17 +1,41 @@
-"""Which labels go together: a graph of labels that share texts, and label descriptions smoothed over it."""
+"""Which labels go together: shares of texts in common, random walks, and label descriptions smoothed over them.
+
+A graph is a matrix G (labels x labels), float32, with one row for every label. Only documents may be counted: label
+texts and synthetic rows say nothing about how often labels occur.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from treetop.core.config import setting
-from treetop.core.dataset import Csr
+from treetop.core.dataset import Csr, Dataset
+from treetop.kernels import threads
+from treetop.kernels.cooccurrence import BLOCK, Rule, shares
 from treetop.kernels.sparse import csr_of, rows_of
 from treetop.kernels.sums import unit_sums
 from treetop.kernels.walks import visited
+
+# Fitted to made-up data (benchmarks/speed/graph.py): seconds of one core for each pair counted and each entry sorted.
+PAIR, ENTRY = 7e-9, 8e-8
+RUNS, RUN = 64, 16  # labels of a forecast: so many runs of neighbouring columns
+MARGIN = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareConfig:
+    """Which labels are neighbours (Gandalf)."""
+
+    delta: float = setting(
+        0.1, "of a label's texts more than this share must have the other label too", low=0.0, high=1.0
+    )
+    shrink: float = setting(
+        0.0, "texts added to a label's own when shares are taken, so that few texts say less", low=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +47,104 @@ class WalkConfig:
     keep: int = setting(10, "labels kept of those a walk visits", low=1)
 
 
-def walk_graph(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
-    """G (labels x labels): visits of a walk from each label, itself always among them, scaled by both degrees."""
+class Needs(NamedTuple):
+    """What a graph takes: bytes beside the targets, seconds on this machine's cores, entries."""
+
+    memory: float
+    time: float
+    entries: float
+
+
+class Neighbour(NamedTuple):
+    """A label that shares texts with another: how many, and the shares of either's texts these are."""
+
+    column: int
+    texts: int
+    share: float  # P(this | the label asked about)
+    back: float  # P(the label asked about | this)
+
+
+def counted(dataset: Dataset) -> Csr:
+    """The targets that graphs are counted from: documents only, without barred pairs and stored zeros; all 1."""
+    documents = np.flatnonzero(dataset.documents)
+    Y = (dataset.Y if len(documents) == len(dataset) else dataset.Y[documents]).copy()
+    if dataset.filter_pairs is not None and len(dataset.filter_pairs):
+        place = np.full(len(dataset), -1, np.int64)
+        place[documents] = np.arange(len(documents))
+        rows, columns = place[dataset.filter_pairs[:, 0]], dataset.filter_pairs[:, 1]
+        barred = rows[rows >= 0] * Y.shape[1] + columns[rows >= 0]
+        keys = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
+        Y.data[np.isin(keys, barred)] = 0
+    Y.data = (Y.data > 0).astype(np.float32)
+    Y.eliminate_zeros()
+    return Y
+
+
+def share_graph(Y: Csr, config: ShareConfig, *, symmetric: bool = False) -> Csr:
+    """G[j, l] = P(l | j), the share of j's texts that have l, where strictly above `delta`; 1 on the diagonal.
+
+    Symmetric: the mean of P(l | j) and P(j | l) (GLaS). A label without texts is its own only neighbour.
+    """
+    rule = Rule(config.delta, config.shrink, symmetric)
+    return csr_of(shares(rows_of(Y.T.tocsr()), rows_of(Y), rule), Y.shape[1])
+
+
+def share_needs(Y: Csr, config: ShareConfig, *, symmetric: bool = False) -> Needs:
+    """A forecast of `share_graph`, from a sample of the labels."""
+    n, lengths = Y.shape[1], np.diff(Y.indptr).astype(np.float64)
+    texts, labels, rule = rows_of(Y.T.tocsr()), rows_of(Y), Rule(config.delta, config.shrink, symmetric)
+    runs = threads.blocks(n, RUN)
+    chosen = np.random.default_rng(0).permutation(len(runs))[:RUNS].tolist()
+    found = [len(shares(texts, labels, rule, *runs[i]).indices) for i in chosen]
+    sampled = sum(runs[i][1] - runs[i][0] for i in chosen)
+    entries = MARGIN * sum(found) / max(sampled, 1) * n
+    workers = min(threads.count(), -(-n // BLOCK)) or 1
+    # Targets read the other way, scratch of every thread, entries in blocks and joined.
+    memory = 16.0 * Y.nnz + 16.0 * n + workers * 8.0 * n + 16.0 * entries
+    seconds = PAIR * float((lengths**2).sum()) + ENTRY * entries
+    return Needs(memory, seconds / workers, entries)
+
+
+def neighbours(Y: Csr, label: int, k: int = 10) -> list[Neighbour]:
+    """The `k` labels that most of a label's texts have too, the rarer of equals first."""
+    texts = Y[:, [label]].tocsc().indices
+    both = np.bincount(Y[texts].indices, minlength=Y.shape[1])
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    both[label] = 0
+    found = np.flatnonzero(both)
+    order = found[np.lexsort((found, counts[found], -both[found]))][:k]
+    own = max(1, len(texts))
+    return [Neighbour(int(c), int(both[c]), float(both[c] / own), float(both[c] / counts[c])) for c in order]
+
+
+def _walks(Y: Csr, config: WalkConfig, seed: int) -> Csr:
+    """Visits of a walk from each label (labels x labels), the most visited only."""
     n = Y.shape[1]
     ids, visits = visited(
         rows_of(Y.T.tocsr()), rows_of(Y), hops=config.hops, restart=config.restart, keep=config.keep, seed=seed
     )
     rows = np.repeat(np.arange(n), config.keep)
-    G = sparse.csr_matrix((visits.ravel().astype(np.float32), (rows, ids.ravel())), (n, n))
+    return sparse.csr_matrix((visits.ravel().astype(np.float32), (rows, ids.ravel())), (n, n))
+
+
+def walk_graph(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
+    """G (labels x labels): visits of a walk from each label, itself always among them, scaled by both degrees."""
+    G = _walks(Y, config, seed)
     G = G + sparse.diags((G.diagonal() == 0).astype(np.float32))
     out, into = (1.0 / np.sqrt(np.asarray(G.sum(axis)).ravel()) for axis in (1, 0))
     made: Csr = (sparse.diags(out) @ G @ sparse.diags(into)).tocsr().astype(np.float32)
     made.eliminate_zeros()
+    made.sort_indices()
+    return made
+
+
+def walk_shares(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
+    """G (labels x labels): visits of a walk from each label as shares of its most visited one; 1 on the diagonal."""
+    G = _walks(Y, config, seed)
+    G.eliminate_zeros()
+    most = np.maximum(np.asarray(G.max(axis=1).todense()).ravel(), 1.0)
+    G = (sparse.diags(1.0 / most) @ G).tocsr()
+    made: Csr = (G + sparse.diags(1.0 - G.diagonal())).tocsr().astype(np.float32)
     made.sort_indices()
     return made
 

@@ -1,10 +1,12 @@
-"""Labels as the features of their own texts."""
+"""Labels as the features of their own texts; and which texts are equal."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from treetop.core.dataset import LabelSet
+import numpy as np
+
+from treetop.core.dataset import Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.core.types import Features
@@ -12,7 +14,32 @@ from treetop.core.types import Features
 
 def label_text(labels: LabelSet, features: Features, view: str) -> Any:
     """Z (labels x features): the view of each label's text, or of its name where the text is empty."""
-    if not labels.texts.offsets[-1] and labels.names == labels.ids:
+    if not have_words(labels):
         raise InputError("labels: no label has a text or a name beside its id. Use labels=pifa, or give label texts.")
-    words = Texts.of(text or name for text, name in zip(labels.texts, labels.names, strict=True))
-    return features.views(words)[view]
+    return features.views(label_words(labels))[view]
+
+
+def have_words(labels: LabelSet) -> bool:
+    """Whether any label has a text or a name beside its id."""
+    return bool(labels.texts.offsets[-1]) or labels.names != labels.ids
+
+
+def label_words(labels: LabelSet) -> Texts:
+    """The text of each label, or its name where there is none."""
+    return texts_of(labels.texts, labels.names)
+
+
+def texts_of(texts: Texts, names: Texts) -> Texts:
+    """What is read for labels: their texts, or their names where there is none."""
+    return Texts.of([text or name for text, name in zip(texts, names, strict=True)])
+
+
+def first_of_text(texts: Texts) -> Ints:
+    """(n,) for each text the number of the first that equals it, whatever the case and the blanks."""
+    seen: dict[str, int] = {}
+    return np.array([seen.setdefault(plain(text), i) for i, text in enumerate(texts)], np.int64)
+
+
+def plain(text: str) -> str:
+    """A text by which equal ones are found."""
+    return " ".join(text.lower().split())

@@ -45,6 +45,7 @@ class FullTable:
         self.rates = Rates([config.lr], device)
         self.fuse, self.value, self.updated = False, True, False
         self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
+        self.apart = False  # gradients also come from elsewhere (`rows_at`), so that none is used at once
 
     def fill(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         """Start from `weight` (n, width) and `bias` (n,); each process takes its rows."""
@@ -57,6 +58,12 @@ class FullTable:
     def score_loss(self, h: Tensor, positives: Positives, scale: float) -> Tensor:
         """`scale` times the summed loss of these vectors; `positives` are those of all processes' rows."""
         made: Tensor = _FullLoss.apply(h, self, positives, scale)  # type: ignore[no-untyped-call]
+        return made
+
+    def rows_at(self, ids: Tensor) -> Tensor:
+        """(ids, width) the vectors of some labels, for losses beside the scores; needs `apart`, in one process."""
+        anchor = torch.zeros((), device=self._weight.device, requires_grad=torch.is_grad_enabled())
+        made: Tensor = _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
         return made
 
     @torch.no_grad()
@@ -83,7 +90,7 @@ class FullTable:
 
     def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
         self.rates.set(factor)
-        self.fuse, self.value = fuse, value
+        self.fuse, self.value = fuse and not self.apart, value
 
     def forget(self) -> None:
         self.grads.clear()
@@ -165,3 +172,15 @@ class _FullLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         return ctx.saved_tensors[0] * grads[0], None, None, None
+
+
+class _RowsAt(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, ids: Tensor, table: FullTable) -> Tensor:
+        ctx.table, ctx.ids = table, ids
+        return table._weight[ids]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, None]:
+        ctx.table.grads[0].index_add_(0, ctx.ids, grads[0].float())
+        return None, None, None

@@ -46,6 +46,7 @@ from treetop.partition.flat import flat
 from treetop.train.losses import Reduce
 
 GROUP = "transformer, trees"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 T = TypeVar("T", int, float)
 LEAF = 7  # labels of a finest cluster aimed at
 STEP = 8  # times a level is finer than the one above
@@ -113,6 +114,8 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
             raise ConfigError(
                 f"ranker: '{config.ranker}' reads words, but {dataset.name} brings features. Use network."
             )
+        if not dataset.documents.all() or job.mix is not None or job.penalty is not None:
+            raise ConfigError(f"ranker: '{config.ranker}' is linear and has no place for augmentations. Use network.")
         words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
         dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job),

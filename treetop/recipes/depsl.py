@@ -23,6 +23,7 @@ from treetop.core.work import Job
 from treetop.model import Model
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from treetop.train.contrastive import LossConfig
 from treetop.train.pools import PoolConfig
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)

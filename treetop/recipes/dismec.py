@@ -27,6 +27,7 @@ from treetop.model import Model
 from treetop.shortlist.everything import Everything
 
 GROUP = "linear, trees"
+HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 
 
 @dataclass(frozen=True, kw_only=True)

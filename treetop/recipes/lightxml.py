@@ -15,11 +15,10 @@ accidental end of dropout after the first evaluation is not copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import sparse
 
 from treetop.assemble.inputs import Inputs
 from treetop.assemble.label_tree import tree_stage
@@ -27,10 +26,12 @@ from treetop.assemble.members import Member, NetworkConfig, encoder_of, fit_memb
 from treetop.assemble.neural_fit import Prepared, as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.neural_start import Begin
+from treetop.assemble.neural_targets import of_clusters
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
-from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.types import Candidates, Join, LabelTree
 from treetop.core.work import Job
@@ -44,6 +45,7 @@ from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.flat import flat
 
 GROUP = "transformer, trees"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 FEW = 50_000  # labels below which clusters cost more than they save
 
 
@@ -111,6 +113,8 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         plans.append(LevelPlan(pooling.name, width, min(config.keep, above), config.bottleneck, **more))
     inputs = prepared.inputs(frozen=config.frozen, job=shared, compiled=config.compile)
     if config.negatives != "dynamic" and len(plans) == 2:
+        for hook in filter(None, (job.mix, job.penalty)):
+            raise ConfigError(f"negatives: '{config.negatives}' has no place for {hook.name}. Set negatives=dynamic.")
         return _static(dataset, config, own, prepared, inputs, tree, plans)
     trained = train_levels(
         dataset, prepared, inputs, tree, plans, _learning(config),
@@ -127,7 +131,7 @@ def _static(
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
     learning, training = _learning(config), small_batches(dataset, config.train, config.steps)
     generator = train_levels(
-        _of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
+        of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
         training=training, job=job, name="generator",
     )  # fmt: skip
     first = Prepared(generator.transformer, prepared.tokens, prepared.device)
@@ -153,18 +157,6 @@ def _static(
 
 def _learning(config: Config) -> TreeConfig:
     return TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, begin=config.begin, size=config.size)
-
-
-def _of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
-    """The same texts with clusters as labels."""
-    C = sparse.csr_matrix(
-        (np.ones(dataset.n_labels, np.float32), (np.arange(dataset.n_labels), tree.parents[1])),
-        (dataset.n_labels, tree.sizes[0]),
-    )
-    Y = (dataset.Y @ C).tocsr()
-    Y.data = np.minimum(Y.data, 1.0).astype(np.float32)
-    labels = LabelSet.of([str(i) for i in range(tree.sizes[0])])
-    return replace(dataset, Y=Y, labels=labels, relevance=None, filter_pairs=None)
 
 
 def _is_flat(dataset: Dataset, config: Config) -> bool:

@@ -28,6 +28,7 @@ from treetop.train.contrastive import LossConfig
 from treetop.train.pools import PoolConfig
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 TRIPLET = LossConfig(kind="triplet", pick="one", margin=0.3, hardest=10)
 
 

@@ -25,6 +25,7 @@ from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.predict.blend import Blend
 
 GROUP = "linear, trees"
+HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 
 
 @dataclass(frozen=True, kw_only=True)

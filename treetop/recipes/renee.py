@@ -24,7 +24,7 @@ from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_memb
 from treetop.assemble.neural_start import Begin
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.features.encoder import Pooling
@@ -36,6 +36,7 @@ from treetop.train.optim import ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,9 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, job: Job) -> Member:
-    rows = with_rows_of(dataset, np.arange(dataset.n_labels)) if config.label_rows else dataset
+    rows = dataset
+    if config.label_rows and not _has_label_rows(dataset):
+        rows = with_rows_of(dataset, np.arange(dataset.n_labels))
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     width = prepared.transformer.encoder.width * len(pooling.layers)
@@ -88,3 +91,10 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     )  # fmt: skip
     view = trained.transformer.view_name(pooling)
     return [trained.transformer], [as_levels([view], tree, trained.heads, [plan])]
+
+
+def _has_label_rows(dataset: Dataset) -> bool:
+    """Whether an augmentation has made label texts rows to learn from."""
+    if dataset.roles is None:
+        return False
+    return bool(((dataset.roles == LABEL_TEXT) & dataset.learned).any())

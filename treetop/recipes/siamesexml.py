@@ -26,6 +26,7 @@ from treetop.train.contrastive import LossConfig
 from treetop.train.pools import PoolConfig
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 # Only the direction from labels to documents counts.
 FIRST = LossConfig(kind="kprob", pick="one", symmetric=True, backward=1.0, hardest=50, level=0.9, steep=1.5)
 

@@ -25,6 +25,7 @@ from treetop.model import Model
 from treetop.train.contrastive import LossConfig
 
 GROUP = "dual encoders, full classifiers"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)

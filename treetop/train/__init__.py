@@ -13,6 +13,7 @@
 | `contrastive.py` | losses over a pool: which positives count, and against what |
 | `optim.py` | AdamW with float32 masters, groups, schedules, clipping |
 | `rows.py` | tables whose rows are gathered, scored and updated at a cost that follows the candidates |
+| `hooks.py` | what augmentations add to a step: mixed rows, a price on label vectors |
 | `shortlists.py` | negatives from the level above, teacher forcing |
 | `warmup.py` | GPU programs compiled while texts are read |
 | `average.py` | running averages of weights |

@@ -87,6 +87,11 @@ class World:
             dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
         return cls(dist.get_rank(), dist.get_world_size())
 
+    def alone(self, name: str) -> None:
+        """Refuse several processes where `name` cannot share its work."""
+        if self.size > 1:
+            raise ConfigError(f"{name}: works in one process only, not in {self.size}. Leave torchrun out.")
+
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor added up over all processes, in place."""
         if self.size > 1:

@@ -71,7 +71,8 @@ class _Run:
         kind = devices.compute_type(task.device)
         self.optimiser = AdamW(task.modules, config.clip, low=task.low, kind=kind)
         tables = {f"{name}.{key}": t for name, table in task.tables.items() for key, t in table.weights().items()}
-        self.weights: dict[str, Tensor] = {**self.optimiser.masters, **tables}
+        self.buffers = _buffers(task)
+        self.weights: dict[str, Tensor] = {**self.optimiser.masters, **tables, **self.buffers}
         self.average = Average(list(self.weights.values()), config.average, config.decay)
         self.best: dict[str, Tensor] = {}
         self.numbers: dict[str, Any] = {
@@ -269,6 +270,7 @@ class _Run:
 
     def _tensors(self) -> dict[str, Tensor]:
         made = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
+        made |= self.buffers
         for name, table in self.task.tables.items():
             made |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
         if self.average.count:
@@ -286,6 +288,16 @@ class _Run:
             fill(tensor, part.array(name, to_dtype(tensor), *tensor.shape))
         self.optimiser.show()
         log.logger.info("training goes on at step %d of %d", self.numbers["step"], self.total)
+
+
+def _buffers(task: Task) -> dict[str, Tensor]:
+    """What modules keep beside their weights and store: running means of batch norm and the like."""
+    made: dict[str, Tensor] = {}
+    for name, (module, _) in task.modules.items():
+        weights, stored = dict(module.named_parameters()), module.state_dict(keep_vars=True)
+        found = {key: held for key, held in stored.items() if key not in weights and held.is_floating_point()}
+        made |= {f"buffer.{name}.{key}": held for key, held in found.items()}
+    return made
 
 
 def to_dtype(tensor: Tensor) -> str:

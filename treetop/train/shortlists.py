@@ -15,6 +15,8 @@ from torch import Tensor
 
 from treetop.train.batches import Targets
 
+FORCED = 1e30  # above every score
+
 
 @dataclass(frozen=True, eq=False)
 class Children:
@@ -40,9 +42,12 @@ class Children:
 
 @torch.no_grad()
 def choose(scores: Tensor, positive: Tensor | None, keep: int) -> Tensor:
-    """(rows, keep) parents: the best by `scores` (any increasing function of them), true ones first when given."""
+    """(rows, keep) parents: the best by `scores` (any increasing function of them), true ones first when given.
+
+    Where there are more true ones than places, those with the larger targets stay.
+    """
     if positive is not None:
-        scores = scores.float().masked_fill(positive > 0, float("inf"))
+        scores = torch.where(positive > 0, FORCED * (1.0 + positive), scores.float())
     return torch.topk(scores, min(keep, scores.shape[1]), dim=1).indices
 
 

@@ -1,0 +1,56 @@
+"""Shortlists against a plain loop, and the targets that stand in their first places."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+import toy
+from treetop.assemble.shortlisted import Own, Shortlisted, shortlists
+from treetop.core.types import Ranking
+
+
+def found_for(n, n_labels, rng):
+    rows = [rng.permutation(n_labels)[: rng.integers(0, 12)] for _ in range(n)]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    ids = np.concatenate(rows).astype(np.int32)
+    return rows, Ranking(indptr, ids, np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32))
+
+
+@pytest.mark.parametrize("width", [1, 5, 30])
+def test_own_labels_then_found_ones_without_barred_pairs(width):
+    rng = np.random.default_rng(0)
+    pairs = np.column_stack([rng.integers(0, 60, 200), rng.integers(0, 40, 200)])
+    data = dataclasses.replace(toy.dataset(), filter_pairs=pairs)
+    rows, found = found_for(len(data), data.n_labels, rng)
+    data.Y.data[:] = rng.permutation(np.linspace(0.1, 1.0, data.Y.nnz))
+    made = shortlists(Own.of(data), found, width)
+    barred = set(map(tuple, pairs.tolist()))
+    dense = data.Y.toarray()
+    assert any((i, label) in barred for i in range(len(data)) for label in data.Y[i].indices)
+    for i, row in enumerate(rows):
+        own = [label for label in data.Y[i].indices.tolist() if (i, label) not in barred]  # a barred one is no positive
+        own.sort(key=lambda label: -dense[i, label])  # where not all fit, the surest stay
+        more = [label for label in row.tolist() if label not in own and (i, label) not in barred]
+        expected = (own + more)[:width]
+        assert made[i].tolist() == expected + [-1] * (width - len(expected))
+
+
+@pytest.mark.parametrize("width", [1, 6])
+def test_values_stand_where_own_labels_stand(width):
+    data = toy.dataset()
+    rng = np.random.default_rng(2)
+    data.Y.data[:] = rng.permutation(np.linspace(0.1, 1.0, data.Y.nnz))
+    weights = data.Y.copy()
+    weights.data[:] = rng.uniform(1, 5, weights.nnz)
+    own = Own.of(dataclasses.replace(data, relevance=weights))
+    _, found = found_for(len(data), data.n_labels, np.random.default_rng(1))
+    task = Shortlisted.__new__(Shortlisted)
+    task.lists = shortlists(own, found, width)
+    rows = np.array([7, 0, 59, 7])
+    for matrix, whole in ((own.Y, data.Y), (own.relevance, weights)):
+        values, dense = task._values(rows, matrix), whole.toarray()
+        for i, row in enumerate(rows):
+            expected = [dense[row, label] if label >= 0 else 0.0 for label in task.lists[row]]
+            np.testing.assert_allclose(values[i], expected)

@@ -1,0 +1,194 @@
+"""Names such as gandalf+lightxml: what they mean, what is refused, and what a training makes of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+import toy_encoder
+import treetop
+from treetop.assemble import neural_fit, tower_fit
+from treetop.augment.compose import recipes_with, split_name
+from treetop.core import registry
+from treetop.core.config import describe
+from treetop.core.dataset import LabelSet
+from treetop.core.errors import ConfigError
+from treetop.kernels import reference
+from treetop.training import plan
+
+L = toy.N_LABELS
+
+
+def distinct():
+    """The toy data; no two labels have the same text."""
+    data = toy.dataset()
+    texts = [f"{text} {i}" for i, text in enumerate(data.labels.texts)]
+    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
+
+
+def settings(encoder, **changes):
+    return {
+        "encoder": {"encoder": encoder, "max_length": 32}, "learn_encoder": {"lr": 0.002}, "steps": 1,
+        "train": {"epochs": 3.0, "batch": 32}, **changes,
+    }  # fmt: skip
+
+
+def test_parts_of_a_name():
+    assert split_name("lightxml") == ([], "lightxml")
+    assert split_name("gandalf + mixup+lightxml") == (["gandalf", "mixup"], "lightxml")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("gandolf+lightxml", r"unknown augmentation 'gandolf' in 'gandolf\+lightxml'.*Did you mean 'gandalf'"),
+        ("gandalf", r"'gandalf' is an augmentation\. Write it before a recipe, as in gandalf\+lightxml"),
+        ("lightxml+gandalf", r"'gandalf' is an augmentation"),
+        ("xr_linear+lightxml", r"'xr_linear' in 'xr_linear\+lightxml' is a recipe"),
+        ("gandalf+lihgtxml", r"recipe: unknown name 'lihgtxml'.*Did you mean 'lightxml'"),
+        ("mixup+mixup+lightxml", r"'mixup' stands twice"),
+        ("gandalf+xr_linear", r"'xr_linear' has no place for targets between 0 and 1\. Recipes that have: lightxml"),
+        ("gandalf+popular", r"'popular' has no place for rows that are no documents"),
+        ("mixup+ngame", r"mixup\+ngame: 'ngame' has no place for mixed rows\. Recipes that have: .*renee"),
+        ("glas+xr_linear", r"'xr_linear' has no place for a price on label vectors"),
+        ("label_mixup+xr_linear", r"no place for documents that count but are not learned from"),
+    ],
+)
+def test_impossible_names_are_refused_in_one_sentence(name, sentence):
+    with pytest.raises(ConfigError, match=sentence) as error:
+        plan(name)
+    assert "\n" not in str(error.value)
+
+
+def test_settings_stand_under_the_name():
+    made = plan("gandalf+lightxml", settings=["gandalf.delta=0.2", "keep=7"])
+    assert made.augmentations[0].config.delta == 0.2 and made.config.keep == 7
+    assert made.settings["gandalf"]["delta"] == 0.2 and made.settings["keep"] == 7
+    with pytest.raises(ConfigError, match=r"gandalf\.dleta: unknown setting.*Did you mean 'delta'"):
+        plan("gandalf+lightxml", settings={"gandalf": {"dleta": 0.2}})
+    with pytest.raises(ConfigError, match="gandalf: expected settings inside"):
+        plan("gandalf+lightxml", settings=["gandalf=1"])
+    with pytest.raises(ConfigError, match="gandalf: unknown setting"):
+        plan("lightxml", settings=["gandalf.delta=0.2"])
+    with pytest.raises(ConfigError, match="'xr_linear' has no place for documents that count"):
+        plan("identity+xr_linear", settings=["identity.learn=labels"])
+
+
+def test_every_augmentation_has_a_recipe_and_helped_settings():
+    for name in registry.names("augment"):
+        module = registry.find("augment", name)
+        assert name == module.NAME and all(row[3] for row in describe(module.Config))
+        assert all("lightxml" in recipes_with(need) for need in module.needs(module.Config()))
+        assert any(hasattr(module, hook) for hook in ("rows", "mix", "penalty"))
+        plan(f"{name}+lightxml")
+
+
+def test_forecast_counts_rows_and_graph(encoder):
+    data = distinct()
+    plain = plan("lightxml", settings=settings(encoder)).forecast(data)
+    more = plan("gandalf+lightxml", settings=settings(encoder)).forecast(data)
+    assert more.time == pytest.approx(plain.time * (60 + L) / 60, rel=0.05) and more.memory > plain.memory
+    same = plan("gandalf+lightxml", settings=settings(encoder, gandalf={"learn": "same_budget"})).forecast(data)
+    assert same.time == pytest.approx(plain.time, rel=0.05)
+
+
+def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatch, tmp_path):
+    seen = []
+    real = neural_fit.NeuralTree
+
+    def spy(inputs, dataset, *args, **named):
+        seen.append(dataset)
+        return real(inputs, dataset, *args, **named)
+
+    monkeypatch.setattr(neural_fit, "NeuralTree", spy)
+    data = distinct()
+    model = treetop.fit("gandalf+lightxml", data, settings=settings(encoder), out=tmp_path / "m")
+    (rows,) = seen
+    np.testing.assert_allclose(rows.Y[60:].toarray(), reference.label_shares(data.Y.toarray(), 0.1), rtol=1e-6)
+    assert np.array_equal(model.counts, data.label_counts) and model.n_train == 60
+    again = treetop.load(tmp_path / "m")
+    assert again.card.recipe == "gandalf+lightxml" and again.card.config["gandalf"]["delta"] == 0.1
+    unseen = int(np.flatnonzero(data.label_counts == 0)[0])
+    found = again.rank([data.labels.texts[unseen]], L).ids
+    assert unseen in found.tolist()  # a label known by its text alone is answered with
+    plain = treetop.fit("lightxml", data, settings=settings(encoder))
+    assert unseen not in plain.rank([data.labels.texts[unseen]], L).ids.tolist()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gandalf+renee",
+        "glas+renee",
+        "identity+lightxml",
+        "mixup+lightxml",
+        "label_mixup+renee",
+        "glas+lightxml",
+        "gandalf+mixup+cascadexml",
+    ],
+)
+def test_combinations_train_and_repeat(encoder, name):
+    data = distinct()
+    chosen = settings(encoder)
+    if name == "glas+lightxml":
+        chosen |= {"clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4, "bottleneck": 16}
+    first, second = (treetop.fit(name, data, settings=chosen) for _ in range(2))
+    texts = [*data.texts]
+    a, b = first.rank(texts, 5), second.rank(texts, 5)
+    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+    plain = treetop.fit(name.split("+")[-1], data, settings=chosen).rank(texts, 5)
+    assert not np.array_equal(plain.score, a.score)
+
+
+def test_renee_adds_no_rows_beside_those_of_an_augmentation(encoder, monkeypatch):
+    lengths = []
+    real = neural_fit.NeuralTree
+    monkeypatch.setattr(
+        neural_fit, "NeuralTree", lambda inputs, data, *a, **k: lengths.append(len(data)) or real(inputs, data, *a, **k)
+    )
+    treetop.fit("gandalf+renee", distinct(), settings=settings(encoder))
+    treetop.fit("renee", distinct(), settings=settings(encoder))
+    assert lengths == [60 + L, 60 + L]
+
+
+def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):
+    seen = []
+    real = tower_fit.known_of
+    monkeypatch.setattr(tower_fit, "known_of", lambda data: seen.append(real(data)) or seen[-1])
+    data = distinct()
+    chosen = settings(encoder, pool={"start": 1, "size": 24}, learn_vectors={"lr": 0.02})
+    treetop.fit("gandalf+depsl", data, settings=chosen)
+    known, shares = seen[0], reference.label_shares(data.Y.toarray(), 0.1)
+    assert len(known.indptr) == 60 + L + 1
+    for label in range(L):
+        span = slice(known.indptr[60 + label], known.indptr[61 + label])
+        row = np.zeros(L, np.float32)
+        row[known.indices[span]] = known.values[span]
+        np.testing.assert_allclose(row, shares[label], rtol=1e-6)
+
+
+def test_linear_recipes_take_hard_rows():
+    data = distinct()
+    with_rows = treetop.fit("identity+xr_linear", data)
+    unseen = int(np.flatnonzero(data.label_counts == 0)[0])
+    assert unseen in with_rows.rank([data.labels.texts[unseen]], L).ids.tolist()
+    assert np.array_equal(with_rows.counts, data.label_counts)
+
+
+def test_ranker_and_static_negatives_refuse(encoder):
+    data = distinct()
+    with pytest.raises(ConfigError, match="is linear and has no place for augmentations"):
+        treetop.fit("gandalf+cascadexml", data, settings=settings(encoder, ranker="linear"))
+    chosen = settings(encoder, clusters="tree", tree={"max_leaf": 6}, keep=4, negatives="static")
+    with pytest.raises(ConfigError, match="'static' has no place for mixup"):
+        treetop.fit("mixup+lightxml", data, settings=chosen)
+    with pytest.raises(ConfigError, match="mixup: cannot mix relevance"):
+        treetop.fit("mixup+lightxml", dataclasses.replace(data, relevance=data.Y), settings=settings(encoder))

@@ -1,0 +1,131 @@
+"""Augmentations before InceptionXML, Astec and DECAF: which rows they learn from, and with which targets."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import toy
+import treetop
+from treetop.assemble import label_text_tree, shortlisted
+from treetop.core.dataset import LabelSet
+from treetop.core.errors import ConfigError, InputError
+from treetop.kernels import reference
+from treetop.recipes import decaf
+from treetop.training import plan
+
+N, L = 60, toy.N_LABELS
+
+
+def distinct():
+    """The toy data; no two labels have the same text, and each has a word that no document has."""
+    data = toy.dataset()
+    texts = [f"{text} only{i}x" for i, text in enumerate(data.labels.texts)]
+    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    file = tmp_path_factory.mktemp("words") / "glove.txt"
+    file.write_text("".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.standard_normal(32))}\n" for w in toy.WORDS))
+    return str(file)
+
+
+def settings(recipe, words, **changes):
+    made = {
+        "encoder": {"encoder": words, "max_length": 16, "least": 1}, "train": {"epochs": 3.0, "batch": 16}, "steps": 1,
+    }  # fmt: skip
+    own = {
+        "inceptionxml": {"network": {"filters": 8}, "clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4},
+        "astec": {"shortlist": L, "second_train": {"epochs": 3.0, "batch": 16}},
+        "decaf": {"tree": {"max_leaf": 6}, "keep": 4},
+    }
+    return made | own[recipe] | changes
+
+
+def spied(monkeypatch, module, name):
+    """What a function or class is called with."""
+    seen, real = [], getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *args, **named: seen.append((args, named)) or real(*args, **named))
+    return seen
+
+
+@pytest.mark.parametrize(
+    "name", ["gandalf+inceptionxml", "label_mixup+inceptionxml", "glas+inceptionxml", "gandalf+decaf", "gandalf+astec"]
+)
+def test_combinations_train_repeat_and_differ_from_the_plain_recipe(name, words):
+    data, base = distinct(), name.split("+")[1]
+    chosen = settings(base, words)
+    made = [treetop.fit(which, data, settings=chosen).rank(data.texts, 5) for which in (name, name, base)]
+    assert np.array_equal(made[0].ids, made[1].ids) and np.array_equal(made[0].score, made[1].score)
+    assert len(made[0].score) != len(made[2].score) or not np.array_equal(made[0].score, made[2].score)
+
+
+def test_shortlists_hold_all_soft_targets_of_label_texts(words, monkeypatch):
+    seen, data = spied(monkeypatch, shortlisted, "Shortlisted"), distinct()
+    model = treetop.fit("gandalf+astec", data, settings=settings("astec", words))
+    (((_, own, learned, lists, *_), _),) = seen
+    shares = reference.label_shares(data.Y.toarray(), 0.1)
+    np.testing.assert_allclose(own.Y[N:].toarray(), shares, rtol=1e-6)
+    assert own.Y.dtype == np.float32 and learned.tolist() == list(range(N + L))
+    for label in range(L):
+        count = int((shares[label] > 0).sum())
+        assert sorted(lists[N + label, :count].tolist()) == np.flatnonzero(shares[label]).tolist()
+    assert np.array_equal(model.counts, data.label_counts)
+
+
+def test_astec_finds_labels_that_only_their_text_knows(words):
+    data, chosen = distinct(), settings("astec", words)
+    unseen = int(np.flatnonzero(data.label_counts == 0)[0])
+    text = [data.labels.texts[unseen]]
+    assert unseen not in treetop.fit("astec", data, settings=chosen).rank(text, L).ids.tolist()
+    assert unseen in treetop.fit("gandalf+astec", data, settings=chosen).rank(text, L).ids.tolist()
+
+
+def test_rows_outside_the_sample_teach_neither_shortlists_nor_label_text_trees(words, monkeypatch):
+    lists, plans = spied(monkeypatch, shortlisted, "plan_of"), spied(monkeypatch, decaf, "plan_of")
+    for base in ("astec", "decaf"):
+        chosen = settings(base, words, gandalf={"learn": "labels"})
+        treetop.fit(f"gandalf+{base}", distinct(), settings=chosen)
+    for seen in (lists, plans):
+        (((_, rows, *_), _),) = seen
+        assert rows.tolist() == list(range(N, N + L))
+
+
+def test_decaf_reads_words_that_stand_in_label_texts_only(words):
+    model = treetop.fit("decaf", distinct(), settings=settings("decaf", words))
+    found = model.features["words"].tokenizer.encode(distinct().labels.texts)
+    assert 0 not in found.ids.tolist() and found.lengths.min() > 1  # 0 is the unknown word
+
+
+def test_decaf_weighs_positives_by_relevance(words, monkeypatch):
+    seen, losses = spied(monkeypatch, decaf, "LabelTextTree"), []
+    data = toy.dataset()
+    treetop.fit("decaf", data, settings=settings("decaf", words))
+    ((args, named),) = seen
+    for weight in (None, 1.0, 2.0, 3.0):
+        relevance = None if weight is None else data.Y * np.float32(weight)
+        task = label_text_tree.LabelTextTree(
+            args[0], dataclasses.replace(data, relevance=relevance), *args[2:], **named
+        )
+        for module, _ in task.modules.values():
+            module.eval()
+        batch = label_text_tree.Batch(np.arange(20), np.arange(20), 20, 0)
+        losses.append(float(task.loss(task.load(batch, False)).detach()))
+    assert losses[0] == pytest.approx(losses[1]) and losses[2] > losses[1] + 1e-3
+    assert losses[3] - losses[2] == pytest.approx(losses[2] - losses[1], rel=1e-3)
+
+
+def test_what_has_no_place_is_refused_in_one_sentence(words, caplog):
+    for name in ("mixup+astec", "label_mixup+decaf", "glas+astec"):
+        with pytest.raises(ConfigError, match=r"has no place for .*Recipes that have: .*inceptionxml"):
+            plan(name)
+    bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(L)]))
+    treetop.fit("decaf", bare, settings=settings("decaf", words))
+    assert "ids are read in their place" in caplog.text
+    with pytest.raises(InputError, match=r"gandalf: no label of .* has a text"):
+        treetop.fit("gandalf+inceptionxml", bare, settings=settings("inceptionxml", words))

@@ -1,0 +1,122 @@
+"""Names such as `gandalf+lightxml`: which augmentations stand before which recipe, and whether it has a place for them.
+
+A recipe names its places in `HOOKS`: "rows" (it learns from rows that are no documents), "soft" (targets between 0 and
+1 mean probabilities), "sample" (some rows are there but not learned from), "mix" and "penalty".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from treetop.core import registry
+from treetop.core.config import build
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError, did_you_mean
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+
+PLACES = {
+    "rows": "rows that are no documents",
+    "soft": "targets between 0 and 1",
+    "sample": "documents that count but are not learned from",
+    "mix": "mixed rows",
+    "penalty": "a price on label vectors",
+}
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """An augmentation with its settings."""
+
+    name: str
+    module: Any
+    config: Any
+
+
+def split_name(recipe: str) -> tuple[list[str], str]:
+    """(augmentations, recipe) of a name; each part is looked up, the last must be a recipe.
+
+    >>> split_name("gandalf+lightxml")
+    (['gandalf'], 'lightxml')
+    """
+    *before, base = (part.strip() for part in recipe.split("+"))
+    known = registry.names("augment")
+    if base in known and base not in registry.names("recipe"):
+        raise ConfigError(f"recipe: '{base}' is an augmentation. Write it before a recipe, as in {base}+lightxml.")
+    for name in before:
+        if name in registry.names("recipe") and name not in known:
+            raise ConfigError(
+                f"recipe: '{name}' in '{recipe}' is a recipe, and only the last part may be one. "
+                f"Augmentations are {', '.join(known)}."
+            )
+        if name not in known:
+            listed, hint = ", ".join(known), did_you_mean(name, known)
+            raise ConfigError(f"recipe: unknown augmentation '{name}' in '{recipe}'. Choose one of {listed}.{hint}")
+        if before.count(name) > 1:
+            raise ConfigError(f"recipe: '{name}' stands twice in '{recipe}'. Once is enough.")
+    return before, base
+
+
+def augmentation(name: str, values: Any) -> Augmentation:
+    """An augmentation with its settings, given as plain values."""
+    module = registry.find("augment", name)
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{name}: expected settings inside, as {name}.x=..., got {values!r}.")
+    return Augmentation(name, module, build(module.Config, values, path=name))
+
+
+def with_augmentations(needs: Forecast, augmentations: Sequence[Augmentation], dataset: Dataset) -> Forecast:
+    """A recipe's forecast with what further rows and graphs take."""
+    for a in augmentations:
+        n, more, labels = max(1, len(dataset)), 0.0, dataset.n_labels * getattr(a.config, "share", 1.0)
+        if "rows" in a.module.needs(a.config):
+            more = getattr(a.config, "copies", 0) * n or labels
+            more = {"labels": more - n, "same_budget": 0.0}.get(getattr(a.config, "learn", ""), more)
+        texts = more / n * len(dataset.texts.blob)  # as long as the documents, at most
+        memory, seconds = needs.memory + 2.0 * max(0.0, texts), needs.time * max(0.0, 1.0 + more / n)
+        if hasattr(a.module, "forecast"):
+            graph = a.module.forecast(dataset, a.config)
+            memory, seconds = max(memory + 24.0 * graph.entries, graph.memory), seconds + graph.time
+        needs = replace(needs, memory=memory, time=seconds, copies=0.0)
+    return needs
+
+
+def check_places(augmentations: Sequence[Augmentation], base: str, module: Any) -> None:
+    """Refuse a recipe that has no place for what an augmentation brings."""
+    places = getattr(module, "HOOKS", ())
+    for augmentation in augmentations:
+        for need in augmentation.module.needs(augmentation.config):
+            if need not in places:
+                raise ConfigError(
+                    f"{augmentation.name}+{base}: '{base}' has no place for {PLACES[need]}. "
+                    f"Recipes that have: {', '.join(recipes_with(need)) or 'none'}."
+                )
+
+
+def recipes_with(place: str) -> list[str]:
+    """Recipes that have a place for something; their sources are read, not imported."""
+    made = []
+    for name in registry.names("recipe"):
+        for node in ast.parse(registry.source("recipe", name)).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "HOOKS":
+                made += [name] if place in ast.literal_eval(node.value) else []
+    return made
+
+
+def augmented(augmentations: Sequence[Augmentation], dataset: Dataset, job: Job) -> tuple[Dataset, Job]:
+    """The data set with all further rows, and the job with the hooks; rows come first, whatever the order of names."""
+    for a in augmentations:
+        if hasattr(a.module, "rows"):
+            dataset = a.module.rows(dataset, a.config, job)
+    for hook in ("mix", "penalty"):
+        for a in augmentations:
+            made = getattr(a.module, hook)(dataset, a.config, job) if hasattr(a.module, hook) else None
+            if made is None:
+                continue
+            if getattr(job, hook) is not None:
+                raise ConfigError(f"{a.name}: another augmentation does this already. Name one of them only.")
+            job = replace(job, **{hook: made})
+    return dataset, job

@@ -1,0 +1,65 @@
+"""GLaS (NeurIPS 2019): label vectors whose inner products follow how often labels stand together.
+
+S[j, l] is the mean of P(l | j) and P(j | l), 1 on the diagonal. As a penalty, a step pays for the squared distance
+between S and the inner products of the vectors of some hundred labels, its own texts' first. As rows, label texts have
+the targets sigma(S) where S is not 0, which is what the penalty would make of a text that lies at its label's vector.
+
+Deviation: cosines instead of inner products, since the length of vectors carries the margins' scale (`unit: false` is
+the equation as written); labels are sampled, the mean stands for the sum over all pairs divided by their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from treetop.augment.gandalf import graph
+from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.work import Job
+from treetop.labels.graph import Needs, ShareConfig, counted, share_needs
+
+NAME = "glas"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(ShareConfig, RowsConfig):
+    """Settings of `glas`."""
+
+    form: Literal["penalty", "rows"] = setting("penalty", "a price on label vectors, or label texts as rows")
+    weight: float = setting(1.0, "of the penalty beside the loss of a text", low=0.0)
+    labels: int = setting(512, "labels a step looks at", low=2)
+    unit: bool = setting(True, "compare directions only; false: inner products")
+    delta: float = setting(0.0, "smaller entries of S count as 0", low=0.0, high=1.0)
+
+
+def needs(config: Config) -> list[str]:
+    """A price on vectors, or rows with soft targets."""
+    return ["penalty"] if config.form == "penalty" else needs_of(config, "soft")
+
+
+def forecast(dataset: Dataset, config: Config) -> Needs:
+    """What the graph takes."""
+    return share_needs(counted(dataset), config, symmetric=True)
+
+
+def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
+    """The data set with label texts as rows, where asked for."""
+    if config.form != "rows":
+        return dataset
+    S = graph(dataset, config, job, NAME, symmetric=True)
+    S.data = (1.0 / (1.0 + np.exp(-S.data.astype(np.float64)))).astype(np.float32)
+    return with_label_texts(dataset, S, config, NAME, job.seed)
+
+
+def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
+    """The price, where asked for."""
+    if config.form != "penalty":
+        return None
+    from treetop.train.hooks import GramPenalty
+
+    S = graph(dataset, config, job, NAME, symmetric=True)
+    return GramPenalty(S, dataset.Y, config.weight, config.labels, config.unit, job.seed)

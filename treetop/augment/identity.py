@@ -1,0 +1,30 @@
+"""Label texts as further texts, each with its own label only (Renee's augmentation, Gandalf's Z')."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.core.dataset import Dataset
+from treetop.core.work import Job
+
+NAME = "identity"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(RowsConfig):
+    """Settings of `identity`."""
+
+
+def needs(config: Config) -> list[str]:
+    """Rows."""
+    return needs_of(config)
+
+
+def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
+    """The data set with label texts as rows."""
+    own = sparse.identity(dataset.n_labels, np.float32, format="csr")
+    return with_label_texts(dataset, own, config, NAME, job.seed)

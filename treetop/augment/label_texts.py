@@ -1,0 +1,134 @@
+"""Label texts as rows with the targets a graph gives them: which labels, how many, beside the documents or instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.assemble.label_rows import with_rows
+from treetop.core.config import setting
+from treetop.core.dataset import LABEL_TEXT, Csr, Dataset, Ints
+from treetop.core.errors import InputError
+from treetop.core.log import logger
+from treetop.evaluate.slices import VOLUMES, equal_volume
+from treetop.labels.text import first_of_text, label_words, plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsConfig:
+    """Which label texts become rows."""
+
+    share: float = setting(1.0, "share of the labels whose texts become rows", low=0.0, high=1.0)
+    order: Literal["random", "tail"] = setting("random", "which labels where not all: any, or the rarest first")
+    learn: Literal["both", "labels", "same_budget"] = setting(
+        "both",
+        "learn from texts and label texts, from label texts alone, or from as many rows of both as there are texts",
+    )
+
+    @property
+    def all_documents(self) -> bool:
+        """Whether every document is learned from."""
+        return self.learn == "both"
+
+
+def needs_of(config: RowsConfig, *more: str) -> list[str]:
+    """Places that rows of label texts ask for."""
+    return ["rows", *more, *([] if config.all_documents else ["sample"])]
+
+
+def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
+    """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
+    labels = usable(dataset, name)
+    rng = np.random.default_rng([seed, 8])
+    labels = chosen(dataset, labels, config, rng)
+    sample = None
+    if config.learn == "labels":
+        sample = ~dataset.documents
+    elif config.learn == "same_budget":
+        documents = np.flatnonzero(dataset.documents)
+        drawn = np.sort(rng.permutation(len(documents) + len(labels))[: len(documents)])
+        sample = ~dataset.documents
+        sample[documents[drawn[drawn < len(documents)]]] = True
+        labels = labels[drawn[drawn >= len(documents)] - len(documents)]
+    if sample is not None:
+        dataset = replace(dataset, sample=sample if dataset.sample is None else sample & dataset.sample)
+    texts = label_words(dataset.labels)
+    pairs = _inherited(dataset, labels)
+    own = shared_by_twins(targets, first_of_text(texts), labels)
+    made = with_rows(dataset, texts.take(labels), own, LABEL_TEXT)
+    if len(pairs):
+        known = np.zeros((0, 2), np.int64) if dataset.filter_pairs is None else dataset.filter_pairs
+        made = replace(made, filter_pairs=np.concatenate([known, pairs]))
+    logger.info("%s: %s label texts are rows to learn from", name, f"{len(labels):,}")
+    return made
+
+
+def usable(dataset: Dataset, name: str) -> Ints:
+    """Labels with a text; refuses data that have none, or none in words."""
+    if dataset.features:
+        raise InputError(
+            f"{name}: {dataset.name} brings ready-made features, and label texts have none of these. "
+            "Give texts, or leave the augmentation out."
+        )
+    labels = dataset.labels
+    texts = np.diff(labels.texts.offsets) > 0
+    named = [bool(name_) and name_ != id_ for name_, id_ in zip(labels.names, labels.ids, strict=True)]
+    found = np.flatnonzero(texts | np.array(named, bool))
+    if len(found) == 0:
+        raise InputError(
+            f"{name}: no label of {dataset.name} has a text or a name beside its id. Give label texts, or leave the "
+            "augmentation out."
+        )
+    if len(found) < len(labels):
+        logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(found):,}")
+    return found
+
+
+def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Generator) -> Ints:
+    """The labels whose texts become rows, ascending; rarest first means bin by bin of equally many occurrences."""
+    count = round(config.share * len(labels))
+    order = rng.permutation(len(labels))
+    if config.order == "tail":
+        volume = equal_volume(dataset.label_counts, dataset.labels)[labels]
+        rarest = np.where(volume < 0, VOLUMES, volume)  # never seen: rarer than all
+        order = order[np.argsort(-rarest[order].astype(np.int64), kind="stable")]
+    return np.sort(labels[order[:count]])
+
+
+def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> Csr:
+    """The rows of these labels, where labels of one text have the largest of all their targets.
+
+    The text cannot tell them apart. A large graph is copied no more often than needed.
+    """
+    members = np.flatnonzero((np.bincount(first, minlength=len(first)) > 1)[first])
+    if len(members) == 0:
+        return targets if len(labels) == targets.shape[0] else targets[labels]
+    groups, of = np.unique(first[members], return_inverse=True)
+    found = targets[members].tocoo()
+    keys, place = np.unique(of[found.row].astype(np.int64) * targets.shape[1] + found.col, return_inverse=True)
+    best = np.zeros(len(keys), np.float32)
+    np.maximum.at(best, place, found.data)
+    row, column = np.divmod(keys, targets.shape[1])
+    common = sparse.csr_matrix((best, (row, column)), (len(groups), targets.shape[1]))
+    index = np.arange(len(first))
+    index[members] = len(first) + of
+    made: Csr = sparse.vstack([targets, common], format="csr")[index[labels]]
+    return made
+
+
+def _inherited(dataset: Dataset, labels: Ints) -> Ints:
+    """(row, column) pairs barred for a label's text because they are for a document with the same text."""
+    barred: dict[str, set[int]] = {}
+    for row, column in [] if dataset.filter_pairs is None else dataset.filter_pairs.tolist():
+        barred.setdefault(plain(dataset.texts[row]), set()).add(column)
+    if not barred:
+        return np.zeros((0, 2), np.int64)
+    made = []
+    for number, (label, text) in enumerate(zip(labels.tolist(), label_words(dataset.labels).take(labels), strict=True)):
+        columns = barred.get(plain(text), set()) - {label}
+        made += [(len(dataset) + number, column) for column in sorted(columns)]
+    return np.array(made, np.int64).reshape(-1, 2)

@@ -1,0 +1,29 @@
+"""MixUp (ICLR 2018): a row's vector and targets are mixed with those of another row of the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.work import Job
+from treetop.train.hooks import BatchMix
+
+NAME = "mixup"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `mixup`."""
+
+    alpha: float = setting(0.2, "shares are Beta(alpha, alpha): small ones mix little", low=1e-3)
+
+
+def needs(config: Config) -> list[str]:
+    """Mixed rows."""
+    return ["mix"]
+
+
+def mix(dataset: Dataset, config: Config, job: Job) -> BatchMix:
+    """Partners from the batch."""
+    return BatchMix(config.alpha, job.seed)

@@ -1,0 +1,124 @@
+"""Views of texts by a network that learns: tokens in, one vector per text and view out.
+
+Texts run through the network packed by length; on the CPU in float32, one thread to a batch, so that bits do not
+depend on the number of threads; on a GPU in bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from treetop.core.log import progress
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.features.tokens import Tokenizer, Tokens
+from treetop.features.views import Views
+from treetop.kernels import threads
+from treetop.train import devices
+from treetop.train.batches import TokenRows
+
+CPU_BATCH, GPU_BATCH = 32, 2048  # sequences at a time
+
+
+class Named(Protocol):
+    """A view of a network."""
+
+    @property
+    def name(self) -> str: ...
+
+
+P = TypeVar("P", bound=Named)
+
+
+class Learned(Generic[P]):
+    """What every such network offers to levels and to training; `name` keeps apart those of one model.
+
+    `encoder(packed, poolings)` gives view name -> (rows, width); it knows `view_width(pooling)` and `lay_out()`, which
+    makes prediction on a CPU fast.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self, encoder: Any, tokenizer: Tokenizer, poolings: Sequence[P], *, l2: bool = False, name: str = "encoder",
+        device: torch.device | None = None,
+    ) -> None:  # fmt: skip
+        self.encoder, self.tokenizer, self.poolings = encoder, tokenizer, tuple(poolings)
+        self.l2, self.name = l2, name
+        self.device = device or torch.device("cpu")
+        self._packed = False  # whether its layers are laid out for a CPU
+
+    def view_name(self, pooling: P) -> str:
+        """What a level calls this view."""
+        return f"{self.name}/{pooling.name}"
+
+    def views(self, texts: Texts) -> Mapping[str, NDArray[np.float32]]:
+        made: dict[str, NDArray[np.float32]] = {}
+
+        def get(name: str) -> NDArray[np.float32]:
+            if not made:
+                made.update(self.vectors(self.tokenizer.encode(texts)))
+            return made[name]
+
+        names = [self.view_name(pooling) for pooling in self.poolings]
+        return Views({name: lambda name=name: get(name) for name in names})  # type: ignore[misc]
+
+    def vectors(self, tokens: Tokens, *, say: str | None = None) -> dict[str, NDArray[np.float32]]:
+        """(rows, width) per view for token sequences already made; `say` shows progress under this title."""
+        size = CPU_BATCH if self.device.type == "cpu" else GPU_BATCH
+        order = np.argsort(tokens.lengths, kind="stable")
+        store = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
+        made = {
+            self.view_name(p): np.empty((len(tokens), self.encoder.view_width(p)), np.float32) for p in self.poolings
+        }
+        if self.encoder.training:
+            self.encoder.eval()
+        if self.device.type == "cpu" and not self._packed:
+            self.encoder.lay_out()
+            self._packed = True
+
+        def block(start: int, stop: int) -> tuple[Any, dict[str, NDArray[np.float32]]]:
+            rows = order[start:stop]
+            with torch.inference_mode():
+                found = self.encoder(store.gather(rows), self.poolings)
+                return rows, {name: self._finish(vector) for name, vector in found.items()}
+
+        ranges = threads.blocks(len(tokens), size)
+        with devices.cpu_threads(1), progress(say or "encoding", len(tokens)) as bar:
+            for rows, found in (
+                threads.stream(block, ranges) if self.device.type == "cpu" else map(_call(block), ranges)
+            ):
+                for pooling in self.poolings:
+                    made[self.view_name(pooling)][rows] = found[pooling.name]
+                bar.step(len(rows))
+        return made
+
+    def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
+        if self.l2:
+            vector = torch.nn.functional.normalize(vector.float(), dim=1)
+        made: NDArray[np.float32] = vector.float().cpu().numpy()
+        return made
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device, in the number type that suits it."""
+        self.encoder.to(device=device, dtype=devices.compute_type(device))
+        self.device = device
+        return self
+
+    def to_part(self) -> Part:
+        """What it is as data."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_part(cls, part: Part) -> Self:
+        """The same again, after checking the data."""
+        raise NotImplementedError
+
+
+def _call(function: Any) -> Any:
+    return lambda span: function(*span)

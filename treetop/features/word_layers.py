@@ -1,0 +1,119 @@
+"""What networks over word vectors are made of: a table of words, batch norm, weights of spectral norm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treetop.train.batches import Packed
+
+MOMENTUM, EPS = 0.1, 1e-5
+
+
+@dataclass(frozen=True)
+class Task:
+    """A view named after what it is for, such as `meta`."""
+
+    name: str
+
+
+class WordNet(nn.Module):
+    """A network that reads packed word numbers, in the place of a transformer; the last word is padding, all zeros."""
+
+    packs = True  # nothing is padded to the longest of a batch at a cost
+    shapes = None  # no GPU programs to compile ahead
+
+    def __init__(self, n_words: int, width: int) -> None:
+        super().__init__()
+        self.words = nn.Parameter(torch.zeros(n_words + 1, width))
+        self.apart = False  # whether only the first view teaches what the views share
+
+    @property
+    def vocabulary(self) -> int:
+        """Words without the padding."""
+        return len(self.words) - 1
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Numbers that decide about memory, named as transformers names them."""
+        width = self.words.shape[1]
+        held = {"hidden_size": width, "intermediate_size": width, "vocab_size": len(self.words)}
+        return {**held, "num_hidden_layers": 1, "max_position_embeddings": 0}
+
+    @torch.no_grad()
+    def begin(self, vectors: Tensor) -> None:
+        """Word vectors to start from."""
+        self.words[:-1] = vectors
+
+    def rectangle(self, packed: Packed, length: int) -> Tensor:
+        """(rows, at most `length`, width) vectors of the first words of each text, zeros behind its last."""
+        n, pad = max(1, min(length, packed.shape.longest)), self.vocabulary
+        if packed.shape.tokens == 0:
+            return self.words.new_zeros(packed.shape.rows, n, self.words.shape[1])
+        starts = packed.starts.long()
+        first = starts[:-1].index_select(0, packed.back)[:, None]
+        end = starts[1:].index_select(0, packed.back)[:, None]
+        place = first + torch.arange(n, device=starts.device)
+        ids = packed.ids[place.clamp_max(packed.shape.tokens - 1)]
+        return F.embedding(torch.where(place < end, ids, pad), self.words, padding_idx=pad)
+
+    def view_width(self, task: Task) -> int:
+        """Numbers of a view."""
+        raise NotImplementedError
+
+    # What training and prediction ask of an encoder: nothing to do here.
+
+    def fuse_layers(self) -> None:
+        """Its layers are few and large already."""
+
+    def compile_layers(self) -> None:
+        """As `fuse_layers`."""
+
+    def lay_out(self) -> None:
+        """Nothing to lay out."""
+
+
+class BatchNorm(nn.Module):
+    """Batch norm over the last dimension, always in float32; a lone value is not learned from."""
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.register_buffer("centre", torch.zeros(width))
+        self.register_buffer("spread", torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, x.shape[-1]).float()
+        learns = self.training and len(flat) > 1
+        scale, shift = self.weight.float(), self.bias.float()
+        made = F.batch_norm(flat, self.centre.float(), self.spread.float(), scale, shift, learns, MOMENTUM, EPS)
+        return made.view(x.shape).to(x.dtype)
+
+
+class Spectral(nn.Module):
+    """A matrix divided by its largest singular value, which one power iteration a step keeps track of."""
+
+    u: Tensor
+
+    def __init__(self, out: int, into: int, *, bias: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_normal_(torch.empty(out, into)))
+        self.bias = nn.Parameter(torch.zeros(out)) if bias else None
+        self.register_buffer("u", F.normalize(torch.randn(out), dim=0))
+
+    def normal(self) -> Tensor:
+        """(out, into) the weight at spectral norm 1."""
+        W = self.weight.float()
+        with torch.no_grad():
+            v = F.normalize(W.T @ self.u.float(), dim=0)
+            u = F.normalize(W @ v, dim=0)
+            if self.training:
+                self.u.copy_(u)
+        return (W / torch.dot(u, W @ v).clamp_min(1e-12)).to(self.weight.dtype)

@@ -1,0 +1,176 @@
+"""Astec (WSDM 2021): word vectors learned on an easier task, then one classifier per label on near labels only.
+
+Features: the bag of a text's word vectors, weighed by tf-idf, with a residual layer. Labels: surrogate clusters (PIFA
+smoothed by random walks) where there are very many, else themselves; later the mean vectors of their texts. Tree: none.
+Shortlist: near labels by those means (all, or lists of near ones). Rank: head. The own idea is the order: words are
+learned once on the surrogate task and then stay; the residual layer and the classifiers see nothing but shortlists, so
+a step costs the same for any number of labels. Score: the classifier's probability times that of being near.
+
+Deviations: word vectors begin at an encoder's token vectors where no file is given (published: fastText); lists of
+near labels in place of HNSW, without a second index of texts; scores are multiplied instead of added at a weight
+(`score=own`: the classifier's alone); no fourth module (a re-ranker on mistakes); biases begin at the log odds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from treetop.assemble.label_tree import smoothed_clusters
+from treetop.assemble.label_vectors import unit
+from treetop.assemble.members import Member, fit_members, small_batches
+from treetop.assemble.neural_fit import Prepared, prepare_words, train_levels
+from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
+from treetop.assemble.neural_targets import of_clusters
+from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.shortlisted import Own, shortlists, train_shortlisted
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.store import Part
+from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
+from treetop.core.work import Job
+from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.vectors import WordsConfig
+from treetop.features.words import Words
+from treetop.labels.graph import WalkConfig
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig
+from treetop.partition.flat import flat
+from treetop.predict.beam import step
+from treetop.rank.head import Head
+from treetop.shortlist.ann import Ann
+from treetop.shortlist.descend import Descend
+from treetop.shortlist.everything import Everything
+from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
+
+GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
+FEW = 4_000  # labels up to which all are looked at
+BLOCK = 4_096  # texts whose near labels are held at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `astec`."""
+
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
+    network: BagConfig = setting(BagConfig(), "the network over them")
+    members: int = setting(1, "models that differ in seed, their scores averaged", low=1, high=64)
+    surrogate: int = setting(65_536, "clusters learned first; fewer labels than that are learned as they are", low=2)
+    walk: WalkConfig = setting(WalkConfig(hops=50, restart=0.2), "random walks that smooth label descriptions")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    shortlist: int = setting(200, "near labels a text is compared with", low=1)
+    near: Literal["auto", "all", "lists"] = setting("auto", "labels looked at for them; auto: all up to 4,000")
+    size: int = setting(64, "labels of a list aimed at", low=1)
+    probe: int = setting(48, "lists looked through", low=1)
+    freeze: bool = setting(True, "words stay as the surrogate task left them")
+    score: Literal["own", "path"] = setting("path", "the classifier's probability, or times that of being near")
+    bias: bool = setting(True, "a number for each label beside its vector")
+    learn_surrogate: AdamConfig = setting(AdamConfig(lr=1e-2, weight_decay=0.0), "how clusters are learned")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words learn on the surrogate task")
+    learn_residual: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how the residual layer learns later")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how label vectors learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop on surrogates"
+    )
+    second_train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop on shortlists"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    size = size_of_words(config.encoder)
+    vectors = 2.0 * dataset.n_labels * size.width
+    first = min(dataset.n_labels, config.surrogate) * size.width
+    numbers = Numbers(vectors=vectors, scored=float(first + config.shortlist * size.width), label_texts=False)
+    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    return forecast_members([need] * config.members)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Words on surrogates, shortlists of near labels, then residual layer and classifiers; once for each member."""
+    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+
+
+def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+    prepared = _first(dataset, config, m, own, job)
+    truth = Own.of(dataset)
+    level = _near(dataset, config, prepared, truth, own)
+    words = prepared.transformer
+    words.poolings = (FINE,)
+    words.encoder.words.requires_grad_(not config.freeze)
+    width = words.encoder.width
+    trained = train_shortlisted(
+        dataset, prepared, truth, _lists(truth, config, prepared, level, own), LevelPlan(FINE.name, width),
+        TreeConfig(config.learn_residual, config.learn_heads, bias=config.bias),
+        training=small_batches(dataset, config.second_train, config.steps), job=own, name="second-train",
+    )  # fmt: skip
+    made = trained.transformer
+    made.poolings = (NEAR, FINE)
+    same = LabelTree((np.zeros(dataset.n_labels, np.int32), np.arange(dataset.n_labels, dtype=np.int32)))
+    last = Level(
+        made.view_name(FINE), Descend.of(same, 1), trained.heads[0], Join("sigmoid", config.score), config.shortlist
+    )
+    return [made], [[replace(level, view=made.view_name(NEAR)), last]]
+
+
+def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prepared:
+    """Module 1: word vectors learned on clusters of labels, or on the labels."""
+    prepared = prepare_words(dataset, config.encoder, ("bag", config.network), (COARSE,), seed=own.seed, job=job)
+    words = prepared.transformer
+    words.name += f"-{m}" if m else ""
+    words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
+    data = dataset
+    if dataset.n_labels > config.surrogate:
+        leaf = -(-dataset.n_labels // config.surrogate)
+        tree = smoothed_clusters(dataset, config.tfidf, BalancedConfig(max_leaf=leaf, rule="gain"), config.walk, own)
+        data = of_clusters(dataset, tree)
+    trained = train_levels(
+        data, prepared, prepared.inputs(frozen=False, job=own), flat(data.n_labels),
+        [LevelPlan(COARSE.name, words.encoder.width)],
+        TreeConfig(config.learn_encoder, config.learn_surrogate), job=own, name="surrogate-train",
+        training=small_batches(dataset, config.train, config.steps),
+    )  # fmt: skip
+    return Prepared(trained.transformer, prepared.tokens, prepared.device)
+
+
+def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: Job) -> Level:
+    """Module 2: labels stand where the mean of their texts lies; label texts count too where they are rows."""
+    Y = own.Y[dataset.learned]
+
+    def make() -> Part:
+        means = unit(np.asarray(Y.T @ _vectors(prepared)[dataset.learned], np.float32))
+        return Part("stage.means.1", {}, {"means": means})
+
+    means: Floats = np.array(job.stage("means", make).arrays["means"])
+    seen = np.bincount(Y.indices, minlength=dataset.n_labels) > 0
+    head = Head(means, np.where(seen, 0.0, -np.inf).astype(np.float32))
+    few = config.near == "all" or (config.near == "auto" and dataset.n_labels <= FEW)
+    shortlist: Any = Everything(dataset.n_labels)
+    if not few:
+        shortlist = Ann.of(means, np.zeros(len(means), np.float32), probe=config.probe, size=config.size, seed=job.seed)
+    return Level("near", shortlist, head, Join("sigmoid"), config.shortlist)
+
+
+def _vectors(prepared: Prepared) -> Floats:
+    """(rows, width) of all texts by the words as they stand, at length 1."""
+    words = Words.from_part(prepared.transformer.to_part())  # a copy: a GPU computes in fewer digits
+    words.poolings = (NEAR,)
+    return words.to(prepared.device).vectors(prepared.tokens, say="encoding texts")[words.view_name(NEAR)]
+
+
+def _lists(own: Own, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
+    def make() -> Part:
+        H = _vectors(prepared)
+        blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
+        found = Ranking.concat([step(level, {"near": block}, None, config.shortlist) for block in blocks])
+        return Part("stage.lists.1", {}, {"lists": shortlists(own, found, config.shortlist)})
+
+    return np.asarray(job.stage("lists", make).arrays["lists"])

@@ -1,0 +1,124 @@
+"""DECAF (WSDM 2021): label vectors made from label texts, by the same words as texts, with a free vector beside.
+
+Features: the bag of a text's word vectors, weighed by tf-idf, through a residual block. Labels: their own text. Tree:
+one level of balanced clusters. Shortlist: descend (true clusters always among the kept ones while training). Rank:
+head, of free and text vectors mixed number by number. The own idea is that mix: a label seen twice still has its
+text. Score: product of the probabilities. `members` trains several trees (published: three).
+
+Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
+vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks; biases begin at the
+log odds. Where labels have neither text nor name, their ids are read. One process only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treetop.assemble.inputs import Encoded
+from treetop.assemble.label_text_tree import LabelTextTree
+from treetop.assemble.label_tree import smoothed_clusters
+from treetop.assemble.members import Member, fit_members, small_batches
+from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of, prepare_words
+from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
+from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import LabelTree
+from treetop.core.work import Job
+from treetop.features.bag import DOCUMENT, BagConfig, rarity
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.vectors import WordsConfig
+from treetop.features.words import Words
+from treetop.labels.graph import WalkConfig
+from treetop.labels.text import have_words, label_words
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig
+from treetop.rank.head import Head
+from treetop.train import devices
+from treetop.train.devices import World
+from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
+
+GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample")  # places for augmentations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `decaf`."""
+
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
+    network: BagConfig = setting(BagConfig(), "the network over them")
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
+    walk: WalkConfig = setting(WalkConfig(), "random walks that smooth label descriptions")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    keep: int = setting(100, "clusters whose labels are ranked", low=1)
+    dropout: float = setting(0.5, "share dropped inside the block over label texts", low=0.0, high=0.99)
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words and blocks learn")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=8e-3, weight_decay=0.0), "how free label vectors learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    size = size_of_words(config.encoder)
+    vectors = float(dataset.n_labels * size.width)
+    numbers = Numbers(vectors=vectors, scored=min(vectors, float(config.keep * config.tree.max_leaf * size.width)))
+    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    return forecast_members([need] * config.members)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Cluster the labels, then train words, both blocks and free vectors at once; once for each member."""
+    if not have_words(dataset.labels):
+        logger.warning("decaf: no label has a text or a name beside its id; ids are read in their place")
+    World.join(devices.pick(job.device)).alone("decaf")
+    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+
+
+def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+    prepared = prepare_words(
+        dataset, config.encoder, ("decaf", config.network), (DOCUMENT,), seed=own.seed, job=job,
+        more=label_words(dataset.labels),
+    )  # fmt: skip
+    words = prepared.transformer
+    words.name += f"-{m}" if m else ""
+    words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
+    tree = _clusters(dataset, config, own)
+    keep = min(config.keep, tree.sizes[0])
+    part = once(own, "trained", World(), lambda: _train(dataset, config, prepared, tree, keep, own))
+    made = Words.from_part(part.parts["encoder"])
+    heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(2)]
+    width = made.encoder.view_width(DOCUMENT)
+    plans = [LevelPlan(DOCUMENT.name, width), LevelPlan(DOCUMENT.name, width, keep)]
+    return [made], [as_levels([made.view_name(DOCUMENT)] * 2, tree, heads, plans)]
+
+
+def _train(dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, keep: int, job: Job) -> Part:
+    inputs = prepared.inputs(frozen=False, job=job)
+    if not isinstance(inputs, Encoded):
+        raise TypeError("words must learn")
+    task = LabelTextTree(
+        inputs, dataset, tree, prepared.transformer.tokenizer, TreeConfig(config.learn_encoder, config.learn_heads),
+        keep=keep, dropout=config.dropout, seed=job.seed,
+    )  # fmt: skip
+    training = small_batches(dataset, config.train, config.steps)
+    plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, World())
+    return learn(prepared, task, plan, training, world=World(), job=job, name="train")
+
+
+def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
+    """One level of clusters; few labels are one cluster."""
+    tree = smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, job)
+    if len(tree.sizes) > 1:
+        return tree
+    return LabelTree((np.zeros(1, np.int32), np.zeros(dataset.n_labels, np.int32)))

@@ -1,0 +1,144 @@
+"""InceptionXML (2021): a small convolutional network over word vectors for short texts, and two levels of labels.
+
+Features: words + inception (self-attention over words and over the vectors' numbers, then convolutions along the
+vectors). Labels: PIFA smoothed by random walks. Tree: one level of small balanced clusters, or none for small label
+sets. Shortlist: descend (the labels of the clusters liked now, about the root of their number). Rank: head. The own
+idea is the network: a text costs a fraction of a transformer, and clusters and labels read views of their own, so
+shortlist and classifier are trained in step. Score: product of the probabilities. `members` trains several.
+
+Deviations: the routed network with a second convolution for each task (InceptionXML-LF's form; `network.mix=concat`
+is the older one); word vectors begin at an encoder's token vectors where no GloVe file is given, and no stop words
+are dropped; biases begin at the log odds (`bias=false`: none); losses are sums over candidates (`reduce=mean`: as
+published), the rate follows a cosine; one process only. See `features/inception.py` for the network.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from treetop.assemble.label_tree import smoothed_clusters
+from treetop.assemble.members import Member, fit_members, small_batches
+from treetop.assemble.neural_fit import Prepared, as_levels, prepare_words, train_levels
+from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
+from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.types import LabelTree
+from treetop.core.work import Job
+from treetop.features.inception import TASKS, InceptionConfig
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.vectors import WordsConfig
+from treetop.labels.graph import WalkConfig
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig, sizes_of
+from treetop.partition.flat import flat
+from treetop.train import devices
+from treetop.train.devices import World
+from treetop.train.losses import Reduce
+from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
+
+GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
+FEW = 5_000  # labels below which clusters cost more than they save, for a text alone too
+META, EXTREME = TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `inceptionxml`."""
+
+    encoder: WordsConfig = setting(WordsConfig(), "where word vectors begin")
+    network: InceptionConfig = setting(InceptionConfig(), "the network over them")
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
+    smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
+    walk: WalkConfig = setting(WalkConfig(), "the random walks")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    keep: int = setting(0, "clusters whose labels are ranked; 0: so many that 4 roots of the labels' number are", low=0)
+    bottleneck: int = setting(0, "width of label vectors where there are clusters; 0: the view's own", low=0)
+    meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
+    dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
+    apart: float = setting(
+        0.0, "share of the epochs, from the first, in which labels do not teach the network", high=1.0
+    )
+    bias: bool = setting(True, "a number for each label beside its vector")
+    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
+    score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how words and network learn")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how label vectors learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Words, network and label vectors with their optimiser states; time for two CPU cores."""
+    size = size_of_words(config.encoder)
+    view = float(config.network.filters * max(1, size.width // 16))
+    width = view if _is_flat(dataset, config) else config.bottleneck or view
+    share = 1.0
+    if not _is_flat(dataset, config):
+        clusters = sizes_of(dataset.n_labels, config.tree)[0]
+        share = min(1.0, clusters / dataset.n_labels + _keep(dataset.n_labels, clusters, config) / clusters)
+    vectors = dataset.n_labels * width
+    numbers = Numbers(vectors=vectors, scored=share * vectors, label_texts=False)
+    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    return forecast_members([need] * config.members)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Cluster the labels, then train words, network and both levels at once; once for each member."""
+    World.join(devices.pick(job.device)).alone("inceptionxml")  # its batch norm would see a part of each batch
+    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+
+
+def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
+    levels = TASKS if len(tree.sizes) > 1 else (EXTREME,)
+    prepared = prepare_words(dataset, config.encoder, ("inception", config.network), levels, seed=own.seed, job=job)
+    prepared.transformer.name += f"-{m}" if m else ""
+    plans = _plans(prepared, config, tree)
+    learning = TreeConfig(
+        config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias, apart=config.apart
+    )
+    trained = train_levels(
+        dataset, prepared, prepared.inputs(frozen=False, job=own), tree, plans, learning,
+        training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
+    )  # fmt: skip
+    views = [trained.transformer.view_name(task) for task in levels]
+    return [trained.transformer], [as_levels(views, tree, trained.heads, plans, config.score)]
+
+
+def _plans(prepared: Prepared, config: Config, tree: LabelTree) -> list[LevelPlan]:
+    width = prepared.transformer.encoder.width
+    labels = LevelPlan(EXTREME.name, width, dropout=config.dropout)
+    if len(tree.sizes) == 1:
+        return [labels]
+    keep = _keep(tree.sizes[-1], tree.sizes[0], config)
+    return [
+        LevelPlan(META.name, width, dropout=config.meta_dropout),
+        replace(labels, keep=keep, bottleneck=config.bottleneck),
+    ]
+
+
+def _keep(labels: int, clusters: int, config: Config) -> int:
+    """Clusters whose labels are about four roots of all."""
+    wanted = config.keep or math.ceil(4.0 * math.sqrt(labels) * clusters / labels)
+    return min(clusters, wanted)
+
+
+def _is_flat(dataset: Dataset, config: Config) -> bool:
+    if config.clusters == "auto":
+        return dataset.n_labels < FEW
+    return config.clusters == "none" or dataset.n_labels <= config.tree.max_leaf
+
+
+def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
+    return smoothed_clusters(dataset, config.tfidf, config.tree, config.walk if config.smooth else None, job)
