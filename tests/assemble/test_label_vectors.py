@@ -184,6 +184,7 @@ def retired(encoder):
         ({"new": " \n"}, InputError, "label 'new': its text is empty"),
         ({"new": None}, InputError, "label 'new': None is no name or text"),
         ({"new": {}}, InputError, "label 'new': no text"),
+        ({"new": "\x00\u200b \x01"}, InputError, "label 'new': no text"),
         ({"new": {"txt": "a"}}, InputError, "is no name or text"),
         ({"": "a text"}, LabelError, "an id must not be empty"),
         ({3: "a text"}, InputError, "expected ids or names as strings"),

@@ -141,3 +141,16 @@ def test_add_by_file_of_any_kind(tmp_path):
     assert "label 'N2': is known already" in refused("add", tmp_path / "m", tmp_path / "two.csv")
     assert "1 label renamed" in labels("rename", tmp_path / "m", "N3", "--text", "cloud and fish", "--re-encode")
     assert "label 'L00': was trained" in refused("rename", tmp_path / "m", "L00", "x", "--re-encode")
+
+
+def test_a_note_cannot_forge_the_log_nor_colour_a_terminal(fitted_home):
+    labels("rename", fitted_home, "L01", "a\x1b[31mred", "--note", "why\n9  2026-01-01T00:00:00Z  boss  add  1: fake")
+    log = labels("log", fitted_home)
+    assert len(log.splitlines()) == 1 and "boss" in log
+    assert "\x1b" not in labels("list", fitted_home, "--find", "red")
+
+
+@pytest.fixture
+def fitted_home(home, tmp_path):
+    treetop.load(home / "m").trained.save(tmp_path / "own")
+    return tmp_path / "own"

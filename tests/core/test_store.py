@@ -156,3 +156,23 @@ def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
         (fresh / "new").touch()
     assert [p.name for p in target.iterdir()] == ["new"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "model"]
+
+
+def test_a_folder_that_vanishes_while_files_are_listed_is_not_there(tmp_path, monkeypatch):
+    import os
+    import shutil
+
+    from treetop.core.store import files_below
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    scan = os.scandir
+
+    def scandir(place="."):
+        if str(place).endswith("b"):  # another process was faster
+            shutil.rmtree(place, ignore_errors=True)
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert files_below(tmp_path) == ["a/file"]

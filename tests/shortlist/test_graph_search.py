@@ -34,6 +34,20 @@ def test_it_finds_nearly_all_of_the_best_and_biases_count(graph):
     assert np.mean(plain == exact.argmax(1)) < 0.98  # they do change the best
 
 
+def test_low_biases_of_a_classifier_do_not_rule_the_links():
+    W, Q = 1.8 * vectors(3000), 22 * vectors(100, 1)
+    bias = np.random.default_rng(3).normal(-22, 2, 3000).astype(np.float32)  # as trained ones lie
+    made = Graph.of(W, bias, keep=20, effort=64)
+    found = made.candidates(Q, None)
+    best = np.argsort(-(Q @ W.T + bias), axis=1)[:, :10]
+    hit = [np.isin(best[r], found.ids[found.indptr[r] : found.indptr[r + 1]]).mean() for r in range(100)]
+    assert np.mean(hit) > 0.98
+    part = made.to_part()
+    assert np.array_equal(Graph.from_part(part).candidates(Q, None).ids, found.ids)
+    with pytest.raises(ModelError, match="damaged"):
+        Graph.from_part(dataclasses.replace(part, config={**part.config, "weight": float("nan")}))
+
+
 def test_saved_it_finds_the_same(graph):
     made, _ = graph
     again = Graph.from_part(made.to_part())

@@ -39,6 +39,11 @@ class By:
     who: str = ""
     note: str = ""
 
+    def __post_init__(self) -> None:
+        for name, value in (("who", self.who), ("note", self.note)):
+            if not isinstance(value, str) or not _encodable(value):
+                raise InputError(f"labels: '{name}' must be a string of UTF-8 text, got {value!r:.40}. Mend it.")
+
     def entry(self, action: str, ids: Sequence[str]) -> dict[str, Any]:
         """What the log says of a change."""
         return {
@@ -50,6 +55,14 @@ class By:
             "ids": list(ids[:SHOWN]),
             "treetop": VERSION,
         }
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of another encoding on the command line
+        return False
+    return True
 
 
 def _user() -> str:
@@ -104,6 +117,8 @@ def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool =
     """Give labels other names or texts; `re_encode` renews the vectors of labels that were added by text."""
     from treetop.assemble.label_vectors import encode
 
+    if not isinstance(labels, Mapping):
+        raise InputError(f"labels: expected {{label: new name}}, got {type(labels).__name__}. {FORM}")
     columns, now = _columns(model, labels), model.labels
     names, texts = [], []
     for key, column in zip(labels, columns, strict=True):
@@ -225,6 +240,11 @@ def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None
     return fields.get("name"), fields.get("text")
 
 
+def _has_words(text: str) -> bool:
+    """Whether anything in it can be seen; to an encoder blanks and control characters are an empty text."""
+    return any(sign.isprintable() and not sign.isspace() for sign in text)
+
+
 def _check_new(model: Model, new: LabelSet) -> None:
     """Refuse labels without words, and ids that are or were taken."""
     if len(new) == 0:
@@ -240,5 +260,5 @@ def _check_new(model: Model, new: LabelSet) -> None:
             raise LabelError(f"label '{id_}': was retired, and ids are never given away twice. Restore it instead.")
         if column is not None:
             raise LabelError(f"label '{id_}': is known already. Rename it to change its name or text.")
-        if not text.strip() and (not name.strip() or name == id_):
+        if not _has_words(text or name) or (not text.strip() and name == id_):
             raise InputError(f"label '{id_}': no text. A new label is found by its words; give it a text or a name.")

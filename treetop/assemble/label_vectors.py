@@ -99,7 +99,10 @@ def fit_maps(model: Model) -> list[TextMap]:
         view, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
         T, D = view[: len(rows)], view[len(rows) :] if len(model.golden) else view  # golden texts are documents
         text_map, share, guess = fit_map(T, W, odds, middle := middle_of(T, D))
-        logger.info("label texts order %.0f %% of the trained label vectors rightly", 100 * share)
+        if len(rows) < FEWEST:
+            logger.warning("labels add: %d trained labels are too few to see how telling label texts are.", len(rows))
+        else:
+            logger.info("label texts order %.0f %% of the trained label vectors rightly", 100 * share)
         if share < TELLING:
             raise ConfigError(
                 f"labels add: the label texts of this model tell too little about its labels (they order "

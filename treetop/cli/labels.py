@@ -129,7 +129,7 @@ def list_(
             continue
         state = f"merged into {row['into']}" if row["into"] else row["status"] + (", added" if row["added"] else "")
         cells = (row["id"], row["name"], state, str(row["texts"]))
-        sys.stdout.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
+        sys.stdout.write("\t".join(map(_plain, cells)) + "\n")
     sys.stdout.flush()
 
 
@@ -163,10 +163,15 @@ def _tell(folder: Path, model: Model, as_json: bool) -> None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    ids = ", ".join(entry["ids"]) + (", ..." if entry["labels"] > len(entry["ids"]) else "")
+    ids = ", ".join(map(_plain, entry["ids"])) + (", ..." if entry["labels"] > len(entry["ids"]) else "")
     what = f"undo {entry['undoes']}" if "undoes" in entry else entry["action"]
-    note = f"  # {entry['note']}" if entry["note"] else ""
-    return f"{entry['number']}  {entry['when']}  {entry['who']}  {what}  {entry['labels']:,}: {ids}{note}"
+    note = f"  # {_plain(entry['note'])}" if entry["note"] else ""
+    return f"{entry['number']}  {entry['when']}  {_plain(entry['who'])}  {what}  {entry['labels']:,}: {ids}{note}"
+
+
+def _plain(text: str) -> str:
+    """Text on one line, without signs that move a terminal's cursor or colours."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
 
 
 def _rows(model: Model, status: Status, find: str) -> Iterator[dict[str, Any]]:

@@ -187,14 +187,23 @@ def sha256(file: Path) -> str:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Relative paths of all files, sorted; a link is refused."""
+    """Relative paths of all files, sorted; a link is refused.
+
+    What another process takes away meanwhile (a change of labels under way) is not there.
+    """
+
+    def gone(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
     found = []
-    for file in sorted(folder.rglob("*")):
-        if file.is_symlink():
-            raise ModelError(f"{file}: links are not allowed inside a model folder.")
-        if file.is_file():
-            found.append(file.relative_to(folder).as_posix())
-    return found
+    for place, folders, names in os.walk(folder, onerror=gone):
+        for file in sorted(Path(place, name) for name in (*folders, *names)):
+            if file.is_symlink():
+                raise ModelError(f"{file}: links are not allowed inside a model folder.")
+            if file.is_file():
+                found.append(file.relative_to(folder))
+    return [file.as_posix() for file in sorted(found)]
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:

@@ -57,15 +57,17 @@ class Graph:
 
     kind: ClassVar[str] = "shortlist.graph.1"
 
-    def __init__(self, links: Links, *, keep: int, effort: int) -> None:
+    def __init__(self, links: Links, *, keep: int, effort: int, weight: float = 1.0) -> None:
         self.links, self.keep, self.effort = links, keep, effort
+        self.weight = weight  # how often the column beside the vectors counts
         self.n, self.width = len(links.levels), links.codes.shape[1] // 2
 
     @classmethod
     def of(cls, vectors: Floats, bias: Floats, *, keep: int = 100, effort: int = 128) -> Graph:
         """A graph of these label vectors; a label's number beside its product is one more column."""
         faiss = extra("faiss", "ann")
-        joined = np.ascontiguousarray(np.hstack([vectors, bias[:, None]]), np.float32)
+        column, weight = _beside(vectors, bias)
+        joined = np.ascontiguousarray(np.hstack([vectors, column[:, None]]), np.float32)
         made = _empty(faiss, joined.shape[1])
         made.hnsw.efConstruction = CARE
         faiss.omp_set_num_threads(threads.count())
@@ -75,7 +77,7 @@ class Graph:
         codes = faiss.vector_to_array(faiss.downcast_index(made.storage).codes).reshape(len(joined), -1)
         offsets = arrays["offsets"].astype(np.int64)
         links = Links(arrays["levels"], offsets, arrays["neighbors"], codes, int(made.hnsw.entry_point))
-        return cls(links, keep=keep, effort=effort)
+        return cls(links, keep=keep, effort=effort, weight=weight)
 
     @cached_property
     def _index(self) -> Any:
@@ -97,7 +99,7 @@ class Graph:
         keep = min(self.keep, self.n)
         index.hnsw.efSearch = max(self.effort, keep)
         faiss.omp_set_num_threads(threads.count())
-        queries = np.hstack([np.asarray(view, np.float32), np.ones((len(view), 1), np.float32)])
+        queries = np.hstack([np.asarray(view, np.float32), np.full((len(view), 1), self.weight, np.float32)])
         found = index.search(np.ascontiguousarray(queries), keep)[1] if len(view) else np.zeros((0, keep), np.int64)
         there = found >= 0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(there.sum(1))])
@@ -105,7 +107,7 @@ class Graph:
 
     def to_part(self) -> Part:
         links = self.links
-        config = {"keep": self.keep, "effort": self.effort, "entry": links.entry}
+        config = {"keep": self.keep, "effort": self.effort, "entry": links.entry, "weight": self.weight}
         arrays: dict[str, NDArray[Any]] = {
             "levels": links.levels, "offsets": links.offsets, "neighbors": links.neighbors, "codes": links.codes,
         }  # fmt: skip
@@ -114,14 +116,29 @@ class Graph:
     @classmethod
     def from_part(cls, part: Part) -> Any:
         keep, effort, entry = (part.setting(name, int) for name in ("keep", "effort", "entry"))
+        weight = part.setting("weight", float) if "weight" in part.config else 1.0  # models before it was kept
         levels = part.array("levels", "<i4", None)
         codes = part.array("codes", "|u1", len(levels), None)
-        if keep < 1 or effort < 1 or codes.shape[1] < 2 or codes.shape[1] % 2:
+        if keep < 1 or effort < 1 or not 0 < weight < np.inf or codes.shape[1] < 2 or codes.shape[1] % 2:
             raise ModelError(f"{part.kind}: keep {keep}, effort {effort}: the model is damaged; copy it again.")
         offsets = part.array("offsets", "<i8", len(levels) + 1)
         links = Links(levels, offsets, part.array("neighbors", "<i4", None), codes, entry)
         links.check(LINKS)
-        return cls(links, keep=keep, effort=effort)
+        return cls(links, keep=keep, effort=effort, weight=weight)
+
+
+def _beside(vectors: Floats, bias: Floats) -> tuple[Floats, float]:
+    """(a column that stands for the biases, how often it counts in a query).
+
+    Links join vectors with large products. Biases as they are would rule these: every link would lead to the labels
+    with the lowest. So they are centred, which changes no order, and made no larger than the other columns.
+    """
+    finite = bias[np.isfinite(bias)]
+    if len(finite) == 0:
+        return bias, 1.0
+    size = float(np.sqrt(np.mean(np.square(vectors), dtype=np.float64))) or 1.0
+    weight = max(1.0, float(finite.std(dtype=np.float64)) / size)
+    return (bias - finite.mean()) / np.float32(weight), weight
 
 
 def _empty(faiss: Any, width: int) -> Any:
