@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy import sparse
 
@@ -33,3 +35,10 @@ def dataset(seed: int = 0, n: int = N_DOCUMENTS) -> Dataset:
 def _zipf(n: int) -> np.ndarray:
     weights = 1.0 / (np.arange(n) + 3.0)
     return weights / weights.sum()
+
+
+def distinct(mark: str = "") -> Dataset:
+    """The same data; no two labels have the same text: each ends in its number behind `mark`."""
+    data = dataset()
+    texts = [f"{text} {mark}{i}{'x' * bool(mark)}" for i, text in enumerate(data.labels.texts)]
+    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))

@@ -14,19 +14,11 @@ from treetop.assemble import neural_fit, tower_fit
 from treetop.augment.compose import recipes_with, split_name
 from treetop.core import registry
 from treetop.core.config import describe
-from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
 from treetop.kernels import reference
 from treetop.training import plan
 
 L = toy.N_LABELS
-
-
-def distinct():
-    """The toy data; no two labels have the same text."""
-    data = toy.dataset()
-    texts = [f"{text} {i}" for i, text in enumerate(data.labels.texts)]
-    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +84,7 @@ def test_every_augmentation_has_a_recipe_and_helped_settings():
 
 
 def test_forecast_counts_rows_and_graph(encoder):
-    data = distinct()
+    data = toy.distinct()
     plain = plan("lightxml", settings=settings(encoder)).forecast(data)
     more = plan("gandalf+lightxml", settings=settings(encoder)).forecast(data)
     assert more.time == pytest.approx(plain.time * (60 + L) / 60, rel=0.05) and more.memory > plain.memory
@@ -109,7 +101,7 @@ def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatc
         return real(inputs, dataset, *args, **named)
 
     monkeypatch.setattr(neural_fit, "NeuralTree", spy)
-    data = distinct()
+    data = toy.distinct()
     model = treetop.fit("gandalf+lightxml", data, settings=settings(encoder), out=tmp_path / "m")
     (rows,) = seen
     np.testing.assert_allclose(rows.Y[60:].toarray(), reference.label_shares(data.Y.toarray(), 0.1), rtol=1e-6)
@@ -136,7 +128,7 @@ def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatc
     ],
 )
 def test_combinations_train_and_repeat(encoder, name):
-    data = distinct()
+    data = toy.distinct()
     chosen = settings(encoder)
     if name == "glas+lightxml":
         chosen |= {"clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4, "bottleneck": 16}
@@ -154,8 +146,8 @@ def test_renee_adds_no_rows_beside_those_of_an_augmentation(encoder, monkeypatch
     monkeypatch.setattr(
         neural_fit, "NeuralTree", lambda inputs, data, *a, **k: lengths.append(len(data)) or real(inputs, data, *a, **k)
     )
-    treetop.fit("gandalf+renee", distinct(), settings=settings(encoder))
-    treetop.fit("renee", distinct(), settings=settings(encoder))
+    treetop.fit("gandalf+renee", toy.distinct(), settings=settings(encoder))
+    treetop.fit("renee", toy.distinct(), settings=settings(encoder))
     assert lengths == [60 + L, 60 + L]
 
 
@@ -163,7 +155,7 @@ def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):
     seen = []
     real = tower_fit.known_of
     monkeypatch.setattr(tower_fit, "known_of", lambda data: seen.append(real(data)) or seen[-1])
-    data = distinct()
+    data = toy.distinct()
     chosen = settings(encoder, pool={"start": 1, "size": 24}, learn_vectors={"lr": 0.02})
     treetop.fit("gandalf+depsl", data, settings=chosen)
     known, shares = seen[0], reference.label_shares(data.Y.toarray(), 0.1)
@@ -176,7 +168,7 @@ def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):
 
 
 def test_linear_recipes_take_hard_rows():
-    data = distinct()
+    data = toy.distinct()
     with_rows = treetop.fit("identity+xr_linear", data)
     unseen = int(np.flatnonzero(data.label_counts == 0)[0])
     assert unseen in with_rows.rank([data.labels.texts[unseen]], L).ids.tolist()
@@ -184,7 +176,7 @@ def test_linear_recipes_take_hard_rows():
 
 
 def test_ranker_and_static_negatives_refuse(encoder):
-    data = distinct()
+    data = toy.distinct()
     with pytest.raises(ConfigError, match="is linear and has no place for augmentations"):
         treetop.fit("gandalf+cascadexml", data, settings=settings(encoder, ranker="linear"))
     chosen = settings(encoder, clusters="tree", tree={"max_leaf": 6}, keep=4, negatives="static")

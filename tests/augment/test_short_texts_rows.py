@@ -19,13 +19,6 @@ from treetop.training import plan
 N, L = 60, toy.N_LABELS
 
 
-def distinct():
-    """The toy data; no two labels have the same text, and each has a word that no document has."""
-    data = toy.dataset()
-    texts = [f"{text} only{i}x" for i, text in enumerate(data.labels.texts)]
-    return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
-
-
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
     torch.set_num_threads(1)
@@ -58,7 +51,7 @@ def spied(monkeypatch, module, name):
     "name", ["gandalf+inceptionxml", "label_mixup+inceptionxml", "glas+inceptionxml", "gandalf+decaf", "gandalf+astec"]
 )
 def test_combinations_train_repeat_and_differ_from_the_plain_recipe(name, words):
-    data, base = distinct(), name.split("+")[1]
+    data, base = toy.distinct("only"), name.split("+")[1]
     chosen = settings(base, words)
     made = [treetop.fit(which, data, settings=chosen).rank(data.texts, 5) for which in (name, name, base)]
     assert np.array_equal(made[0].ids, made[1].ids) and np.array_equal(made[0].score, made[1].score)
@@ -66,7 +59,7 @@ def test_combinations_train_repeat_and_differ_from_the_plain_recipe(name, words)
 
 
 def test_shortlists_hold_all_soft_targets_of_label_texts(words, monkeypatch):
-    seen, data = spied(monkeypatch, shortlisted, "Shortlisted"), distinct()
+    seen, data = spied(monkeypatch, shortlisted, "Shortlisted"), toy.distinct("only")
     model = treetop.fit("gandalf+astec", data, settings=settings("astec", words))
     (((_, own, learned, lists, *_), _),) = seen
     shares = reference.label_shares(data.Y.toarray(), 0.1)
@@ -79,7 +72,7 @@ def test_shortlists_hold_all_soft_targets_of_label_texts(words, monkeypatch):
 
 
 def test_astec_finds_labels_that_only_their_text_knows(words):
-    data, chosen = distinct(), settings("astec", words)
+    data, chosen = toy.distinct("only"), settings("astec", words)
     unseen = int(np.flatnonzero(data.label_counts == 0)[0])
     text = [data.labels.texts[unseen]]
     assert unseen not in treetop.fit("astec", data, settings=chosen).rank(text, L).ids.tolist()
@@ -90,15 +83,15 @@ def test_rows_outside_the_sample_teach_neither_shortlists_nor_label_text_trees(w
     lists, plans = spied(monkeypatch, shortlisted, "plan_of"), spied(monkeypatch, decaf, "plan_of")
     for base in ("astec", "decaf"):
         chosen = settings(base, words, gandalf={"learn": "labels"})
-        treetop.fit(f"gandalf+{base}", distinct(), settings=chosen)
+        treetop.fit(f"gandalf+{base}", toy.distinct("only"), settings=chosen)
     for seen in (lists, plans):
         (((_, rows, *_), _),) = seen
         assert rows.tolist() == list(range(N, N + L))
 
 
 def test_decaf_reads_words_that_stand_in_label_texts_only(words):
-    model = treetop.fit("decaf", distinct(), settings=settings("decaf", words))
-    found = model.features["words"].tokenizer.encode(distinct().labels.texts)
+    model = treetop.fit("decaf", toy.distinct("only"), settings=settings("decaf", words))
+    found = model.features["words"].tokenizer.encode(toy.distinct("only").labels.texts)
     assert 0 not in found.ids.tolist() and found.lengths.min() > 1  # 0 is the unknown word
 
 

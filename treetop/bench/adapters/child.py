@@ -148,6 +148,7 @@ def first(adapter: Any, job: dict[str, Any]) -> dict[str, Any]:
         "answer_ms": (answered - opened) * 1e3,
         "before_mb": before,
         "resident_mb": memory_mb("VmRSS"),
+        "anonymous_mb": memory_mb("RssAnon"),  # without pages of files
         "peak_mb": memory_mb("VmHWM"),
     }
 
