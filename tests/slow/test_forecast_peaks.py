@@ -31,11 +31,12 @@ if job["out"]:
 else:
     print(int(treetop.training.plan("xr_linear", settings=job["settings"]).forecast(data, probe=True).memory) + 1)
 """
+# Labels numbered by topic give larger models: there is more that a budget can take away.
 MAKE = """
 import json, sys
 from scipy import sparse
 from treetop.bench import synthetic
-parts = synthetic.make(synthetic.Shape(**json.loads(sys.argv[1])))
+parts = synthetic.make(synthetic.Shape(**json.loads(sys.argv[1])), shuffled=False)
 for part in "XY":
     sparse.save_npz(sys.argv[2] + f"/{part}.npz", parts[f"{part}_train"], compressed=False)
 """
