@@ -3,7 +3,7 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails", "heads", "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on
+"latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on
 rows held out from train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `tails`
 looks at rare labels; `blend` averages the model with one of another recipe; `tree` trains XR-Linear on the features of
 a model with a linear level; runs of one `share` have all stages before the linear ranker in common.
@@ -183,6 +183,8 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
         yield name, dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
     for head in ("dual", "classifier") if run.get("heads") else ():
         yield f"{head} head", alone(model, head)
+    for share in run.get("duals", ()):
+        yield f"dual head x {share}", weighed(model, share)
     if "blend" in run:
         other = fit(run["blend"], train, seed=run.get("seed", 0))
         both = {"features": {**model.features, **other.features}, "members": [*model.members, *other.members]}
@@ -201,6 +203,18 @@ def alone(model: Any, head: str) -> Any:
         weight[model.counts == 0] /= np.float32(rank.text[0])
         bias = np.zeros_like(bias)
     members = [[dataclasses.replace(level, rank=Dual(weight, bias, widths=rank.widths))]]
+    return dataclasses.replace(model, members=members, golden=())
+
+
+def weighed(model: Any, share: float) -> Any:
+    """The model with its dual head's score counted `share` times as often (`search.dual`)."""
+    level = model.members[0][0]
+    rank = level.rank
+    slope = np.float32(rank.text[0] - 1.0)
+    times = np.where(model.counts == 0, (share + slope) / (1.0 + slope), share).astype(np.float32)
+    weight = rank.weight.copy()
+    weight[:, rank.place("dual")] *= times[:, None]
+    members = [[dataclasses.replace(level, rank=Dual(weight, rank.bias, widths=rank.widths))]]
     return dataclasses.replace(model, members=members, golden=())
 
 
