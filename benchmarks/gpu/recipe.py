@@ -3,10 +3,11 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "blend": recipe}. Choices are made on
-rows held out from train. `parts` scores some of the model's members alone, `heads` each head of a dual encoder; `tails`
-looks at rare labels; `blend` averages the model with one of another recipe; `tree` trains XR-Linear on the features of
-a model with a linear level; runs of one `share` have all stages before the linear ranker in common.
+"latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "blend": recipe}.
+Choices are made on rows held out from train. `parts` scores some of the model's members alone, `heads` each head of a
+dual encoder, `duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one
+of another recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of one `share` have all
+stages before the linear ranker in common. Products with all labels are made on the GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.evaluate.match import match
 from treetop.evaluate.slices import bins
+from treetop.kernels.dense_dots import FEW
 from treetop.labels.pifa import pifa
 from treetop.partition.balanced import balanced
 from treetop.predict.beam import step
+from treetop.rank import head
 from treetop.rank.dual import Dual
 from treetop.recipes import xr_transformer
 from treetop.train import journal
@@ -47,6 +50,7 @@ OUT: list[Path] = []  # the file of results, if any
 RESULTS: list[Any] = []
 STAGES: list[tuple[str, float]] = []
 SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
+TABLES: dict[tuple[Any, ...], Any] = {}  # label vectors on the GPU
 SHARED: dict[tuple[Any, ...], Any] = {}
 RUN: dict[str, Any] = {}
 HELD = 12_000
@@ -109,6 +113,35 @@ def watch() -> None:
     Job.stage = timed  # type: ignore[method-assign]
 
 
+def quicker() -> None:
+    """Large products with label vectors on the GPU, in float32: on a few cores they take longer than a training."""
+    plain = head.dots
+
+    def dots(table: Any, rows: Any) -> Any:
+        if len(rows) <= FEW:
+            return plain(table, rows)
+        key = (table.ctypes.data, table.shape)
+        if key not in TABLES:
+            TABLES[key] = (table, torch.from_numpy(np.array(table)).cuda())
+        torch.backends.cuda.matmul.allow_tf32 = False  # a model's scores, as on the CPU
+        return (torch.from_numpy(np.array(rows)).cuda() @ TABLES[key][1].T).cpu().numpy()
+
+    head.dots = dots  # type: ignore[assignment]
+
+
+def remember(features: Any) -> None:
+    """Make the views of a stretch of texts once."""
+    real, held = features.views, {}
+
+    def views(texts: Any) -> Any:
+        key = (len(texts), texts[0], texts[len(texts) - 1]) if len(texts) > 1 else None
+        if key is None or key not in held:
+            held[key] = real(texts)
+        return held[key]
+
+    features.views = views
+
+
 def count(pools: Any) -> None:
     """Remember the sizes of all batches of a training."""
     batch, sizes = pools.batch, []
@@ -133,8 +166,10 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     RESULTS.clear()
     STAGES.clear()
     SIZES.clear()
+    TABLES.clear()
     RUN.clear()
     RUN.update(run)
+    torch.backends.cuda.matmul.allow_tf32 = True
     started = time.perf_counter()
     named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
     model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
@@ -142,6 +177,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     for features in model.features.values():
         if hasattr(features, "to"):  # words have no device
             features.to(torch.device("cuda"))
+        if variants_of(run):
+            remember(features)
     scores = model.evaluate(test, resamples=run.get("resamples", 0))
     line = {
         **run, "on": on, "fit_s": whole, "train_s": sum(r.seconds for r in RESULTS),
@@ -177,12 +214,16 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     return model
 
 
+def variants_of(run: dict[str, Any]) -> bool:
+    return any(run.get(name) for name in ("parts", "heads", "duals"))
+
+
 def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[str, Any]]:
     """(name, model) of what else a run asks for."""
     for name, members in run.get("parts", {}).items():
         yield name, dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
-    for head in ("dual", "classifier") if run.get("heads") else ():
-        yield f"{head} head", alone(model, head)
+    for name in ("dual", "classifier") if run.get("heads") else ():
+        yield f"{name} head", alone(model, name)
     for share in run.get("duals", ()):
         yield f"dual head x {share}", weighed(model, share)
     if "blend" in run:
@@ -192,14 +233,14 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
             yield f"with {run['blend']}, {blend}", dataclasses.replace(model, **both, blend=blend, golden=())
 
 
-def alone(model: Any, head: str) -> Any:
+def alone(model: Any, name: str) -> Any:
     """The model searched by one of its heads."""
     level = model.members[0][0]
     rank = level.rank
     weight = np.zeros_like(rank.weight)
-    weight[:, rank.place(head)] = rank.part(head)
+    weight[:, rank.place(name)] = rank.part(name)
     bias = rank.bias
-    if head == "dual":  # labels without training texts have the other head's word in theirs
+    if name == "dual":  # labels without training texts have the other head's word in theirs
         weight[model.counts == 0] /= np.float32(rank.text[0])
         bias = np.zeros_like(bias)
     members = [[dataclasses.replace(level, rank=Dual(weight, bias, widths=rank.widths))]]
@@ -302,23 +343,36 @@ def latencies(model: Any, test: Dataset) -> dict[str, float]:
     return {"one_text_ms": float(np.median(spent)), "batch_ms": 1e3 * (time.perf_counter() - started) / 8192}
 
 
+def claimed(folder: Path | None, i: int) -> bool:
+    """Whether run `i` is this process's own."""
+    try:
+        if folder is not None:
+            (folder / str(i)).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=540.0, help="start no run after this")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--claims", type=Path, help="a folder: processes with the same one share the runs of a plan")
     options = parser.parse_args()
     OUT.extend([options.out] if options.out else [])
     begun = time.perf_counter()
-    torch.backends.cuda.matmul.allow_tf32 = True
     if not (options.data / "encoder").is_dir():
         unpack(options.data)
     watch()
+    quicker()
     say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
-    for run in json.loads(options.plan.read_text()):
+    for i, run in enumerate(json.loads(options.plan.read_text())):
         if time.perf_counter() - begun > options.seconds:
             break
+        if not claimed(options.claims, i):
+            continue
         try:
             one(options.data, run)
         except Exception:

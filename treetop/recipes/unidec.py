@@ -8,7 +8,8 @@ search over joined vectors.
 
 Deviations: label vectors begin at what the encoder makes of the label texts and have a bias; no layers between
 encoder and heads unless asked for; the classifier's score counts as in training (`search.raw`; the paper: cosines, as
-in the presets `paper-...`). With `classifier.labels: all` the classifier learns from all labels by BCE, as in `renee`.
+in the presets `paper-...`), and the dual encoder's a third as often. With `classifier.labels: all` the classifier
+learns from all labels by BCE, as in `renee`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treetop.assemble.tower_fit import fit_towers, forecast_towers
-from treetop.assemble.tower_heads import ClassifierConfig, TowersConfig
+from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
@@ -35,6 +36,7 @@ class Config(TowersConfig):
     classifier: ClassifierConfig = setting(
         ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "the head with free label vectors"
     )
+    search: SearchConfig = setting(SearchConfig(dual=7.0), "what a text is compared with")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
