@@ -71,7 +71,7 @@ class FineConfig(NetworkConfig):
     )
     bootstrap_cost: float = setting(1.0, "weight of an error in that solution (C)", low=1e-6)
     counts: bool = setting(True, "a positive node weighs as much as the labels below it that the text has")
-    cost_sensitive: bool = setting(False, "linear parts share one unit of weight out over a text's nodes, by counts")
+    cost_sensitive: bool = setting(True, "linear parts share one unit of weight out over a text's nodes, by counts")
     loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss of all levels")
     dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
     learn_heads: AdamConfig = setting(AdamConfig(lr=5e-4), "how the heads learn")

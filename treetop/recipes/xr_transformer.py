@@ -68,7 +68,8 @@ class Config(FineConfig):
     )
     refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "the tree of the ranker")
     ranker: LinearConfig = setting(
-        LinearConfig(threshold=0.01, negatives="man_last", beam=50), "how the ranker is trained and read"
+        LinearConfig(cost_positive=4.0, threshold=0.01, negatives="man_last", beam=50),
+        "how the ranker is trained and read",
     )
 
 
