@@ -3,12 +3,13 @@
 Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
 Shortlist: everything, or near ones where there are many. Rank: dual, or with `fusion` a small tree over
 both scores. The own idea is the batch: clusters of near texts (small at first, doubling) are put together, so that
-the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn;
-the ten most similar wrong ones count if they come nearer than the margin. The second stage keeps the encoder still
-and lets label vectors learn on from the labels' own.
+the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn
+and stands against the batch's wrong ones. The second stage keeps the encoder still and lets label vectors learn on
+from the labels' own, by the ten most similar wrong ones if they come nearer than a margin.
 
-Deviations: the weights of violators add up to 1 instead of being divided by their number; the second stage's hard
-negatives are found by the label vectors themselves, by exact search.
+Deviations: the first stage learns by a softmax over the batch (`paper-...`: by margins too, which the labels a text
+lacks by mistake lead astray where batches are of near texts); weights of violators add up to 1 instead of being
+divided by their number; the second stage's hard negatives are found by the label vectors themselves, by exact search.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from treetop.train.pools import PoolConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
-TRIPLET = LossConfig(kind="triplet", pick="one", margin=0.3, hardest=10)
+FIRST = LossConfig(kind="decoupled", pick="one")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(StagesConfig):
     """Settings of `ngame`."""
 
-    dual: DualConfig = setting(DualConfig(scale=1.0, loss=TRIPLET), "the first stage's head")
+    dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(unit=True, bias=False, dropout=0.5, loss=LossConfig(kind="triplet", margin=0.2, hardest=10)),
         "the second stage's head with free label vectors",
