@@ -24,7 +24,8 @@ def gpu(results: Path, words: Sequence[str]) -> str:
     for run in _lines(results / "gpu" / f"{file}.jsonl"):
         if run.get("data") == data and run.get("on") == split and (not recipe or run.get("recipe") in recipe):
             found.setdefault(_name(run), []).append(run)
-    head = ["run", "P@1/3/5", "PSP@5", "R@10", "recall of levels", "training s", "fit s", "one text ms", "runs"]
+    head = ["run", "P@1/3/5", "PSP@5", "R@10", "recall of levels", "training s", "fit s"]
+    head += ["GPU GiB", "model MB", "one text ms", "runs"]
     rows = [[name, *_cells(runs)] for name, runs in found.items()]
     used = [i for i in range(len(head)) if any(row[i] != MISSING for row in rows)]
     return markdown([head[i] for i in used], [[row[i] for i in used] for row in rows])
@@ -54,10 +55,11 @@ def _cells(runs: Sequence[Run]) -> list[str]:
     return [
         precision, *(text(_mean(runs, key), 2) for key in ("PSP@5", "R@10")),
         ", ".join(text(part, 1) for part in recall) if recall else MISSING,
-        *seconds, text(_mean(runs, "one_text_ms"), 1), str(len(runs)),
+        *seconds, text(_mean(runs, "memory", 1 << 30), 1), text(_mean(runs, "model_bytes", 1_000_000), 0),
+        text(_mean(runs, "one_text_ms"), 1), str(len(runs)),
     ]  # fmt: skip
 
 
-def _mean(runs: Sequence[Run], key: str) -> float | None:
-    found = [float(run[key]) for run in runs if isinstance(run.get(key), int | float)]
+def _mean(runs: Sequence[Run], key: str, unit: float = 1.0) -> float | None:
+    found = [float(run[key]) / unit for run in runs if isinstance(run.get(key), int | float)]
     return mean(found) if found else None
