@@ -1,4 +1,4 @@
-"""InceptionXML, Astec and DECAF: all forms learn, and a killed training ends in the same model."""
+"""Recipes for short texts: all forms learn, and a killed training ends in the same model."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def glove(tmp_path_factory):
 
 
 def chosen(recipe, glove, **changes):
-    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF}[recipe]
+    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF, "eclare": DECAF}[recipe]
     return {"encoder": {"encoder": glove, "max_length": 8}, **base, **changes}
 
 
@@ -59,6 +59,8 @@ def score(model, seed=1):
         ("inceptionxml", {**TREE, "bias": False, "reduce": "mean", "score": "own", "smooth": False}),
         ("astec", {"near": "lists", "size": 8, "probe": 3}),
         ("decaf", {}),
+        ("eclare", {}),
+        ("eclare", {"bias": False, "walk": {"head": 4}}),
         ("astec", {"surrogate": 8, "freeze": False, "score": "own", "bias": False}),
     ],
 )
@@ -79,7 +81,7 @@ def killed(self, batch, stop, real):
 
 @pytest.mark.parametrize(
     ("recipe", "changes"),
-    [("inceptionxml", {**TREE, "apart": 0.5}), ("inceptionxml", {}), ("astec", {}), ("decaf", {})],
+    [("inceptionxml", {**TREE, "apart": 0.5}), ("inceptionxml", {}), ("astec", {}), ("decaf", {}), ("eclare", {})],
 )
 def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
@@ -105,14 +107,14 @@ def test_best_weights_come_with_their_running_means(glove):
     assert np.isfinite(model.rank(toy.dataset(seed=3).texts, 5).score).all()
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "decaf"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "decaf", "eclare"])
 def test_several_processes_are_refused(recipe, glove, monkeypatch):
     monkeypatch.setattr(World, "join", lambda device: World(0, 2))
     with pytest.raises(ConfigError, match=rf"{recipe}: works in one process only, not in 2\. Leave torchrun out"):
         treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove))
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf", "eclare"])
 def test_members_differ(recipe, glove, tmp_path):
     settings = chosen(recipe, glove, members=2)
     settings["train"] = {"epochs": 1.0, "batch": 16}

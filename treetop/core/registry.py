@@ -53,6 +53,7 @@ TABLE: dict[str, dict[str, str]] = {
         "inceptionxml": "treetop.recipes.inceptionxml",
         "astec": "treetop.recipes.astec",
         "decaf": "treetop.recipes.decaf",
+        "eclare": "treetop.recipes.eclare",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",
