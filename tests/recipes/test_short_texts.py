@@ -29,6 +29,7 @@ ASTEC = {
     "steps": 1,
 }
 DECAF = {"tree": {"max_leaf": 6}, "keep": 4, "train": {"epochs": 20.0, "batch": 16}, "steps": 1}
+LF = INCEPTION | {"train": {"epochs": 10.0, "batch": 16}, "second_train": {"epochs": 10.0, "batch": 16}}
 TREE = {"clusters": "tree"}
 
 
@@ -43,7 +44,7 @@ def glove(tmp_path_factory):
 
 
 def chosen(recipe, glove, **changes):
-    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF, "eclare": DECAF}[recipe]
+    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF, "eclare": DECAF, "inceptionxml_lf": LF}[recipe]
     return {"encoder": {"encoder": glove, "max_length": 8}, **base, **changes}
 
 
@@ -59,6 +60,9 @@ def score(model, seed=1):
         ("inceptionxml", {**TREE, "bias": False, "reduce": "mean", "score": "own", "smooth": False}),
         ("astec", {"near": "lists", "size": 8, "probe": 3}),
         ("decaf", {}),
+        ("inceptionxml_lf", {}),
+        ("inceptionxml_lf", {**TREE, "score": "own", "bias": False, "reduce": "mean", "label_dropout": 0.0}),
+        ("inceptionxml_lf", {**TREE, "phases": 1}),
         ("eclare", {}),
         ("eclare", {"bias": False, "walk": {"head": 4}}),
         ("astec", {"surrogate": 8, "freeze": False, "score": "own", "bias": False}),
@@ -81,13 +85,20 @@ def killed(self, batch, stop, real):
 
 @pytest.mark.parametrize(
     ("recipe", "changes"),
-    [("inceptionxml", {**TREE, "apart": 0.5}), ("inceptionxml", {}), ("astec", {}), ("decaf", {}), ("eclare", {})],
+    [
+        ("inceptionxml", {**TREE, "apart": 0.5}),
+        ("inceptionxml", {}),
+        ("astec", {}),
+        ("decaf", {}),
+        ("eclare", {}),
+        ("inceptionxml_lf", TREE),
+    ],
 )
 def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     settings = chosen(recipe, glove, **changes)
     short = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
-    settings |= {"train": short, "second_train": short} if recipe == "astec" else {"train": short}
+    settings |= {"train": short, "second_train": short} if "second_train" in settings else {"train": short}
     whole = treetop.fit(recipe, data, settings=settings)
     for stop in (3, 9):
         real = loop._Run._step
@@ -107,14 +118,14 @@ def test_best_weights_come_with_their_running_means(glove):
     assert np.isfinite(model.rank(toy.dataset(seed=3).texts, 5).score).all()
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "decaf", "eclare"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "decaf", "eclare"])
 def test_several_processes_are_refused(recipe, glove, monkeypatch):
     monkeypatch.setattr(World, "join", lambda device: World(0, 2))
     with pytest.raises(ConfigError, match=rf"{recipe}: works in one process only, not in 2\. Leave torchrun out"):
         treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove))
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf", "eclare"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"])
 def test_members_differ(recipe, glove, tmp_path):
     settings = chosen(recipe, glove, members=2)
     settings["train"] = {"epochs": 1.0, "batch": 16}

@@ -51,6 +51,7 @@ TABLE: dict[str, dict[str, str]] = {
         "cascadexml": "treetop.recipes.cascadexml",
         "xr_transformer": "treetop.recipes.xr_transformer",
         "inceptionxml": "treetop.recipes.inceptionxml",
+        "inceptionxml_lf": "treetop.recipes.inceptionxml_lf",
         "astec": "treetop.recipes.astec",
         "decaf": "treetop.recipes.decaf",
         "eclare": "treetop.recipes.eclare",
