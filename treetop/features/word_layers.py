@@ -125,5 +125,10 @@ def sums_of(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:
     share = rarity.float().index_select(0, packed.ids)
     squares = torch.zeros(n, device=device).index_add_(0, packed.sequence, share.square())
     weight = share * squares.clamp_min(1e-12).rsqrt().index_select(0, packed.sequence)
+    if words.dtype == torch.float32 and device.type == "cpu" and packed.shape.tokens:  # a vector for each word is dear
+        starts = packed.starts.long()
+        return F.embedding_bag(
+            packed.ids, words, starts, mode="sum", per_sample_weights=weight, include_last_offset=True
+        )
     vectors = F.embedding(packed.ids, words).float() * weight[:, None]
     return torch.zeros(n, words.shape[1], device=device).index_add(0, packed.sequence, vectors)
