@@ -1,12 +1,18 @@
 """Recipes for short texts: all forms learn, and a killed training ends in the same model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import treetop
+import treetop.training
+from treetop.assemble import label_text_fit
+from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
 from treetop.train import loop
 from treetop.train.devices import World
@@ -136,3 +142,56 @@ def test_members_differ(recipe, glove, tmp_path):
     texts = toy.dataset(seed=3).texts
     a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def quick(recipe, glove, **changes):
+    short = {"epochs": 8.0, "batch": 16}
+    more = {"second_train": short} if recipe == "inceptionxml_lf" else {}
+    return chosen(recipe, glove, train=short, **more, **changes)
+
+
+@pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])
+def test_labels_that_never_share_a_text_have_no_graph_and_it_is_said(recipe, glove, caplog):
+    data = toy.dataset()
+    first = data.Y.indices[data.Y.indptr[:-1]]
+    Y = sparse.csr_matrix((np.ones(len(data), np.float32), first, np.arange(len(data) + 1)), data.Y.shape)
+    model = treetop.fit(recipe, dataclasses.replace(data, Y=Y), settings=quick(recipe, glove))
+    assert f"{recipe}: no two labels share a text, so the label graph says nothing" in caplog.text
+    assert model.predict(data.texts[0], k=3)
+
+
+@pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])
+def test_labels_without_text_are_read_by_their_ids_and_it_is_said(recipe, glove, caplog):
+    bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(toy.N_LABELS)]))
+    assert treetop.fit(recipe, bare, settings=quick(recipe, glove)).predict(bare.texts[0], k=3)
+    assert f"{recipe}: no label has a text or a name beside its id; ids are read in their place" in caplog.text
+
+
+@pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])
+def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
+    data = toy.distinct()
+    unseen = int(np.flatnonzero(data.label_counts == 0)[0])
+    texts = [*data.labels.texts]
+    texts[1] = texts[0]
+    names = [*data.labels.names]
+    names[2], texts[2] = "", ""
+    data = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], names, texts))
+    model = treetop.fit(recipe, data, settings=quick(recipe, glove))
+    head = model.members[0][-1].rank
+    assert np.isfinite(head.weight).all() and np.isfinite(head.bias).all()
+    assert not np.allclose(head.weight[0], head.weight[1])  # free vectors and neighbours tell them apart
+    assert unseen in model.rank([texts[unseen]], toy.N_LABELS).ids.tolist()  # by its text
+
+
+def test_phases_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
+    trees, real = [], label_text_fit.LabelTextTree
+    monkeypatch.setattr(
+        label_text_fit, "LabelTextTree", lambda *args, **named: trees.append((args, named)) or real(*args, **named)
+    )
+    treetop.fit("inceptionxml_lf", toy.dataset(), settings=quick("inceptionxml_lf", glove, **TREE))
+    (first, _), (second, carried) = trees
+    assert not np.array_equal(first[2].parents[1], second[2].parents[1])
+    assert [plan.free for plan in (first[3][1], second[3][1])] == [False, True]
+    assert carried["blocks"] is not None and second[3][1].begin == "text"
+    with pytest.raises(ConfigError, match=r"network\.narrow: views must be as wide as word vectors"):
+        treetop.training.plan("inceptionxml_lf", settings={"network": {"narrow": False}})

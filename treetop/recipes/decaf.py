@@ -6,8 +6,9 @@ head, of free and text vectors mixed number by number. The own idea is that mix:
 text. Score: product of the probabilities. `members` trains several trees (published: three).
 
 Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
-vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks; biases begin at the
-log odds. Where labels have neither text nor name, their ids are read. One process only.
+vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks, from head labels too
+(`walk.head`); biases begin at the log odds. Where labels have neither text nor name, their ids are read. One process
+only.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
     size = size_of_words(config.encoder)
     vectors = float(dataset.n_labels * size.width)
-    numbers = Numbers(vectors=vectors, scored=min(vectors, float(config.keep * config.tree.max_leaf * size.width)))
+    scored = min(vectors, float(config.keep * config.tree.max_leaf * size.width))
+    numbers = Numbers(vectors=vectors, scored=scored, made=2.0 * min(vectors, config.train.batch * scored))
     need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
     return forecast_members([need] * config.members)
 

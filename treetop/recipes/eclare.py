@@ -73,7 +73,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
     size = size_of_words(config.encoder)
     vectors = float(dataset.n_labels * size.width)
-    numbers = Numbers(vectors=vectors, scored=min(vectors, float(config.keep * config.tree.max_leaf * size.width)))
+    scored = min(vectors, float(config.keep * config.tree.max_leaf * size.width))
+    numbers = Numbers(vectors=vectors, scored=scored, made=3.0 * min(vectors, config.train.batch * scored))
     need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
     return forecast_members([need] * config.members)
 

@@ -107,9 +107,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     vectors = float(dataset.n_labels * size.width)
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
     training = replace(config.train, epochs=epochs)
-    need = forecast_member(
-        dataset, size, Numbers(vectors=vectors, scored=share * vectors), training, config.encoder.max_length
-    )
+    numbers = Numbers(vectors=vectors, scored=share * vectors, made=3.0 * min(1.0, training.batch * share) * vectors)
+    need = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
@@ -147,11 +146,11 @@ def _phase(
     dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, plans: tuple[Makeup, Makeup], job: Job,
     before: Made | None = None,
 ) -> Made:  # fmt: skip
-    training = config.train if before is None else config.second_train
+    training = small_batches(dataset, config.train if before is None else config.second_train, config.steps)
     return train_label_texts(
         dataset, prepared, tree, plans,
         TreeConfig(config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias),
-        keep=_keep(tree.sizes[0], tree.sizes[1], config), training=small_batches(dataset, training, config.steps), job=job,
+        keep=_keep(tree.sizes[0], tree.sizes[1], config), training=training, job=job,
         name="train" if before is None else "second-train", before=before, again=before is None and config.phases > 1,
     )  # fmt: skip
 
