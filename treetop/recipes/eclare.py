@@ -8,14 +8,16 @@ label weighs text, graph and free vector itself (attention of spectral norm 1). 
 Score: product of the probabilities. `members` trains several trees (published: three).
 
 Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
-vectors (or a file's) instead of a surrogate task; free vectors begin at the graph's part, as published, and all are
-kept: links are not cut by distance; answers are not passed on over the graph; biases begin at the log odds
-(`bias=false`: none, as published). Where labels have neither text nor name, their ids are read. One process only.
+vectors (or a file's) instead of a surrogate task; free vectors begin anywhere (`begin=graph`: at the graph's part, as
+published; labels with the same neighbours then begin alike); no link is cut by distance; answers are not passed on over
+the graph; biases begin at the log odds (`bias=false`: none, as published). Where labels have neither text nor name,
+their ids are read. One process only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from treetop.assemble.label_parts import Makeup
 from treetop.assemble.label_text_fit import (
@@ -60,6 +62,7 @@ class Config:
     dropout: float = setting(
         0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
     )
+    begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
     bias: bool = setting(True, "a number for each label beside its vector")
     learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words and blocks learn")
     learn_heads: AdamConfig = setting(AdamConfig(lr=8e-3, weight_decay=0.0), "how free label vectors learn")
@@ -91,7 +94,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     G = graph_stage(dataset, config.walk, own, "eclare")
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
     keep = min(config.keep, tree.sizes[0])
-    labels = Makeup(view=DOCUMENT.name, graph=G, begin="graph", mix="attention", dropout=config.dropout)
+    labels = Makeup(view=DOCUMENT.name, graph=G, begin=config.begin, mix="attention", dropout=config.dropout)
     clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
     learning = TreeConfig(config.learn_encoder, config.learn_heads, bias=config.bias)
     made = train_label_texts(
