@@ -53,6 +53,10 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "keep": 4,
         "train": {"epochs": 25.0, "batch": 16},
     }
+    TINY["inceptionxml_lf"] = TINY["inceptionxml"] | {
+        "train": {"epochs": 15.0, "batch": 16},
+        "second_train": {"epochs": 15.0, "batch": 16},
+    }
     TINY["astec"] = {
         "encoder": {"encoder": ENCODER, "max_length": 16},
         "shortlist": 20,
@@ -65,6 +69,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "keep": 4,
         "train": {"epochs": 25.0, "batch": 16},
     }
+    TINY["eclare"] = TINY["decaf"]
     TINY["xr_transformer"] = {
         "encoder": {"encoder": ENCODER, "max_length": 32},
         "tfidf": {"min_df": 1},
@@ -87,7 +92,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
-    NEURAL |= {"inceptionxml", "astec", "decaf"}
+    NEURAL |= {"inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
     RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]
 
 

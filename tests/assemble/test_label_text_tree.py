@@ -1,71 +1,205 @@
-"""DECAF's classifier: what is stored scores as what was trained, and clusters read all their labels' words."""
+"""Label vectors made of texts, graph and free vectors: what is stored scores as what was trained; slow twins."""
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 from treetop.assemble.inputs import Encoded
-from treetop.assemble.label_text_tree import LabelTextTree, joined_tokens
+from treetop.assemble.label_parts import LabelTexts, Makeup, joined_tokens
+from treetop.assemble.label_text_tree import LabelTextTree
 from treetop.assemble.neural_tree import TreeConfig
 from treetop.core.types import LabelTree
-from treetop.features.bag import DOCUMENT, BagConfig
+from treetop.features.bag import DOCUMENT, BagConfig, Residual
 from treetop.features.tokens import Tokens
 from treetop.features.vectors import WordsConfig, find_vectors
 from treetop.features.words import Words
-from treetop.train.batches import TokenRows
+from treetop.labels.graph import WalkConfig, node_graph, walk_graph
+from treetop.train.batches import Batch, TokenRows
 from treetop.train.optim import AdamConfig
 
 TREE = LabelTree((np.zeros(5, np.int32), (np.arange(40) * 7 % 5).astype(np.int32)))
+GRAPH = walk_graph(toy.dataset().Y, WalkConfig(hops=60, restart=0.5, keep=4), seed=0)
+LABELS = Makeup(view="document", dropout=0.3)
+ATTENTIVE = Makeup(view="document", dropout=0.3, graph=GRAPH, mix="attention", begin="graph")
+NODES = Makeup(view="document", dropout=0.3, graph=node_graph(GRAPH, TREE.parents[1], 5), mix="attention", begin="text")
+FORMS = {
+    "decaf": (LABELS, LABELS),
+    "eclare": (NODES, ATTENTIVE),
+    "first": (
+        Makeup(view="document", text=False),
+        Makeup(view="document", graph=GRAPH, mix="attention", free=False, block="gelu"),
+    ),
+    "free": (LABELS, Makeup(view="document", text=False)),
+}
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    file = tmp_path_factory.mktemp("words") / "glove.txt"
+    file.write_text("".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.standard_normal(8))}\n" for w in toy.WORDS))
+    return find_vectors(WordsConfig(encoder=str(file)), toy.dataset().texts)
 
 
 @pytest.fixture
-def task(tmp_path):
-    rng = np.random.default_rng(0)
-    file = tmp_path / "glove.txt"
-    file.write_text("".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.standard_normal(8))}\n" for w in toy.WORDS))
-    data = toy.dataset()
-    words = Words.begin(
-        "decaf", BagConfig(), find_vectors(WordsConfig(encoder=str(file)), data.texts), max_length=8,
-        views=(DOCUMENT,), seed=0,
-    )  # fmt: skip
-    tokens = words.tokenizer.encode(data.texts)
-    inputs = Encoded(words.encoder, TokenRows(tokens.ids, tokens.offsets, torch.device("cpu")), (DOCUMENT,))
-    learning = TreeConfig(AdamConfig(), AdamConfig())
-    made = LabelTextTree(inputs, data, TREE, words.tokenizer, learning, keep=2, dropout=0.3, seed=0)
-    with torch.no_grad():
-        for weight in made.sides.parameters():
-            weight.add_(0.3 * torch.randn(weight.shape))
-    for module, _ in made.modules.values():
-        module.eval()
-    return made
+def make(words):
+    def task(form, bias=True, shake=0.3, **more):
+        data = toy.dataset()
+        net = Words.begin("decaf", BagConfig(), words, max_length=8, views=(DOCUMENT,), seed=0)
+        tokens = net.tokenizer.encode(data.texts)
+        inputs = Encoded(net.encoder, TokenRows(tokens.ids, tokens.offsets, torch.device("cpu")), (DOCUMENT,))
+        made = LabelTextTree(
+            inputs, data, TREE, FORMS[form], TreeConfig(AdamConfig(), AdamConfig(), bias=bias),
+            tokenizer=net.tokenizer, documents=tokens, keep=2, seed=0, **more,
+        )  # fmt: skip
+        with torch.no_grad():
+            for weight in made.sides.parameters():
+                weight.add_(shake * torch.randn(weight.shape))
+        for module, _ in made.modules.values():
+            module.eval()
+        return made
+
+    return task
 
 
-def test_stored_heads_score_as_the_trained_task(task):
-    rows = np.arange(10)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_stored_heads_score_as_the_trained_task(form, bias, make):
+    task, rows = make(form, bias), np.arange(10)
     with torch.no_grad():
         h = task.inputs.views(*task.inputs.load(rows))["document"]
-        ids = torch.tensor([[3, 0, 39, -1]]).expand(10, -1)
-        clusters, labels = task._cluster_scores(h), task._label_scores(h, ids)
+        ids = torch.tensor([[3, 7, 39, -1]]).expand(10, -1)
+        clusters, labels = task.cluster_scores(h), task.label_scores(h, ids)
     first, second = task.heads()
     np.testing.assert_allclose(clusters, h.numpy() @ first.weight.T + first.bias, atol=1e-4)
     expected = h.numpy() @ second.weight.T + second.bias
-    np.testing.assert_allclose(labels[:, :3], expected[:, [3, 0, 39]], atol=1e-4)
+    np.testing.assert_allclose(labels[:, :3], expected[:, [3, 7, 39]], atol=1e-4)
     assert np.isfinite(second.bias).all()  # a label that never occurs is known by its text
+    assert bias or not second.bias.any()
 
 
-def test_label_vectors_are_mixed_number_by_number(task):
-    side, encoder = task._side(1), task.inputs.encoder
-    sigmoid = lambda x: 1.0 / (1.0 + np.exp(-x.detach().numpy()))  # noqa: E731
-    start, end = task.label_rows.starts[4], task.label_rows.starts[4] + task.label_rows.lengths[4]
-    own = task.label_rows.ids[start:end].long().numpy()
-    share = encoder.rarity.numpy()[own]
-    v = (encoder.words.detach().numpy()[own] * (share / np.linalg.norm(share))[:, None]).sum(0)
-    R = side.block.inner
-    u = v + side.block.scale.item() * (R.normal().detach().numpy() @ np.maximum(v, 0) + R.bias.detach().numpy())
-    expected = sigmoid(side.free) * task.table.weight[4, :-1].numpy() + sigmoid(side.text) * u
+@pytest.mark.parametrize("form", FORMS)
+def test_every_weight_learns(form, make):
+    task = make(form)
+    batch = Batch(np.arange(1), np.arange(1), 1, 0)
+    before = None if task.table is None else task.table.weight.clone()
+    task.loss(task.load(batch, False)).backward()
+    unused = {"0.nodes.weight"} if not task.plans[0].free else set()
+    for name, weight in task.sides.named_parameters():
+        assert name in unused or (weight.grad is not None and weight.grad.abs().sum() > 0), name
+    assert task.inputs.encoder.words.grad.abs().sum() > 0
+    if before is not None:
+        task.table.prepare(1.0, fuse=True, value=False)
+        task.table.apply()
+        moved = (task.table.weight != before).any(1)
+        assert moved.any() and not moved.all()  # only candidates
+
+
+# --- slow twins ---
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x.detach().numpy()))
+
+
+def normal(layer):
+    """A matrix divided by the singular value that power iteration sees, here to the end."""
+    W = layer.weight.detach().numpy().astype(np.float64)
+    u = layer.u.numpy().astype(np.float64)
+    v = W.T @ u / np.linalg.norm(W.T @ u)
+    u = W @ v / np.linalg.norm(W @ v)
+    return W / (u @ W @ v)
+
+
+def words_of(task, label):
+    """The tf-idf sum of a label's word vectors, word by word."""
+    rows, encoder = task.texts[1].rows, task.inputs.encoder
+    own = rows.ids[rows.starts[label] : rows.starts[label] + rows.lengths[label]].long().numpy()
+    share = task.texts[1].rarity.numpy()[own]
+    return (encoder.words.detach().numpy()[own] * (share / np.linalg.norm(share))[:, None]).sum(0)
+
+
+def block(side, k, v):
+    R = side.blocks[k]
+    bent = np.maximum(v, 0)
+    if R.kind == "gelu":
+        bent = torch.nn.functional.gelu(torch.from_numpy(v)).numpy()
+    carry = 1.0 if R.carry is None else R.carry.item()
+    return carry * v + R.scale.item() * (normal(R.inner) @ bent + R.inner.bias.detach().numpy())
+
+
+def test_label_vectors_are_mixed_number_by_number(make):
+    task = make("decaf")
+    text, free = task._side(1).mix.gates
+    u = block(task._side(1), 0, words_of(task, 4))
+    expected = sigmoid(free) * task.table.weight[4, :-1].numpy() + sigmoid(text) * u
     np.testing.assert_allclose(task.heads()[1].weight[4], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["eclare", "first"])
+def test_labels_weigh_text_graph_and_free_vector(form, make):
+    task = make(form)
+    side, dense = task._side(1), GRAPH.toarray()
+    heads = task.heads()[1].weight
+    for label in (0, 4, 17, 39):
+        z = [words_of(task, label), sum(dense[label, m] * words_of(task, m) for m in range(40))]
+        parts = [block(side, k, v) for k, v in enumerate(z)]
+        parts += [task.table.weight[label, :-1].numpy()] if form == "eclare" else []
+        look, weigh = side.mix.look, side.mix.weigh
+        seen = [normal(look) @ np.maximum(part, 0) + look.bias.detach().numpy() for part in parts]
+        margin = normal(weigh) @ np.concatenate(seen) + weigh.bias.detach().numpy()
+        share = np.exp(margin) / np.exp(margin).sum()
+        np.testing.assert_allclose(heads[label], sum(s * part for s, part in zip(share, parts, strict=True)), atol=1e-4)
+
+
+def test_power_iteration_finds_the_spectral_norm():
+    torch.manual_seed(0)
+    layer = Residual(12, 0.0).inner
+    with torch.no_grad():
+        layer.weight.add_(torch.randn(12, 12))
+    layer.train()
+    for _ in range(200):
+        made = layer.normal()
+    expected = layer.weight.detach().numpy() / np.linalg.norm(layer.weight.detach().numpy(), 2)
+    np.testing.assert_allclose(made.detach(), expected, atol=1e-4)
+
+
+def test_free_vectors_begin_where_the_plan_says(make):
+    task = make("eclare", shake=0.0)
+    z = GRAPH.toarray() @ np.stack([words_of(task, m) for m in range(40)])
+    np.testing.assert_allclose(task.table.weight[:, :-1], z + np.maximum(z, 0), atol=1e-5)  # blocks begin as identity
+
+
+def test_blocks_go_on_where_an_earlier_training_ended(make):
+    first = make("eclare")
+    again = make("eclare", shake=0.0, blocks=first.blocks())
+    assert again.blocks().keys() == first.blocks().keys()
+    for key, value in first.blocks().items():
+        np.testing.assert_array_equal(again.blocks()[key], value)
+    with torch.no_grad():
+        np.testing.assert_allclose(again.table.weight[:, :-1], first._part(1), atol=1e-6)  # free vectors begin there
+
+
+# --- texts and graphs ---
+
+
+def test_sums_over_the_graph_are_those_of_single_labels():
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(0, 50, rng.integers(0, 6)).astype(np.uint16) for _ in range(40)]
+    tokens = Tokens(np.concatenate(texts), np.concatenate([[0], np.cumsum([len(text) for text in texts])]))
+    G = sparse.random(40, 40, 0.05, random_state=0, format="csr", dtype=np.float32)
+    words = torch.randn(51, 6, dtype=torch.float32, requires_grad=True)
+    made = LabelTexts(tokens, torch.rand(51) + 0.5, G)
+    own, around = made.sums(words, np.arange(40))
+    np.testing.assert_allclose(around.detach(), G.toarray() @ own.detach().numpy(), atol=1e-5)
+    few = np.array([3, 17, 39])
+    for whole, part in zip((own, around), made.sums(words, few), strict=True):
+        np.testing.assert_allclose(part.detach(), whole.detach()[few], atol=1e-6)
+    around.square().sum().backward()
+    assert torch.isfinite(words.grad).all() and words.grad.abs().sum() > 0
 
 
 def test_clusters_have_the_words_of_their_labels():

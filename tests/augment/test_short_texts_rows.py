@@ -1,4 +1,4 @@
-"""Augmentations before InceptionXML, Astec and DECAF: which rows they learn from, and with which targets."""
+"""Augmentations before recipes for short texts: which rows they learn from, and with which targets."""
 
 import dataclasses
 
@@ -9,11 +9,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import treetop
-from treetop.assemble import label_text_tree, shortlisted
+from treetop.assemble import label_text_fit, label_text_tree, shortlisted
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.kernels import reference
-from treetop.recipes import decaf
 from treetop.training import plan
 
 N, L = 60, toy.N_LABELS
@@ -36,6 +35,7 @@ def settings(recipe, words, **changes):
         "inceptionxml": {"network": {"filters": 8}, "clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4},
         "astec": {"shortlist": L, "second_train": {"epochs": 3.0, "batch": 16}},
         "decaf": {"tree": {"max_leaf": 6}, "keep": 4},
+        "eclare": {"tree": {"max_leaf": 6}, "keep": 4},
     }
     return made | own[recipe] | changes
 
@@ -48,7 +48,17 @@ def spied(monkeypatch, module, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["gandalf+inceptionxml", "label_mixup+inceptionxml", "glas+inceptionxml", "gandalf+decaf", "gandalf+astec"]
+    "name",
+    [
+        "gandalf+inceptionxml",
+        "label_mixup+inceptionxml",
+        "glas+inceptionxml",
+        "gandalf+decaf",
+        "gandalf+astec",
+        "gandalf+eclare",
+        "label_mixup+decaf",
+        "glas+eclare",
+    ],
 )
 def test_combinations_train_repeat_and_differ_from_the_plain_recipe(name, words):
     data, base = toy.distinct("only"), name.split("+")[1]
@@ -80,7 +90,7 @@ def test_astec_finds_labels_that_only_their_text_knows(words):
 
 
 def test_rows_outside_the_sample_teach_neither_shortlists_nor_label_text_trees(words, monkeypatch):
-    lists, plans = spied(monkeypatch, shortlisted, "plan_of"), spied(monkeypatch, decaf, "plan_of")
+    lists, plans = spied(monkeypatch, shortlisted, "plan_of"), spied(monkeypatch, label_text_fit, "plan_of")
     for base in ("astec", "decaf"):
         chosen = settings(base, words, gandalf={"learn": "labels"})
         treetop.fit(f"gandalf+{base}", toy.distinct("only"), settings=chosen)
@@ -96,7 +106,7 @@ def test_decaf_reads_words_that_stand_in_label_texts_only(words):
 
 
 def test_decaf_weighs_positives_by_relevance(words, monkeypatch):
-    seen, losses = spied(monkeypatch, decaf, "LabelTextTree"), []
+    seen, losses = spied(monkeypatch, label_text_fit, "LabelTextTree"), []
     data = toy.dataset()
     treetop.fit("decaf", data, settings=settings("decaf", words))
     ((args, named),) = seen
@@ -114,7 +124,7 @@ def test_decaf_weighs_positives_by_relevance(words, monkeypatch):
 
 
 def test_what_has_no_place_is_refused_in_one_sentence(words, caplog):
-    for name in ("mixup+astec", "label_mixup+decaf", "glas+astec"):
+    for name in ("mixup+astec", "label_mixup+astec", "glas+astec"):
         with pytest.raises(ConfigError, match=r"has no place for .*Recipes that have: .*inceptionxml"):
             plan(name)
     bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(L)]))

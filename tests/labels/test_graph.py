@@ -11,7 +11,9 @@ from treetop.labels.graph import (
     ShareConfig,
     WalkConfig,
     counted,
+    links,
     neighbours,
+    node_graph,
     share_graph,
     share_needs,
     smoothed,
@@ -38,6 +40,30 @@ def test_graph_is_scaled_by_both_degrees_and_holds_every_label_itself():
         expected[label, label] = expected[label, label] or 1.0
     expected /= np.sqrt(np.outer(expected.sum(1), expected.sum(0)))
     np.testing.assert_allclose(walk_graph(Y, config, seed=5).toarray(), expected, rtol=1e-5)
+
+
+def test_head_labels_are_neither_walked_from_nor_visited():
+    Y, _ = small()
+    counts = np.bincount(Y.indices, minlength=10)
+    most = int(np.sort(counts)[-3])
+    heads = np.flatnonzero(counts > most)
+    assert len(heads)
+    plain, made = (walk_graph(Y, WalkConfig(hops=60, head=head), seed=5).toarray() for head in (0, most))
+    for label in heads:
+        assert np.flatnonzero(made[label]).tolist() == np.flatnonzero(made[:, label]).tolist() == [label]
+        assert made[label, label] == 1.0 and (plain[label] > 0).sum() > 1
+    assert links(sparse.csr_matrix(made)) == 10 - len(heads) - 1  # one label has no texts
+    alone = sparse.identity(4, np.float32, format="csr")
+    assert links(walk_graph(alone, WalkConfig(), seed=0)) == 0
+
+
+def test_links_of_nodes_are_those_of_their_labels():
+    G = walk_graph(small()[0], WalkConfig(hops=60), seed=5)
+    node, dense = np.arange(10) % 3, G.toarray()
+    expected = np.array([[dense[node == a][:, node == b].sum() for b in range(4)] for a in range(4)])
+    scale = np.sqrt(np.outer(expected.sum(1), expected.sum(0)))
+    expected = np.divide(expected, scale, out=np.zeros_like(expected), where=scale > 0)
+    np.testing.assert_allclose(node_graph(G, node, 4).toarray(), expected, atol=1e-6)
 
 
 def test_smoothing_is_a_product_with_unit_rows():

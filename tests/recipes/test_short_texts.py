@@ -1,12 +1,18 @@
-"""InceptionXML, Astec and DECAF: all forms learn, and a killed training ends in the same model."""
+"""Recipes for short texts: all forms learn, and a killed training ends in the same model."""
+
+import dataclasses
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import treetop
+import treetop.training
+from treetop.assemble import label_text_fit
+from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
 from treetop.train import loop
 from treetop.train.devices import World
@@ -29,6 +35,7 @@ ASTEC = {
     "steps": 1,
 }
 DECAF = {"tree": {"max_leaf": 6}, "keep": 4, "train": {"epochs": 20.0, "batch": 16}, "steps": 1}
+LF = INCEPTION | {"train": {"epochs": 10.0, "batch": 16}, "second_train": {"epochs": 10.0, "batch": 16}}
 TREE = {"clusters": "tree"}
 
 
@@ -43,7 +50,7 @@ def glove(tmp_path_factory):
 
 
 def chosen(recipe, glove, **changes):
-    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF}[recipe]
+    base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF, "eclare": DECAF, "inceptionxml_lf": LF}[recipe]
     return {"encoder": {"encoder": glove, "max_length": 8}, **base, **changes}
 
 
@@ -59,6 +66,11 @@ def score(model, seed=1):
         ("inceptionxml", {**TREE, "bias": False, "reduce": "mean", "score": "own", "smooth": False}),
         ("astec", {"near": "lists", "size": 8, "probe": 3}),
         ("decaf", {}),
+        ("inceptionxml_lf", {}),
+        ("inceptionxml_lf", {**TREE, "score": "own", "bias": False, "reduce": "mean", "label_dropout": 0.0}),
+        ("inceptionxml_lf", {**TREE, "phases": 1}),
+        ("eclare", {}),
+        ("eclare", {"bias": False, "begin": "graph", "walk": {"head": 4}}),
         ("astec", {"surrogate": 8, "freeze": False, "score": "own", "bias": False}),
     ],
 )
@@ -79,13 +91,20 @@ def killed(self, batch, stop, real):
 
 @pytest.mark.parametrize(
     ("recipe", "changes"),
-    [("inceptionxml", {**TREE, "apart": 0.5}), ("inceptionxml", {}), ("astec", {}), ("decaf", {})],
+    [
+        ("inceptionxml", {**TREE, "apart": 0.5}),
+        ("inceptionxml", {}),
+        ("astec", {}),
+        ("decaf", {}),
+        ("eclare", {}),
+        ("inceptionxml_lf", TREE),
+    ],
 )
 def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     settings = chosen(recipe, glove, **changes)
     short = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
-    settings |= {"train": short, "second_train": short} if recipe == "astec" else {"train": short}
+    settings |= {"train": short, "second_train": short} if "second_train" in settings else {"train": short}
     whole = treetop.fit(recipe, data, settings=settings)
     for stop in (3, 9):
         real = loop._Run._step
@@ -105,14 +124,14 @@ def test_best_weights_come_with_their_running_means(glove):
     assert np.isfinite(model.rank(toy.dataset(seed=3).texts, 5).score).all()
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "decaf"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "decaf", "eclare"])
 def test_several_processes_are_refused(recipe, glove, monkeypatch):
     monkeypatch.setattr(World, "join", lambda device: World(0, 2))
     with pytest.raises(ConfigError, match=rf"{recipe}: works in one process only, not in 2\. Leave torchrun out"):
         treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove))
 
 
-@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"])
 def test_members_differ(recipe, glove, tmp_path):
     settings = chosen(recipe, glove, members=2)
     settings["train"] = {"epochs": 1.0, "batch": 16}
@@ -123,3 +142,56 @@ def test_members_differ(recipe, glove, tmp_path):
     texts = toy.dataset(seed=3).texts
     a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+def quick(recipe, glove, **changes):
+    short = {"epochs": 8.0, "batch": 16}
+    more = {"second_train": short} if recipe == "inceptionxml_lf" else {}
+    return chosen(recipe, glove, train=short, **more, **changes)
+
+
+@pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])
+def test_labels_that_never_share_a_text_have_no_graph_and_it_is_said(recipe, glove, caplog):
+    data = toy.dataset()
+    first = data.Y.indices[data.Y.indptr[:-1]]
+    Y = sparse.csr_matrix((np.ones(len(data), np.float32), first, np.arange(len(data) + 1)), data.Y.shape)
+    model = treetop.fit(recipe, dataclasses.replace(data, Y=Y), settings=quick(recipe, glove))
+    assert f"{recipe}: no two labels share a text, so the label graph says nothing" in caplog.text
+    assert model.predict(data.texts[0], k=3)
+
+
+@pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])
+def test_labels_without_text_are_read_by_their_ids_and_it_is_said(recipe, glove, caplog):
+    bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(toy.N_LABELS)]))
+    assert treetop.fit(recipe, bare, settings=quick(recipe, glove)).predict(bare.texts[0], k=3)
+    assert f"{recipe}: no label has a text or a name beside its id; ids are read in their place" in caplog.text
+
+
+@pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])
+def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
+    data = toy.distinct()
+    unseen = int(np.flatnonzero(data.label_counts == 0)[0])
+    texts = [*data.labels.texts]
+    texts[1] = texts[0]
+    names = [*data.labels.names]
+    names[2], texts[2] = "", ""
+    data = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], names, texts))
+    model = treetop.fit(recipe, data, settings=quick(recipe, glove, keep=toy.N_LABELS))
+    head = model.members[0][-1].rank
+    assert np.isfinite(head.weight).all() and np.isfinite(head.bias).all()
+    assert not np.allclose(head.weight[0], head.weight[1])  # free vectors and neighbours tell them apart
+    assert unseen in model.rank([texts[unseen]], toy.N_LABELS).ids.tolist()  # by its text
+
+
+def test_phases_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
+    trees, real = [], label_text_fit.LabelTextTree
+    monkeypatch.setattr(
+        label_text_fit, "LabelTextTree", lambda *args, **named: trees.append((args, named)) or real(*args, **named)
+    )
+    treetop.fit("inceptionxml_lf", toy.dataset(), settings=quick("inceptionxml_lf", glove, **TREE))
+    (first, _), (second, carried) = trees
+    assert not np.array_equal(first[2].parents[1], second[2].parents[1])
+    assert [plan.free for plan in (first[3][1], second[3][1])] == [False, True]
+    assert carried["blocks"] is not None and second[3][1].begin == "text"
+    with pytest.raises(ConfigError, match=r"network\.narrow: views must be as wide as word vectors"):
+        treetop.training.plan("inceptionxml_lf", settings={"network": {"narrow": False}})

@@ -1,13 +1,13 @@
-"""Two levels whose label vectors are made from label texts by the words that texts are read with, and free ones beside.
+"""Two levels whose label vectors are made from label texts by the words that texts are read with.
 
-DECAF's classifier: sigma(a) * w + sigma(b) * u, number by number, where w is free and u is what a residual block makes
-of the sum of the label text's word vectors. A cluster's text is all its labels' texts. Once trained, both are one
+What a vector is made of says a `Makeup` for each level: DECAF's has the text and a free vector, ECLARE's and
+InceptionXML-LF's the label graph too. A cluster's text is all its labels' texts. Once trained, all parts are one
 vector, so prediction never reads a label's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -15,31 +15,25 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from treetop.assemble.inputs import Encoded
+from treetop.assemble.label_parts import LabelTexts, Makeup, Side, joined_tokens
+from treetop.assemble.neural_hooks import NO_HOOKS, Hooks, sought_of
 from treetop.assemble.neural_start import label_texts, log_odds
 from treetop.assemble.neural_targets import ancestors, barred_rows, target_rows
 from treetop.assemble.neural_tree import TreeConfig, array
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
-from treetop.features.bag import Residual
+from treetop.features.bag import rarity
 from treetop.features.tokens import Tokenizer, Tokens
 from treetop.rank.head import Head
-from treetop.train.batches import Batch, Loaded, Rows, TokenRows, send
+from treetop.train.batches import Batch, Loaded, Rows, send
+from treetop.train.devices import ALONE
 from treetop.train.losses import LOSSES, relevance_weights
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
 
 BLOCK = 4_096  # labels whose texts are read at a time
-
-
-class TextSide(nn.Module):
-    """What one level adds to words: the block over label texts, and how much free and text vectors count."""
-
-    def __init__(self, width: int, dropout: float, nodes: int = 0) -> None:
-        super().__init__()
-        self.block = Residual(width, dropout)
-        self.free, self.text = nn.Parameter(torch.zeros(width)), nn.Parameter(torch.zeros(width))  # a half each
-        self.nodes = nn.Linear(width, nodes) if nodes else None
+Blocks = Mapping[str, NDArray[np.float32]]
 
 
 class LabelTextTree:
@@ -48,37 +42,68 @@ class LabelTextTree:
     low = ("encoder",)
 
     def __init__(
-        self, inputs: Encoded, dataset: Dataset, tree: LabelTree, tokenizer: Tokenizer, config: TreeConfig, *,
-        keep: int, dropout: float, seed: int,
+        self, inputs: Encoded, dataset: Dataset, tree: LabelTree, plans: Sequence[Makeup], config: TreeConfig, *,
+        tokenizer: Tokenizer, documents: Tokens, keep: int, seed: int, hooks: Hooks = NO_HOOKS,
+        blocks: Blocks | None = None,
     ) -> None:  # fmt: skip
-        self.inputs, self.device, self.config, self.keep = inputs, inputs.device, config, keep
-        learned: Csr = dataset.Y[dataset.learned]
+        """`documents` say how rare words are; `blocks` are what an earlier training made of the labels' own."""
+        self.inputs, self.device, self.plans, self.config, self.keep = inputs, inputs.device, list(plans), config, keep
+        hooks.check(dataset, ALONE, False)
+        self.hooks = hooks
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, self.device)
         self.targets, self.barred = target_rows(dataset.Y, self.device), barred_rows(dataset, self.device)
-        clusters, labels = tree.sizes
-        tokens = tokenizer.encode(label_texts(dataset))
-        self.label_rows = TokenRows(tokens.ids, tokens.offsets, self.device)
-        joined = joined_tokens(tokens, tree.parents[1], clusters)
-        self.clusters = TokenRows(joined.ids, joined.offsets, self.device).gather(np.arange(clusters))
-        self.children = Children.of(tree.parents[1], clusters, self.device)
-        above = ancestors(tree)
-        self.parent = torch.from_numpy(above[0]).to(self.device)
-        self.sizes = (clusters, labels)
-        width = inputs.encoder.width
+        self.sizes = (tree.sizes[0], tree.sizes[1])
+        self.children = Children.of(tree.parents[1], self.sizes[0], self.device)
+        self.parent = torch.from_numpy(ancestors(tree)[0]).to(self.device)
+        weights = torch.from_numpy(rarity(documents, inputs.encoder.vocabulary)).to(self.device)
+        own = tokenizer.encode(label_texts(dataset))
+        tokens = (joined_tokens(own, tree.parents[1], self.sizes[0]), own)
+        self.texts = [LabelTexts(held, weights, plan.graph) for held, plan in zip(tokens, plans, strict=True)]
+        widths = {pooling.name: inputs.encoder.view_width(pooling) for pooling in inputs.poolings}
+        self.width = widths[plans[1].view]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.sides = nn.ModuleList([TextSide(width, dropout, clusters), TextSide(width, dropout)]).to(self.device)
-            vectors = nn.init.xavier_uniform_(torch.empty(labels, width))
-        self.table = RowTable(labels, width, config.head, self.device, bias=True)
-        odds = [log_odds(learned, node, n) for node, n in zip(above, self.sizes, strict=True)]
-        bias = np.minimum(odds[1] - np.float32(np.log(keep / clusters)), np.float32(0.0))  # its cluster was kept
-        self.table.fill(torch.cat([vectors, torch.from_numpy(bias)[:, None]], 1).to(self.device))
-        with torch.no_grad():
-            self._side(0).nodes.bias.copy_(torch.from_numpy(odds[0]))  # type: ignore[union-attr]
+            first = Side(widths[plans[0].view], plans[0], self.sizes[0])
+            self.sides = nn.ModuleList([first, Side(self.width, plans[1])]).to(self.device)
+            vectors = nn.init.xavier_uniform_(torch.empty(self.sizes[1], self.width)).to(self.device)
+        if blocks is not None:
+            held = {key: torch.from_numpy(np.array(value)) for key, value in blocks.items()}
+            self._side(1).blocks.load_state_dict(held)
+        self._begin(dataset, tree, vectors)
 
-    def _side(self, t: int) -> TextSide:
+    @torch.no_grad()
+    def _begin(self, dataset: Dataset, tree: LabelTree, vectors: Tensor) -> None:
+        """Free vectors where the plan says, biases at the log odds."""
+        learned: Csr = dataset.Y[dataset.learned]
+        odds = [log_odds(learned, node, n) for node, n in zip(ancestors(tree), self.sizes, strict=True)]
+        bias = np.minimum(
+            odds[1] - np.float32(np.log(self.keep / self.sizes[0])), np.float32(0.0)
+        )  # its cluster was kept
+        nodes, free = self._side(0).nodes, self.plans[1].free
+        self.sides.eval()
+        if nodes is not None:
+            nodes.bias.copy_(torch.from_numpy(odds[0]))
+            if self.plans[0].begin != "random":
+                nodes.weight.copy_(self._part(0))
+        parts = []
+        if free:
+            parts.append(vectors if self.plans[1].begin == "random" else self._part(1))
+        if self.config.bias:
+            parts.append(torch.from_numpy(bias)[:, None].to(self.device))
+        self.table: RowTable | None = None
+        if parts:
+            width = self.width if free else 0
+            self.table = RowTable(self.sizes[1], width, self.config.head, self.device, bias=self.config.bias)
+            self.table.fill(torch.cat(parts, 1))
+
+    def _part(self, t: int) -> Tensor:
+        """(n, width) what the block that `begin` names makes of every label or cluster."""
+        k = ("text", "graph").index(self.plans[t].begin)
+        return torch.cat([self._side(t).parts(self._sums(t, rows))[k] for rows in _spans(self.sizes[t])])
+
+    def _side(self, t: int) -> Side:
         side = self.sides[t]
-        if not isinstance(side, TextSide):
+        if not isinstance(side, Side):
             raise TypeError("no side of label texts")
         return side
 
@@ -88,50 +113,73 @@ class LabelTextTree:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        return {"labels": self.table}
+        return {} if self.table is None else {"labels": self.table}
 
     def load(self, batch: Batch, static: bool) -> Loaded:
-        message, shape = self.inputs.load(batch.rows, False)
+        rows, more, others = self.hooks.load(batch, self.targets, False)
+        message, shape = self.inputs.load(rows, False)
         triples, total = self.targets.describe(batch.rows, False)
-        return Loaded(batch, (message, send(triples, self.device)), None, (shape, total))  # never recorded
+        tensors = (message, send(triples, self.device), *more)
+        return Loaded(batch, tensors, None, (shape, total, 0, others))  # never recorded
 
     def loss(self, loaded: Loaded) -> Tensor:
-        batch, loss = loaded.batch, LOSSES[self.config.loss]
-        h = self.inputs.views(loaded.tensors[0], loaded.facts[0])["document"].float()
-        targets = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
+        batch, n = loaded.batch, len(loaded.batch.rows)
+        views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
+        first, second = (self._side(t).view_dropout(views[plan.view].float()) for t, plan in enumerate(self.plans))
+        own = self.targets.targets(loaded.tensors[1], n, loaded.facts[1])
+        targets = self.hooks.targets(own, loaded, self.targets)
         y = targets.mapped(self.parent).dense(self.sizes[0])
-        scores = self._cluster_scores(h)
-        total = loss(scores, y, reduce=self.config.reduce).sum()
+        scores = self.cluster_scores(first)
+        total = LOSSES[self.config.loss](scores, y, reduce=self.config.reduce).sum()
         chosen = choose(scores.detach(), y, self.keep)
-        ids, y = expand(chosen, self.children), targets_of(chosen, self.children, targets)
-        mask = ids >= 0
-        if self.barred is not None:
-            mask &= targets_of(chosen, self.children, self.barred.gather(batch.rows)) == 0
-        weight = None
+        ids, y = expand(chosen, self.children), sought_of(chosen, self.children, targets)
+        mask, weight = ids >= 0, None
+        barred = self.hooks.barred(self.barred, batch, batch.rows)
+        if barred is not None:
+            mask &= targets_of(chosen, self.children, barred) == 0
         if self.relevance is not None:  # stands where targets stand, so their message finds it too
-            known = self.relevance.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
+            known = self.relevance.targets(loaded.tensors[1], n, loaded.facts[1])
             weight = relevance_weights(targets_of(chosen, self.children, known), y)
-        total = total + loss(self._label_scores(h, ids), y, mask=mask, weight=weight, reduce=self.config.reduce).sum()
-        return total / batch.total
+        scores = self.label_scores(second, ids)
+        total = total + LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce).sum()
+        return total / batch.total + self.hooks.price(loaded, lambda found: self._vectors(found)[0])
 
-    def _cluster_scores(self, h: Tensor) -> Tensor:
-        side = self._side(0)
-        texts = side.block(self.inputs.encoder.sums(self.clusters).index_select(0, self.clusters.back))
-        free: Tensor = side.nodes(h * side.free.sigmoid())  # type: ignore[misc]
-        made: Tensor = free + (h * side.text.sigmoid()) @ texts.T
-        return made
+    def cluster_scores(self, h: Tensor) -> Tensor:
+        """(rows, clusters) margins."""
+        vectors, bias = self._nodes()
+        return h @ vectors.T + bias
 
-    def _label_scores(self, h: Tensor, ids: Tensor) -> Tensor:
-        side = self._side(1)
-        met, place = torch.unique(ids.clamp_min(0), return_inverse=True)
-        texts = (h * side.text.sigmoid()) @ self._texts(met.cpu().numpy()).T
-        return self.table.score(h * side.free.sigmoid(), ids) + texts.gather(1, place)
+    def label_scores(self, h: Tensor, ids: Tensor) -> Tensor:
+        """(rows, candidates) margins; those of padding mean nothing."""
+        seen = torch.zeros(self.sizes[1] + 1, dtype=torch.bool, device=self.device)
+        seen[ids] = True  # padding stands behind the last label
+        met, place = seen[:-1].nonzero()[:, 0], torch.cumsum(seen, 0) - 1
+        vectors, bias = self._vectors(met)  # a label is a candidate of many texts: one product for all
+        return (h @ vectors.T + bias).gather(1, place[ids].clamp_max(len(met) - 1))
 
-    def _texts(self, labels: Rows) -> Tensor:
-        """(labels, width) vectors of label texts."""
-        packed = self.label_rows.gather(labels)
-        made: Tensor = self._side(1).block(self.inputs.encoder.sums(packed).index_select(0, packed.back))
-        return made
+    def _nodes(self) -> tuple[Tensor, Tensor]:
+        """Vectors and biases of all clusters."""
+        side, plan = self._side(0), self.plans[0]
+        if side.nodes is None:
+            raise AttributeError("clusters have no nodes of their own")
+        if not plan.text:
+            return side.nodes.weight, side.nodes.bias
+        sums = self._sums(0, np.arange(self.sizes[0]))
+        return side.vectors(sums, side.nodes.weight if plan.free else None), side.nodes.bias
+
+    def _vectors(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(labels, width) vectors and their biases."""
+        free, bias = None, torch.zeros(len(labels), device=self.device)
+        if self.table is not None:
+            rows = self.table.take(labels)
+            free = rows[:, : self.width] if self.plans[1].free else None
+            bias = rows[:, -1] if self.table.has_bias else bias
+        if not self.plans[1].text and free is not None:
+            return free, bias
+        return self._side(1).vectors(self._sums(1, labels.cpu().numpy()), free), bias
+
+    def _sums(self, t: int, rows: Rows) -> list[Tensor]:
+        return self.texts[t].sums(self.inputs.encoder.words, rows)
 
     def tokens(self, rows: Rows) -> int:
         return self.inputs.tokens(rows)
@@ -142,22 +190,21 @@ class LabelTextTree:
 
     @torch.no_grad()
     def heads(self) -> list[Head]:
-        """Free and text vectors as one; labels without training texts have their text's."""
-        first, second = self._side(0), self._side(1)
-        texts = first.block(self.inputs.encoder.sums(self.clusters).index_select(0, self.clusters.back))
-        nodes = first.nodes.weight * first.free.sigmoid() + texts * first.text.sigmoid()  # type: ignore[union-attr]
-        labels = np.arange(self.sizes[1])
-        parts = [self._texts(labels[i : i + BLOCK]) for i in range(0, len(labels), BLOCK)]
-        free, bias = self.table.weight[:, :-1], self.table.weight[:, -1]
-        vectors = free * second.free.sigmoid() + torch.cat(parts) * second.text.sigmoid()
-        return [Head(array(nodes), array(first.nodes.bias)), Head(array(vectors), array(bias))]  # type: ignore[union-attr]
+        """All parts as one vector for each cluster and label; labels without training texts have their text's."""
+        nodes = [array(part) for part in self._nodes()]
+        spans = [self._vectors(torch.from_numpy(rows).to(self.device)) for rows in _spans(self.sizes[1])]
+        return [Head(*nodes), Head(*(array(torch.cat(parts)) for parts in zip(*spans, strict=True)))]
+
+    @torch.no_grad()
+    def text_vectors(self) -> NDArray[np.float32]:
+        """(labels, width) the part that is made from each label's own text."""
+        parts = [self._side(1).parts(self._sums(1, rows))[0] for rows in _spans(self.sizes[1])]
+        return array(torch.cat(parts))
+
+    def blocks(self) -> Blocks:
+        """The blocks over labels' texts as arrays."""
+        return {key: array(value) for key, value in self._side(1).blocks.state_dict().items()}
 
 
-def joined_tokens(tokens: Tokens, parent: NDArray[np.integer], n: int) -> Tokens:
-    """Per cluster the words of all its labels, one after the other."""
-    order = np.argsort(parent, kind="stable")
-    starts, counts = tokens.offsets[order], tokens.lengths[order]
-    ends = np.cumsum(counts)
-    place = np.arange(int(counts.sum())) + np.repeat(starts - (ends - counts), counts)
-    sums = np.bincount(parent, weights=tokens.lengths, minlength=n).astype(np.int64)
-    return Tokens(tokens.ids[place], np.concatenate([np.zeros(1, np.int64), np.cumsum(sums)]))
+def _spans(n: int) -> list[Rows]:
+    return [np.arange(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]

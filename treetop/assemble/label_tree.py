@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from treetop.assemble.view import SparseView, sparse_view
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.store import Part
 from treetop.core.types import LabelTree
@@ -55,15 +55,23 @@ def tree_stage(job: Job, name: str, make: Callable[[], LabelTree]) -> LabelTree:
 
 
 def smoothed_clusters(
-    dataset: Dataset, tfidf: TfidfConfig, config: BalancedConfig, walk: WalkConfig | None, job: Job
+    dataset: Dataset, tfidf: TfidfConfig, config: BalancedConfig, walk: WalkConfig | Csr | None, job: Job
 ) -> LabelTree:
-    """One level of balanced clusters above the labels, by their texts' words, smoothed by random walks if asked for."""
+    """One level of balanced clusters above the labels, by their texts' words, smoothed by random walks if asked for.
+
+    `walk` may be the graph of such walks.
+    """
 
     def make() -> LabelTree:
         X, Y = sparse_view(dataset, tfidf, job).X[dataset.documents], dataset.Y[dataset.documents]
         Z = pifa(X, Y, normalise_targets=walk is None)
         if walk is not None:
-            Z = smoothed(Z, walk_graph(Y, walk, seed=job.seed))
+            Z = smoothed(Z, walk_graph(Y, walk, seed=job.seed) if isinstance(walk, WalkConfig) else walk)
         return balanced(Z, replace(config, shallow=True), seed=job.seed)
 
     return tree_stage(job, "tree", make)
+
+
+def in_clusters(tree: LabelTree) -> LabelTree:
+    """The same tree; where it is flat, one cluster of all labels above it."""
+    return tree if len(tree.sizes) > 1 else LabelTree((np.zeros(1, np.int32), np.zeros(tree.sizes[0], np.int32)))

@@ -168,17 +168,19 @@ def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, wo
 
 
 def learn(
-    prepared: Prepared, task: Any, plan: Plan, training: TrainConfig, *, world: World, job: Job, name: str
-) -> Part:
-    """Train `task`; what stays is the encoder, back on the CPU, and the task's heads."""
+    prepared: Prepared, task: Any, plan: Plan, training: TrainConfig, *, world: World, job: Job, name: str,
+    more: Callable[[], Mapping[str, NDArray[Any]]] | None = None,
+) -> Part:  # fmt: skip
+    """Train `task`; what stays is the encoder, back on the CPU, the task's heads and arrays that `more` asks it for."""
     result = train(task, plan, training, world=world, work=job.work, name=name)
     say(result)
     parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}  # some read words once more
+    arrays = {} if more is None else more()
     prepared.transformer.encoder.to("cpu").float()
     prepared.transformer.device = torch.device("cpu")
     numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
-    more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
-    return Part("stage.trained.1", numbers | more, {}, {"encoder": prepared.transformer.to_part(), **parts})
+    numbers |= {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
+    return Part("stage.trained.1", numbers, arrays, {"encoder": prepared.transformer.to_part(), **parts})
 
 
 def once(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:

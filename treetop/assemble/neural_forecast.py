@@ -83,6 +83,7 @@ class Numbers:
     scored: float  # of them multiplied with one text in a step
     frozen: float = 0.0  # numbers in a text's kept views; 0: the encoder learns
     label_texts: bool = True  # whether these are encoded too
+    made: float = 0.0  # numbers in label vectors that are made from texts in every step, of all parts
 
 
 def forecast_member(
@@ -99,6 +100,9 @@ def forecast_member(
         memory += 6.0 * numbers.frozen * n + ENCODING
     read = tokens * (1.0 if numbers.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * numbers.label_texts
     time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * numbers.scored) / 1e11
+    # A part's block and its place in attention are two square matrices; some fifteen numbers are kept for the way back.
+    memory += 60.0 * numbers.made
+    time += 12.0 * epochs * n / training.batch * numbers.made * size.width / 1e11
     return Forecast(memory=memory + 4.0 * training.batch * dataset.n_labels, model=model, time=time)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treetop.assemble.neural_targets import joined
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.train.batches import Batch, Loaded, Rows, TargetRows, Targets, send
@@ -89,6 +90,13 @@ class Hooks:
         drawn = self.mix.draw(batch)
         made: Rows = np.concatenate([batch.rows, drawn.extra])[drawn.partner]
         return made
+
+    def barred(self, rows: TargetRows | None, batch: Batch, own: Rows) -> Targets | None:
+        """Pairs that count for nothing, of the rows `own` of a batch and of those they are mixed with."""
+        if rows is None:
+            return None
+        others = self.partners(batch)
+        return joined(rows.gather(own), rows.gather(others)) if len(others) else rows.gather(own)
 
     def views(self, views: Mapping[str, Tensor], loaded: Loaded) -> Mapping[str, Tensor]:
         """Views of the batch's rows, mixed."""

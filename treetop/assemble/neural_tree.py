@@ -21,14 +21,7 @@ from torch.nn import functional as F
 from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.neural_hooks import NO_HOOKS, Blended, Hooks, Sought, sought_of
 from treetop.assemble.neural_start import Begin, Start, log_odds
-from treetop.assemble.neural_targets import (
-    ancestors,
-    barred_rows,
-    joined,
-    mean_precision,
-    target_rows,
-    with_barred,
-)
+from treetop.assemble.neural_targets import ancestors, barred_rows, mean_precision, target_rows, with_barred
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
@@ -285,12 +278,7 @@ class NeuralTree:
         return self.full.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
 
     def _barred(self, batch: Batch) -> Targets | None:
-        """Pairs that count for nothing, of rows and of those they are mixed with."""
-        if self.barred is None:
-            return None
-        own = self.barred.gather(batch.everyone if self.full is not None else batch.rows)
-        others = self.hooks.partners(batch)
-        return joined(own, self.barred.gather(others)) if len(others) else own
+        return self.hooks.barred(self.barred, batch, batch.everyone if self.full is not None else batch.rows)
 
     def _first(self, views: Mapping[str, Tensor], targets: Sought | None) -> tuple[Tensor | None, Tensor, Tensor]:
         """All nodes of the first level: (None, scores, targets)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,11 +19,12 @@ from torch.nn import functional as F
 
 from treetop.core.config import setting
 from treetop.features.tokens import Tokens
-from treetop.features.word_layers import Spectral, Task, WordNet
+from treetop.features.word_layers import Spectral, Task, WordNet, sums_of
 from treetop.train.batches import Packed
 
 DOCUMENT = Task("document")  # DECAF's only view
 COARSE, FINE, NEAR = VIEWS = (Task("coarse"), Task("fine"), Task("near"))
+Kind = Literal["relu", "gelu"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,26 +81,28 @@ class Bag(WordNet):
 
     def sums(self, packed: Packed) -> Tensor:
         """(sequences, width) float32 sums at tf-idf weights of length 1."""
-        n, device = packed.shape.sequences, packed.ids.device
-        rarity = self.rarity.float().index_select(0, packed.ids)
-        squares = torch.zeros(n, device=device).index_add_(0, packed.sequence, rarity.square())
-        weight = rarity * squares.clamp_min(1e-12).rsqrt().index_select(0, packed.sequence)
-        vectors = F.embedding(packed.ids, self.words).float() * weight[:, None]
-        return torch.zeros(n, self.width, device=device).index_add(0, packed.sequence, vectors)
+        return sums_of(self.words, self.rarity, packed)
 
 
 class Residual(nn.Module):
-    """DECAF's block: v + k R(ReLU(v)), R of spectral norm 1 and the identity at first, k learned."""
+    """DECAF's block: v + k R(ReLU(v)), R of spectral norm 1 and the identity at first, k learned.
 
-    def __init__(self, width: int, dropout: float) -> None:
+    InceptionXML-LF's (`gelu`) has GELU in the place of ReLU and learns how much v itself counts, too.
+    """
+
+    def __init__(self, width: int, dropout: float, kind: Kind = "relu") -> None:
         super().__init__()
+        self.kind = kind
         self.inner, self.scale = Spectral(width, width, bias=True), nn.Parameter(torch.ones(1))
+        self.carry = nn.Parameter(torch.ones(1)) if kind == "gelu" else None
         self.dropout = nn.Dropout(dropout)
         nn.init.eye_(self.inner.weight)
 
     def forward(self, v: Tensor) -> Tensor:
         offset = None if self.inner.bias is None else self.inner.bias.float()
-        return v + self.scale.float() * F.linear(self.dropout(F.relu(v)), self.inner.normal().float(), offset)
+        bent = F.gelu(v) if self.kind == "gelu" else F.relu(v)
+        kept = v if self.carry is None else self.carry.float() * v
+        return kept + self.scale.float() * F.linear(self.dropout(bent), self.inner.normal().float(), offset)
 
 
 class DecafBag(Bag):

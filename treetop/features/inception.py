@@ -41,6 +41,9 @@ class InceptionConfig:
     mix: Literal["routed", "concat"] = setting("routed", "kernel sizes weighed by each text, or side by side")
     attention: bool = setting(True, "self-attention in both directions before the convolutions")
     dropout: float = setting(0.25, "share dropped of words, of filters and before the last layer", low=0.0, high=0.99)
+    narrow: bool = setting(
+        False, "views as wide as a word vector: neighbouring positions averaged beside the last layer"
+    )
 
 
 class Laid(NamedTuple):
@@ -52,7 +55,7 @@ class Laid(NamedTuple):
     bank: Tensor  # (4 filters, 4 x out) or (4 kinds, 4 filters, 4 filters)
     bank_bias: Tensor  # (out,) or (4 kinds, filters)
     second: list[Tensor]  # (4 into, taps x filters)
-    last: list[Tensor]  # (features, features)
+    last: list[Tensor]  # (view, features)
 
 
 class Inception(WordNet):
@@ -80,7 +83,7 @@ class Inception(WordNet):
         tasks = len(TASKS) if routed else 1
         self.second: Any = nn.ModuleList(nn.Conv1d(into, n, size, stride=STRIDE) for _ in range(tasks))
         self.second_norms = nn.ModuleList(BatchNorm(n) for _ in range(tasks))
-        self.last: Any = nn.ModuleList(Spectral(self.width, self.width, bias=True) for _ in TASKS)
+        self.last: Any = nn.ModuleList(Spectral(self.width, self.inner, bias=True) for _ in TASKS)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Conv1d):
                 nn.init.xavier_uniform_(module.weight)
@@ -90,9 +93,14 @@ class Inception(WordNet):
         self._laid: Laid | None = None
 
     @property
+    def inner(self) -> int:
+        """Numbers before the last layer."""
+        return self.positions * self.config.filters
+
+    @property
     def width(self) -> int:
         """Numbers of a view."""
-        return self.positions * self.config.filters
+        return int(self.words.shape[1]) if self.config.narrow else self.inner
 
     def view_width(self, task: Task) -> int:
         return self.width
@@ -152,8 +160,12 @@ class Inception(WordNet):
         used = (self.positions + self.taps - 1) * STRIDE
         blocks = y[:, :used].reshape(len(y), used // STRIDE, -1)
         z = shifted(torch.matmul(blocks, laid.second[s]), self.taps) + self.second[s].bias
-        h: Tensor = self.second_norms[s](F.gelu(z)).flatten(1)
-        return h + F.gelu(F.linear(self._drop(h), laid.last[t], self.last[t].bias))
+        y = self.second_norms[s](F.gelu(z))
+        h: Tensor = y.flatten(1)
+        made = F.gelu(F.linear(self._drop(h), laid.last[t], self.last[t].bias))
+        if not self.config.narrow:
+            return h + made
+        return F.adaptive_avg_pool1d(y.mT.flatten(1)[:, None], self.width)[:, 0] + made  # a filter's positions, mostly
 
     def _lay_out(self) -> Laid:
         kernels = [

@@ -117,3 +117,18 @@ class Spectral(nn.Module):
             if self.training:
                 self.u.copy_(u)
         return (W / torch.dot(u, W @ v).clamp_min(1e-12)).to(self.weight.dtype)
+
+
+def sums_of(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:
+    """(sequences, width) float32 sums of word vectors, weighed by `rarity` scaled to length 1 in each text (tf-idf)."""
+    n, device = packed.shape.sequences, packed.ids.device
+    share = rarity.float().index_select(0, packed.ids)
+    squares = torch.zeros(n, device=device).index_add_(0, packed.sequence, share.square())
+    weight = share * squares.clamp_min(1e-12).rsqrt().index_select(0, packed.sequence)
+    if words.dtype == torch.float32 and device.type == "cpu" and packed.shape.tokens:  # a vector for each word is dear
+        starts = packed.starts.long()
+        return F.embedding_bag(
+            packed.ids, words, starts, mode="sum", per_sample_weights=weight, include_last_offset=True
+        )
+    vectors = F.embedding(packed.ids, words).float() * weight[:, None]
+    return torch.zeros(n, words.shape[1], device=device).index_add(0, packed.sequence, vectors)

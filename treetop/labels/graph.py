@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.config import setting
@@ -45,6 +46,7 @@ class WalkConfig:
     hops: int = setting(400, "hops of a walk: a text of the label, a label of that text", low=1)
     restart: float = setting(0.8, "probability of going back to the origin after a hop", low=0.0, high=1.0)
     keep: int = setting(10, "labels kept of those a walk visits", low=1)
+    head: int = setting(0, "labels with more texts than this are neither walked from nor visited; 0: all are", low=0)
 
 
 class Needs(NamedTuple):
@@ -120,6 +122,10 @@ def neighbours(Y: Csr, label: int, k: int = 10) -> list[Neighbour]:
 def _walks(Y: Csr, config: WalkConfig, seed: int) -> Csr:
     """Visits of a walk from each label (labels x labels), the most visited only."""
     n = Y.shape[1]
+    if config.head:
+        few = np.bincount(Y.indices, minlength=n) <= config.head
+        Y = (Y @ sparse.diags(few.astype(np.float32))).tocsr()
+        Y.eliminate_zeros()
     ids, visits = visited(
         rows_of(Y.T.tocsr()), rows_of(Y), hops=config.hops, restart=config.restart, keep=config.keep, seed=seed
     )
@@ -136,6 +142,21 @@ def walk_graph(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
     made.eliminate_zeros()
     made.sort_indices()
     return made
+
+
+def node_graph(G: Csr, node: NDArray[np.integer], n: int) -> Csr:
+    """(n, n) the graph of nodes that labels lie under: the links of their labels added up, scaled by both degrees."""
+    under = sparse.csr_matrix((np.ones(len(node), np.float32), (node, np.arange(len(node)))), (n, len(node)))
+    made: Csr = (under @ G @ under.T).tocsr()
+    out, into = (1.0 / np.sqrt(np.maximum(np.asarray(made.sum(axis)).ravel(), 1e-12)) for axis in (1, 0))
+    made = (sparse.diags(out) @ made @ sparse.diags(into)).tocsr().astype(np.float32)
+    made.sort_indices()
+    return made
+
+
+def links(G: Csr) -> int:
+    """How many labels are tied to another one."""
+    return int((np.diff(G.indptr) > 1).sum())
 
 
 def walk_shares(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:

@@ -8,7 +8,9 @@ a step costs the same for any number of labels. Score: the classifier's probabil
 
 Deviations: word vectors begin at an encoder's token vectors where no file is given (published: fastText); lists of
 near labels in place of HNSW, without a second index of texts; scores are multiplied instead of added at a weight
-(`score=own`: the classifier's alone); no fourth module (a re-ranker on mistakes); biases begin at the log odds.
+(`score=own`: the classifier's alone); no fourth module (M4, a re-ranker trained on the shortlists of the third);
+clusters are smoothed by walks even where a label has more than 5,000 texts (published: not there); head labels have one
+mean, as all others (published for the largest data: 300); biases begin at the log odds.
 """
 
 from __future__ import annotations

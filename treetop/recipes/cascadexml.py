@@ -8,8 +8,9 @@ level has to share its vector with another. Score: a label's own probability, or
 linear level on tf-idf and embedding replaces the network's last one or joins it (DiSMEC on the network's shortlist).
 
 Deviations: label and cluster vectors begin at what the encoder makes of the label texts where these tell something,
-biases at the log odds; padding is masked; the dropout of the first level lies before its linear layer; Adam's memory
-is not cycled; accumulated batches are one batch.
+biases at the log odds; walks begin at head labels too (`walk.head=500`: these have only themselves, as published);
+padding is masked; the dropout of the first level lies before its linear layer; Adam's memory is not cycled; accumulated
+batches are one batch.
 """
 
 from __future__ import annotations

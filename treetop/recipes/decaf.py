@@ -6,46 +6,36 @@ head, of free and text vectors mixed number by number. The own idea is that mix:
 text. Score: product of the probabilities. `members` trains several trees (published: three).
 
 Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
-vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks; biases begin at the
-log odds. Where labels have neither text nor name, their ids are read. One process only.
+vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks, from head labels too
+(`walk.head`); biases begin at the log odds. Where labels have neither text nor name, their ids are read. One process
+only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from treetop.assemble.inputs import Encoded
-from treetop.assemble.label_text_tree import LabelTextTree
-from treetop.assemble.label_tree import smoothed_clusters
+from treetop.assemble.label_parts import Makeup
+from treetop.assemble.label_text_fit import check_labels, prepare_label_words, train_label_texts, two_levels
+from treetop.assemble.label_tree import in_clusters, smoothed_clusters
 from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of, prepare_words
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.neural_tree import TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
-from treetop.core.log import logger
-from treetop.core.store import Part
-from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.bag import DOCUMENT, BagConfig, rarity
+from treetop.features.bag import DOCUMENT, BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
-from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig
-from treetop.labels.text import have_words, label_words
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig
-from treetop.rank.head import Head
-from treetop.train import devices
-from treetop.train.devices import World
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
-HOOKS = ("rows", "soft", "sample")  # places for augmentations
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,53 +62,25 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
     size = size_of_words(config.encoder)
     vectors = float(dataset.n_labels * size.width)
-    numbers = Numbers(vectors=vectors, scored=min(vectors, float(config.keep * config.tree.max_leaf * size.width)))
+    scored = min(vectors, float(config.keep * config.tree.max_leaf * size.width))
+    numbers = Numbers(vectors=vectors, scored=scored, made=2.0 * min(vectors, config.train.batch * scored))
     need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, both blocks and free vectors at once; once for each member."""
-    if not have_words(dataset.labels):
-        logger.warning("decaf: no label has a text or a name beside its id; ids are read in their place")
-    World.join(devices.pick(job.device)).alone("decaf")
+    check_labels(dataset, job, "decaf")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    prepared = prepare_words(
-        dataset, config.encoder, ("decaf", config.network), (DOCUMENT,), seed=own.seed, job=job,
-        more=label_words(dataset.labels),
+    net = ("decaf", config.network)
+    prepared = prepare_label_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job)
+    tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, own))
+    keep, level = min(config.keep, tree.sizes[0]), Makeup(view=DOCUMENT.name, dropout=config.dropout)
+    made = train_label_texts(
+        dataset, prepared, tree, (level, level), TreeConfig(config.learn_encoder, config.learn_heads),
+        keep=keep, training=small_batches(dataset, config.train, config.steps), job=own,
     )  # fmt: skip
-    words = prepared.transformer
-    words.name += f"-{m}" if m else ""
-    words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
-    tree = _clusters(dataset, config, own)
-    keep = min(config.keep, tree.sizes[0])
-    part = once(own, "trained", World(), lambda: _train(dataset, config, prepared, tree, keep, own))
-    made = Words.from_part(part.parts["encoder"])
-    heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(2)]
-    width = made.encoder.view_width(DOCUMENT)
-    plans = [LevelPlan(DOCUMENT.name, width), LevelPlan(DOCUMENT.name, width, keep)]
-    return [made], [as_levels([made.view_name(DOCUMENT)] * 2, tree, heads, plans)]
-
-
-def _train(dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, keep: int, job: Job) -> Part:
-    inputs = prepared.inputs(frozen=False, job=job)
-    if not isinstance(inputs, Encoded):
-        raise TypeError("words must learn")
-    task = LabelTextTree(
-        inputs, dataset, tree, prepared.transformer.tokenizer, TreeConfig(config.learn_encoder, config.learn_heads),
-        keep=keep, dropout=config.dropout, seed=job.seed,
-    )  # fmt: skip
-    training = small_batches(dataset, config.train, config.steps)
-    plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, World())
-    return learn(prepared, task, plan, training, world=World(), job=job, name="train")
-
-
-def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
-    """One level of clusters; few labels are one cluster."""
-    tree = smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, job)
-    if len(tree.sizes) > 1:
-        return tree
-    return LabelTree((np.zeros(1, np.int32), np.zeros(dataset.n_labels, np.int32)))
+    return [made.words], [two_levels(made, tree, (level, level), keep)]

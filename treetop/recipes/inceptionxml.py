@@ -8,8 +8,9 @@ shortlist and classifier are trained in step. Score: product of the probabilitie
 
 Deviations: the routed network with a second convolution for each task (InceptionXML-LF's form; `network.mix=concat`
 is the older one); word vectors begin at an encoder's token vectors where no GloVe file is given, and no stop words
-are dropped; biases begin at the log odds (`bias=false`: none); losses are sums over candidates (`reduce=mean`: as
-published), the rate follows a cosine; one process only. See `features/inception.py` for the network.
+are dropped; walks begin at head labels too (`walk.head=500`: these have only themselves, as published); biases begin
+at the log odds (`bias=false`: none); losses are sums over candidates (`reduce=mean`: as published), the rate follows a
+cosine; one process only. See `features/inception.py` for the network.
 """
 
 from __future__ import annotations

@@ -1,0 +1,113 @@
+"""From texts, labels and a graph of labels to two trained levels; what DECAF, ECLARE and InceptionXML-LF share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from treetop.assemble.inputs import Encoded
+from treetop.assemble.label_parts import Makeup
+from treetop.assemble.label_text_tree import Blocks, LabelTextTree
+from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of, prepare_words
+from treetop.assemble.neural_hooks import Hooks
+from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import Combine, Floats, LabelTree, Level
+from treetop.core.work import Job
+from treetop.features.bag import Bag, rarity
+from treetop.features.vectors import WordsConfig
+from treetop.features.word_layers import Task as View
+from treetop.features.words import Words
+from treetop.labels.graph import WalkConfig, counted, links, walk_graph
+from treetop.labels.text import have_words, label_words
+from treetop.rank.head import Head
+from treetop.train import devices
+from treetop.train.devices import World
+from treetop.train.task import TrainConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Words and heads of a training, and what a second one begins with."""
+
+    words: Words
+    heads: list[Head]
+    blocks: Blocks
+    texts: Floats | None  # (labels, width) the parts made from label texts
+
+
+def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
+    """Say what is missing in the labels; refuse several processes."""
+    if not have_words(dataset.labels):
+        logger.warning("%s: no label has a text or a name beside its id; ids are read in their place", recipe)
+    World.join(devices.pick(job.device)).alone(recipe)
+
+
+def prepare_label_words(
+    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, m: int, own: Job, job: Job
+) -> Prepared:
+    """The m-th member's untrained network over the words of texts and labels; bags know how rare words are."""
+    prepared = prepare_words(dataset, config, net, views, seed=own.seed, job=job, more=label_words(dataset.labels))
+    words = prepared.transformer
+    words.name += f"-{m}" if m else ""
+    if isinstance(words.encoder, Bag):
+        words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
+    return prepared
+
+
+def graph_stage(dataset: Dataset, walk: WalkConfig, job: Job, recipe: str) -> Csr:
+    """The graph of random walks between labels that share a document; one resumable stage."""
+
+    def make() -> Part:
+        G = walk_graph(counted(dataset), walk, seed=job.seed)
+        return Part("stage.graph.1", {}, {"indptr": G.indptr.astype(np.int64), "indices": G.indices, "data": G.data})
+
+    part, n = job.stage("graph", make), dataset.n_labels
+    G = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), (n, n))
+    if not links(G):
+        logger.warning("%s: no two labels share a text, so the label graph says nothing beside label texts", recipe)
+    return G
+
+
+def train_label_texts(
+    dataset: Dataset, prepared: Prepared, tree: LabelTree, plans: Sequence[Makeup], config: TreeConfig, *,
+    keep: int, training: TrainConfig, job: Job, name: str = "train", before: Made | None = None, again: bool = False,
+) -> Made:  # fmt: skip
+    """Train words, blocks and free vectors over the rows of `dataset`; one stage, with checkpoints inside.
+
+    `before` is an earlier training whose blocks go on learning; `again` says that another will come.
+    """
+
+    def make() -> Part:
+        inputs = prepared.inputs(frozen=False, job=job)
+        if not isinstance(inputs, Encoded):
+            raise TypeError("words must learn")
+        task = LabelTextTree(
+            inputs, dataset, tree, plans, config, tokenizer=prepared.transformer.tokenizer, documents=prepared.tokens,
+            keep=keep, seed=job.seed, hooks=Hooks(job.mix, job.penalty), blocks=before.blocks if before else None,
+        )  # fmt: skip
+        plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, World())
+        more = (lambda: {"texts": task.text_vectors(), **task.blocks()}) if again else None
+        return learn(prepared, task, plan, training, world=World(), job=job, name=name, more=more)
+
+    part = once(job, f"{name}ed", World(), make)
+    heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(2)]
+    arrays = dict(part.arrays)
+    texts = arrays.pop("texts", None)
+    return Made(Words.from_part(part.parts["encoder"]), heads, arrays, texts)
+
+
+def two_levels(
+    made: Made, tree: LabelTree, plans: Sequence[Makeup], keep: int, combine: Combine = "path"
+) -> list[Level]:
+    """Clusters, then the labels of the best, as a model has them."""
+    views = [made.words.name + "/" + plan.view for plan in plans]
+    widths = [head.view_width for head in made.heads]
+    shape = [LevelPlan(plans[0].view, widths[0]), LevelPlan(plans[1].view, widths[1], keep)]
+    return as_levels(views, tree, made.heads, shape, combine)

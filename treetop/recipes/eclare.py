@@ -1,0 +1,104 @@
+"""ECLARE (WWW 2021): DECAF, and beside a label's text the texts of the labels it goes with.
+
+Features: the bag of a text's word vectors, weighed by tf-idf, through a residual block. Labels: their own text, and
+the texts of labels that random walks over shared documents meet. Tree: one level of balanced clusters, from
+descriptions smoothed by the same walks. Shortlist: descend (true clusters always among the kept ones while training).
+Rank: head. The own idea is the label graph: a label with few texts borrows the words of labels it occurs with, and each
+label weighs text, graph and free vector itself (attention of spectral norm 1). All three are one vector once trained.
+Score: product of the probabilities. `members` trains several trees (published: three).
+
+Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
+vectors (or a file's) instead of a surrogate task; free vectors begin anywhere (`begin=graph`: at the graph's part, as
+published; labels with the same neighbours then begin alike); no link is cut by distance; answers are not passed on over
+the graph; biases begin at the log odds (`bias=false`: none, as published). Where labels have neither text nor name,
+their ids are read. One process only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from treetop.assemble.label_parts import Makeup
+from treetop.assemble.label_text_fit import (
+    check_labels,
+    graph_stage,
+    prepare_label_words,
+    train_label_texts,
+    two_levels,
+)
+from treetop.assemble.label_tree import in_clusters, smoothed_clusters
+from treetop.assemble.members import Member, fit_members, small_batches
+from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
+from treetop.assemble.neural_tree import TreeConfig
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.features.bag import DOCUMENT, BagConfig
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.vectors import WordsConfig
+from treetop.labels.graph import WalkConfig, node_graph
+from treetop.model import Model
+from treetop.partition.balanced import BalancedConfig
+from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
+
+GROUP = "short text, label text"
+HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `eclare`."""
+
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
+    network: BagConfig = setting(BagConfig(), "the network over them")
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    keep: int = setting(100, "clusters whose labels are ranked", low=1)
+    dropout: float = setting(
+        0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
+    )
+    begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
+    bias: bool = setting(True, "a number for each label beside its vector")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words and blocks learn")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=8e-3, weight_decay=0.0), "how free label vectors learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    size = size_of_words(config.encoder)
+    vectors = float(dataset.n_labels * size.width)
+    scored = min(vectors, float(config.keep * config.tree.max_leaf * size.width))
+    numbers = Numbers(vectors=vectors, scored=scored, made=3.0 * min(vectors, config.train.batch * scored))
+    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    return forecast_members([need] * config.members)
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Walk between labels, cluster them, then train words, blocks, attention and free vectors; for each member."""
+    check_labels(dataset, job, "eclare")
+    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+
+
+def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+    net = ("decaf", config.network)
+    prepared = prepare_label_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job)
+    G = graph_stage(dataset, config.walk, own, "eclare")
+    tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
+    keep = min(config.keep, tree.sizes[0])
+    labels = Makeup(view=DOCUMENT.name, graph=G, begin=config.begin, mix="attention", dropout=config.dropout)
+    clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
+    learning = TreeConfig(config.learn_encoder, config.learn_heads, bias=config.bias)
+    made = train_label_texts(
+        dataset, prepared, tree, (clusters, labels), learning,
+        keep=keep, training=small_batches(dataset, config.train, config.steps), job=own,
+    )  # fmt: skip
+    return [made.words], [two_levels(made, tree, (clusters, labels), keep)]
