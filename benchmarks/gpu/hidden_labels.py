@@ -273,7 +273,7 @@ def untrained(root: Path, whole: Dataset, n_old: int, line: Any, device: str) ->
 
 
 def placed(model: Any, train: Dataset, whole: Dataset, line: Any, now: Any, *, device: str) -> None:
-    """All placements with all lifts; the first of them must give what `labels add` gave."""
+    """All placements with all lifts; `now` is what `labels add` gave."""
     level, n_old = model.members[0][-1], model.n_trained
     rank, view = level.rank, level.view
     rng = np.random.default_rng(5)
@@ -291,9 +291,8 @@ def placed(model: Any, train: Dataset, whole: Dataset, line: Any, now: Any, *, d
         apart = measures(best(margins)[0], whole.Y[:, n_old:], np.zeros(0), 0)["hidden_R@10"]
         for kind, added, levelled in lifted(margins, lift):
             top = joined(old, levelled, n_old)
-            if (name, kind) == ("line", "none"):
-                say(section="check", same=round(float((top == now).mean()), 5))
-            line(name, top, lift=kind, added=round(added, 3), **{"apart_R@10": apart})
+            same = round(float((top == now).mean()), 5)  # as what `labels add` gave
+            line(name, top, lift=kind, added=round(added, 3), same=same, **{"apart_R@10": apart})
 
 
 def main() -> None:
