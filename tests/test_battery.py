@@ -13,6 +13,7 @@ import treetop
 from treetop.core import registry
 from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
 from treetop.kernels import threads
 from treetop.training import plan, presets
@@ -143,6 +144,18 @@ def test_save_and_load_give_identical_rankings_and_bytes(recipe, fitted, tmp_pat
     loaded.save(tmp_path / "b")
     assert (tmp_path / "a/manifest.json").read_bytes() == (tmp_path / "b/manifest.json").read_bytes()
     assert loaded.card == model.card and loaded.labels == model.labels
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_explains_what_its_page_says(recipe, fitted):
+    from treetop.bench.pages import explainable
+
+    model, text = fitted(recipe), toy.dataset(seed=3).texts[0]
+    if recipe in explainable():
+        assert model.explain(text, k=1)[0].members[0][-1].words
+    else:
+        with pytest.raises(ConfigError, match="explain: .* has no words to show"):
+            model.explain(text, k=1)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

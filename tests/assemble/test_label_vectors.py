@@ -264,6 +264,22 @@ def test_trained_recipes_take_labels(encoder, recipe, changes, tmp_path):
     assert recall(model, test, range(35, 40)) > 1.3 * 5 / 40
 
 
+@pytest.mark.parametrize("n_labels", [2, 12, 38])
+def test_a_new_label_is_the_best_answer_to_its_own_text(encoder, n_labels):
+    """A model of a handful of labels knows them by heart; a new one must not drown in that."""
+    data = toy.dataset(n=60)
+    data = toy_heads.without(data, list(range(n_labels, data.n_labels)))
+    chosen = {**TRAIN, **TOWERS, "train": {"epochs": 20.0, "batch": 16}}
+    model = treetop.fit("unidec", data, settings={**chosen, "encoder": {"encoder": encoder, "max_length": 32}})
+    for text in ("horses and bread", "cat", "river glass"):
+        model.add_labels({text: text})
+        found = model.predict(text, k=1)[0]
+        assert found.id == text and found.score > 0.05
+        near = {label.id: label.score for label in model.predict("a " + text, k=40)}
+        assert near[text] > 0.005
+        model.undo_labels()
+
+
 def test_cascadexml_with_a_linear_last_level_says_so(encoder):
     data = toy.dataset(n=100)
     chosen = {

@@ -316,3 +316,18 @@ def test_unseen_labels_are_scored_by_their_texts_and_what_the_classifier_would_s
     assert mean_log_sum(q, made) == pytest.approx(plain, rel=1e-5)
     alone = Dual(dual, np.zeros(200, np.float32), widths={"dual": 4})
     assert with_unseen(alone, q[:, :4], unseen, prior) is alone
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_too_few_labels_give_no_steep_line(n):
+    """Scores of a few labels learned by heart say nothing about the slope between dual encoder and classifier."""
+    rng = np.random.default_rng(0)
+    dual = unit(rng.normal(size=(n, 16))).astype(np.float32)
+    queries = unit(dual[np.arange(40) % n] + 0.02 * rng.normal(size=(40, 16))).astype(np.float32)
+    q = np.hstack([20 * queries, 20 * queries]).astype(np.float32)
+    rank = Dual(np.hstack([dual, 4 * dual]), np.full(n, -30, np.float32), widths={"dual": 16, "classifier": 16})
+    made = with_unseen(rank, q, np.zeros(n, bool), np.zeros(n, np.float32))
+    high = (q @ rank.weight.T + rank.bias).max(1).mean()
+    factor, offset = made.text
+    assert 20 * factor + offset == pytest.approx(high, abs=1e-3)  # at its own text as good as any
+    assert high - 20.0 < 20 * 0.3 * factor + offset < high - 1.0  # a cosine of 0.3 is not lost

@@ -128,3 +128,14 @@ def test_every_method_is_known_by_name_and_has_an_adapter():
 def test_recipes_that_do_not_exist_yet_are_skipped(bench):
     missing = Method("treetop-later", None, FAKE, {"recipe": "later"}, ("toy",))
     assert peers.run(bench, [missing], ["toy"], reps=1) == []
+
+
+def test_missing_data_are_told_before_any_environment_is_made(tmp_path):
+    from typer.testing import CliRunner
+
+    from treetop.cli.bench import app
+    from treetop.core.errors import InputError
+
+    done = CliRunner().invoke(app, ["peers", "--data", str(tmp_path / "none"), "--root", str(tmp_path)])
+    assert isinstance(done.exception, InputError) and "none: no such folder. Give the one" in str(done.exception)
+    assert not list(tmp_path.iterdir())

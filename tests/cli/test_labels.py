@@ -101,7 +101,22 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
     assert "no such file" in refused("add", model, tmp_path / "nothing.jsonl")
     assert "unknown kind of file" in refused("add", model, model / "README.md")
     done = run("labels", "retire", model, "nobody")
-    assert done.returncode == 2 and done.stderr == "error: label 'nobody': unknown id or name.\n"
+    assert done.returncode == 2 and done.stderr == (
+        "error: label 'nobody': unknown id or name. `treetop labels list` shows all.\n"
+    )
+    assert "label 'L010': unknown id or name. Did you mean 'L10'?" in refused("retire", model, "L010")
+    (tmp_path / "some.csv").write_text("id,into\nL01,L02\nL99x,L03\n")
+    (tmp_path / "into2.csv").write_text("id,into\nL01,L02\nL04,nobody\n")
+    (tmp_path / "empty.jsonl").write_text("")
+    for action in ("retire", "merge"):
+        assert "some.csv:3: label 'L99x': unknown id or name." in refused(
+            action, model, "--file", tmp_path / "some.csv"
+        )
+    assert "into2.csv:3: label 'nobody': unknown" in refused("merge", model, "--file", tmp_path / "into2.csv")
+    assert "into2.csv:2: label 'L01': is not retired" in refused("restore", model, "--file", tmp_path / "into2.csv")
+    assert "empty.jsonl: no label in it. Give one" in refused("retire", model, "--file", tmp_path / "empty.jsonl")
+    assert "label 'L01': stands twice" in refused("retire", model, "L01", "L01")
+    assert "no label would be left" in refused("retire", model, *(f"L{i:02d}" for i in range(40)))
     assert "One of the two is needed" in refused("retire", model)
     assert "say --into LABEL" in refused("merge", model, "L01")
     assert "into.csv:2: label 'L01' has no 'into'" in refused("merge", model, "--file", tmp_path / "into.csv")
@@ -121,6 +136,15 @@ def test_add_by_file_of_any_kind(tmp_path):
     toy_heads.model(str(encoder), toy.dataset(n=100)).save(tmp_path / "m")
     (tmp_path / "one.jsonl").write_text('{"id": "N1", "text": "about lamps and wine", "name": "lamps"}\n')
     (tmp_path / "two.csv").write_text('id,text\nN2,"bread, salt"\nN3,river stone\n')
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "known.csv").write_text("id,text\nN9,a lamp\nL03,a cat\n")
+    (tmp_path / "bare.jsonl").write_text('{"id": "N8", "text": "a lamp"}\n\n{"id": "N9"}\n')
+    for file, message in (
+        ("empty.jsonl", "empty.jsonl: no label in it. Give one label a row, with 'id' and 'text'"),
+        ("known.csv", "known.csv:3: label 'L03': is known already, and a new label needs an id of its own."),
+        ("bare.jsonl", "bare.jsonl:3: label 'N9': no text. A new label is found by its words; give it a text"),
+    ):
+        assert message in refused("add", tmp_path / "m", tmp_path / file)
     assert "1 label added (change 1)" in labels("add", tmp_path / "m", tmp_path / "one.jsonl")
     assert "2 labels added (change 2)" in labels("add", tmp_path / "m", tmp_path / "two.csv")
     count = 3

@@ -184,7 +184,7 @@ def test_truncated_and_damaged_gzip(tmp_path):
 def test_missing_file_folder_and_name(tmp_path):
     assert sentence("wordnett") == (
         "PATH: no such file or folder, and no bundled data set of this name (metamath, wordnet). Did you mean "
-        "'wordnet'?"
+        "'wordnet'? Give a folder, a file or one of these names."
     )
     assert "no such file or folder" in sentence(tmp_path / "none.jsonl")
     with pytest.raises(InputError, match="expected a path, a name or a Hugging Face Dataset, got int"):
@@ -214,7 +214,7 @@ def test_unknown_format(tmp_path):
         "PATH: a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'"
     )
     assert sentence(folder(tmp_path, empty__jsonl="") / "empty.jsonl") == (
-        "PATH: the file is empty or cannot be unpacked."
+        "PATH: the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md)."
     )
 
 

@@ -180,3 +180,23 @@ def test_damaged_parts_are_refused(folder, tmp_path):
     ):
         with pytest.raises(ModelError):
             Transformer.from_part(broken)
+
+
+@pytest.mark.parametrize("recipe", ["lightxml", "unidec", "xr_transformer"])
+def test_a_forecast_refuses_an_encoder_that_is_not_there(recipe, tmp_path, caplog):
+    from treetop.training import plan
+
+    def forecast(name):
+        return plan(recipe, settings={"encoder": {"encoder": str(name)}}).forecast(toy.dataset())
+
+    with pytest.raises(ConfigError, match="encoder: no folder '.*missing'. Give a folder, a treetop model or a hub"):
+        forecast(tmp_path / "missing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"empty has no config.json. Give a folder saved by transformers"):
+        forecast(tmp_path / "empty")
+    with caplog.at_level("WARNING", logger="treetop"):
+        assert forecast("nobody/no-such-encoder").memory > 0
+    assert "'nobody/no-such-encoder' is not on this machine: figures are for one of the size of" in caplog.text
+    caplog.clear()
+    forecast(toy_encoder.write_encoder(tmp_path / "encoder"))
+    assert not caplog.text

@@ -67,3 +67,23 @@ def test_rows_in_the_order_of_lists_give_the_same():
     part = made.to_part()
     with pytest.raises(ModelError, match="stand twice"):
         Dual.from_part(type(part)(part.kind, part.config, {**part.arrays, "order": np.zeros(60, np.int32)}))
+
+
+def test_a_label_known_by_its_text_takes_from_its_neighbours():
+    rng = np.random.default_rng(0)
+    texts = rng.normal(size=(30, 8))
+    texts = (texts / np.linalg.norm(texts, axis=1, keepdims=True)).astype(np.float32)
+    weight = np.hstack([texts, rng.normal(size=(30, 2)).astype(np.float32)])
+    bias = rng.normal(size=30).astype(np.float32)
+    rank = Dual(weight, bias, widths={"dual": 8, "classifier": 2}, text=(1.5, -3.0))
+    everything, nothing = np.arange(30), np.zeros(0, np.int64)
+    rows, numbers = rank.of_neighbours(texts[[4, 9]], [everything, nothing], 0.5)
+    np.testing.assert_allclose(rows[0], weight[4], atol=0.01)  # its text is that of label 4
+    assert numbers[0] == pytest.approx(bias[4], abs=0.01)
+    plain, offset = rank.of_text(texts[[9]])
+    assert np.array_equal(rows[1], plain[0]) and numbers[1] == offset[0]
+    far, numbers = rank.of_neighbours(texts[[4]], [everything], 9.0)  # so far from all that no neighbour counts
+    np.testing.assert_allclose(far, rank.of_text(texts[[4]])[0], atol=1e-6)
+    order = rng.permutation(30).astype(np.int32)
+    again = rank.ordered(order).of_neighbours(texts[[4, 9]], [everything, nothing], 0.5)
+    np.testing.assert_allclose(again[0], rows, atol=1e-6)

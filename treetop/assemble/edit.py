@@ -103,6 +103,10 @@ def retire(model: Model, labels: Iterable[str], by: By) -> Living:
     """Never return these labels again, until they are restored."""
     columns = _columns(model, labels)
     _check_status(model, columns, retired=False, what="is retired already")
+    if len(columns) == int((model.labels.status != RETIRED).sum()):
+        raise LabelError(
+            "labels retire: no label would be left, and a model without labels answers nothing. Leave out at least one."
+        )
     return _of_columns(model, "retire", columns, by)
 
 
@@ -217,7 +221,8 @@ def _check_status(model: Model, columns: Iterable[int], *, retired: bool, what: 
     for column in columns:
         if (model.labels.status[column] == RETIRED) != retired:
             hint = " `treetop labels list` shows what is what."
-            raise LabelError(f"label '{model.labels.ids[column]}': {what}. Leave it out.{hint}")
+            id_ = model.labels.ids[column]
+            raise LabelError(f"label '{id_}': {what}. Leave it out.{hint}", label=id_)
 
 
 def _label_set(labels: object) -> LabelSet:
@@ -251,14 +256,24 @@ def _check_new(model: Model, new: LabelSet) -> None:
         raise InputError("labels: none given. Name at least one label with an id and a text.")
     known = model.labels.columns
     for id_, name, text, status in zip(new.ids, new.names, new.texts, new.status, strict=True):
-        if not id_.strip():
-            raise LabelError("label '': an id must not be empty. Give every label one.")
-        if status == RETIRED:
-            raise LabelError(f"label '{id_}': is marked as retired. Leave it out, or add it and retire it then.")
-        column = known.get(id_)
-        if column is not None and model.labels.status[column] == RETIRED:
-            raise LabelError(f"label '{id_}': was retired, and ids are never given away twice. Restore it instead.")
-        if column is not None:
-            raise LabelError(f"label '{id_}': is known already. Rename it to change its name or text.")
-        if not _has_words(text or name) or (not text.strip() and name == id_):
-            raise InputError(f"label '{id_}': no text. A new label is found by its words; give it a text or a name.")
+        if reason := _refusal(model, known.get(id_), (id_, name, text), retired=bool(status == RETIRED)):
+            raise LabelError(f"label '{id_}': {reason}", label=id_)
+
+
+def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, retired: bool) -> str:
+    """Why a label (id, name, text) cannot be added, and what to do; nothing where it can."""
+    id_, name, text = label
+    if not id_.strip():
+        return "an id must not be empty. Give every label one."
+    if retired:
+        return "is marked as retired. Leave it out, or add it and retire it then."
+    if column is not None and model.labels.status[column] == RETIRED:
+        return "was retired, and ids are never given away twice. Restore it instead (`treetop labels restore`)."
+    if column is not None:
+        return (
+            "is known already, and a new label needs an id of its own. Leave it out, or rename it to change its name "
+            "or text (`treetop labels rename`)."
+        )
+    if not _has_words(text or name) or (not text.strip() and name == id_):
+        return "no text. A new label is found by its words; give it a text or a name."
+    return ""

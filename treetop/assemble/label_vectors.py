@@ -23,7 +23,7 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats, Level
 from treetop.labels.text import texts_of
-from treetop.predict.beam import nodes_above
+from treetop.predict.beam import descend, nodes_above
 from treetop.rank.dual import Dual
 from treetop.rank.head import Head
 from treetop.shortlist.descend import Descend
@@ -36,6 +36,8 @@ SAMPLE = 2048  # trained labels that show how texts and vectors belong together
 PROBES = 512  # of them whose texts stand for documents
 FEWEST = 8  # labels below which nothing can be said about how telling their texts are
 PARENTS = 3  # nodes above that a new label hangs under
+AHEAD = np.float32(0.01)  # by which a new label's margin at its own text exceeds those of trained labels
+MANY, ASKED = 20, 100  # trained labels from which on a dual encoder looks for neighbours of a new one; among the best
 STRENGTHS = np.geomspace(1e-3, 1e4, 22)  # of the ridge term, times the mean squared singular value
 DEPTH, PAIRS, MOST = 10, 200, 0.1  # labels of an answer; fewest (label, text) pairs above the bar; their largest share
 
@@ -239,7 +241,7 @@ def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Par
     views, made = model.views(texts, {}), {}
     for m, (levels, head) in enumerate(zip(model.members, heads_of(model), strict=True)):
         if isinstance(head, Dual):
-            weight, bias = head.of_text(views[levels[-1].view.removesuffix("search") + "dual"])
+            weight, bias = _dual_vectors(model, levels, head, views)
         else:
             weight, bias = maps[m].vectors(_view(levels[-1], head, views))
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
@@ -251,3 +253,27 @@ def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Par
             arrays |= {"parent_ptr": best.indptr.astype(np.int64), "parents": best.ids.astype(np.int32)}
         made[f"member-{m:02d}"] = Part("edit.vectors.1", {}, arrays)
     return made
+
+
+def _dual_vectors(model: Model, levels: Sequence[Level], head: Dual, views: Any) -> tuple[Floats, Floats]:
+    """(vectors, biases) of texts as labels of a dual encoder; each is a better answer to its own text than any."""
+    texts, view = views[levels[-1].view.removesuffix("search") + "dual"], views[levels[-1].view]
+    weight, bias = head.of_text(texts)
+    if set(head.widths) == {"dual"}:
+        return weight, bias
+    found = descend(levels, views, ASKED)
+    seen = np.flatnonzero(model.counts > 0)
+    if len(seen) >= MANY:
+        near = [ids[model.counts[ids] > 0] for ids in np.split(found.ids, found.indptr[1:-1])]
+        weight, bias = head.of_neighbours(texts, near, _common(head, np.random.default_rng(5).permutation(seen)))
+    first = found.top(1)
+    bar = np.full(len(texts), -np.inf, np.float32)
+    bar[np.diff(first.indptr) > 0] = head.margins(view, first.indptr, first.ids) + AHEAD
+    return weight, np.maximum(bias, bar - (view * weight).sum(1))
+
+
+def _common(head: Dual, labels: Any) -> float:
+    """A cosine between the texts of two labels that few reach by chance: the mean and twice the spread."""
+    texts = unit(head.texts(labels[:PROBES]))
+    cosines = (texts @ texts.T)[~np.eye(len(texts), dtype=bool)]
+    return float(cosines.mean() + 2 * cosines.std())

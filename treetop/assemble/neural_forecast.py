@@ -11,7 +11,7 @@ from typing import Any
 
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
-from treetop.features.sources import peek
+from treetop.features.sources import at_hand
 from treetop.features.vectors import WordsConfig
 from treetop.rank.full import ALIGN, BLOCK
 from treetop.train.task import TrainConfig
@@ -59,7 +59,7 @@ class EncoderSize:
 
 def size_of_words(config: WordsConfig, width: int = 300) -> EncoderSize:
     """A network over word vectors, counted as a transformer of one small layer; a file's own width is not known yet."""
-    found = peek(config.encoder)
+    found = at_hand(config.encoder)
     here = EncoderSize.of(found) if found else EncoderSize(1, width, 0, config.most)
     return EncoderSize(1, config.width or here.width, 0, here.vocabulary, 0)
 

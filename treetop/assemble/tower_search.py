@@ -25,6 +25,8 @@ from treetop.train import devices
 Floats = NDArray[np.float32]
 SAMPLE = 1000  # documents that show where scores lie
 NEAR = 50  # labels of each that are looked at
+FEW = 20  # seen labels below which no line is fitted to their scores
+FALL = 6.0  # what a label known by its text alone loses at most between its own text and any other
 
 
 def searched(
@@ -74,14 +76,37 @@ def with_unseen(rank: Dual, queries: Floats, unseen: NDArray[np.bool_], prior: F
     """
     if set(rank.widths) != {"dual", "classifier"} or unseen.all() or len(queries) == 0:
         return rank
-    x, y = _pairs_of_scores(rank, queries, unseen)
-    spread = float(((x - x.mean()) ** 2).mean())
-    slope = max(0.0, float(((x - x.mean()) * (y - y.mean())).mean()) / spread) if spread > 0 else 0.0
-    text = (1.0 + slope, float(y.mean()) - slope * float(x.mean()))
+    text = _plain_line(rank, queries, unseen) if (~unseen).sum() < FEW else _fitted_line(rank, queries, unseen)
     made = Dual(rank.weight.copy(), rank.bias.copy(), widths=rank.widths, text=text)
     made.weight[unseen], offset = made.of_text(rank.part("dual")[unseen])
     made.bias[unseen] = offset + prior[unseen]
     return made
+
+
+def _fitted_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[float, float]:
+    """(factor, offset) of the dual encoder's score that foretell the sum of both."""
+    x, y = _pairs_of_scores(rank, queries, unseen)
+    spread = float(((x - x.mean()) ** 2).mean())
+    slope = max(0.0, float(((x - x.mean()) * (y - y.mean())).mean()) / spread) if spread > 0 else 0.0
+    return 1.0 + slope, float(y.mean()) - slope * float(x.mean())
+
+
+def _plain_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[float, float]:
+    """The same where labels are too few for a fit, which would be far too steep: the bare cosine.
+
+    A label's own text (cosine 1) gets what the best labels of training texts get; a cosine as that of the other labels
+    gets as much as they do, but no less than `FALL` below; and no cosine counts more than in training.
+    """
+    first = rank.place("dual")
+    margins = np.sort(queries @ rank.weight[~unseen].T + rank.bias[~unseen], axis=1)
+    cosines = np.sort(unit(queries[:, first]) @ unit(rank.part("dual")[~unseen]).T, axis=1)
+    high, one = float(margins[:, -1].mean()), float(np.linalg.norm(queries[:, first], axis=1).mean())
+    slope = FALL
+    if margins.shape[1] > 1:
+        low, there = float(margins[:, :-1].mean()), min(float(cosines[:, :-1].mean()), 0.99)
+        slope = float(np.clip(high - low, 0.0, FALL)) / (1.0 - there)
+    slope = min(slope, one)
+    return slope / max(one, 1e-6), high - slope
 
 
 def _pairs_of_scores(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -54,7 +54,21 @@ def _recipe(name: str, question: str = "recipe") -> str:
     doc = str(ast.get_docstring(ast.parse(source)))
     rows = "\n".join(_row(row) for row in _settings(name, question))
     head = f"{NOTE}\n\n# {name}\n\n{doc}\n"
+    if question == "recipe":
+        head += f"\n{_explains(name)}\n"
     return f"{head}\n## Settings\n\n| setting | type | default | what it does |\n|---|---|---|---|\n{rows}\n"
+
+
+def explainable() -> list[str]:
+    """Recipes whose every level can say which words led to a label."""
+    return [name for name in registry.names("recipe") if getattr(registry.find("recipe", name), "EXPLAINS", False)]
+
+
+def _explains(name: str) -> str:
+    """What `treetop explain` can say about a model of this recipe."""
+    if name in explainable():
+        return "`treetop explain`: `--text` shows the words behind a label, `--label` the labels it goes with."
+    return "`treetop explain`: `--label` only (the labels a label goes with); no words behind a label (`--text`)."
 
 
 def _row(row: tuple[str, str, Any, str]) -> str:

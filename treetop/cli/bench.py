@@ -32,12 +32,14 @@ def peers(
     """Set up the peers' environments and run every cell (data set, method, repetition) that has no record yet."""
     from treetop.bench import methods as known
     from treetop.bench import peers as runner
-    from treetop.core.errors import choose
+    from treetop.core.errors import InputError, choose
 
     usual = [*known.BIG, *known.SMALL, known.SYNTHETIC]
     names = [choose("--dataset", name, known.ALL) for name in dataset or usual]
     bench = runner.Bench(root, data, threads=threads, seed=seed, run=run)
     chosen = known.select(method)
+    if not data.is_dir() and names != [known.SYNTHETIC]:
+        raise InputError(f"--data {data}: no such folder. Give the one that holds {', '.join(names)}.")
     if dry_run:
         for name, one, rep in runner.plan(chosen, names, reps):
             state = "done" if bench.cell(name, one, rep).exists() else "to do"

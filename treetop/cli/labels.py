@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from treetop.core.errors import ConfigError, DataError
+from treetop.core.errors import ConfigError, DataError, LabelError
 
 if TYPE_CHECKING:
     from treetop.model import Model
@@ -42,7 +43,10 @@ def add(
     from treetop.data.label_files import read_label_file
 
     opened = _open(model)
-    _tell(model, opened.add_labels(read_label_file(file), who=by, note=note), as_json)
+    new, lines = read_label_file(file)
+    with _blamed(file, dict(zip(new.ids, lines, strict=True))):
+        opened.add_labels(new, who=by, note=note)
+    _tell(model, opened, as_json)
 
 
 @app.command()
@@ -51,7 +55,10 @@ def retire(
 ) -> None:
     """Never return these labels again, until they are restored."""
     named = _named(labels, file)
-    _tell(model, _open(model).retire_labels(named, who=by, note=note), as_json)
+    opened = _open(model)
+    with _blamed(file, named):
+        opened.retire_labels(list(named), who=by, note=note)
+    _tell(model, opened, as_json)
 
 
 @app.command()
@@ -60,7 +67,10 @@ def restore(
 ) -> None:
     """Return retired or merged labels again."""
     named = _named(labels, file)
-    _tell(model, _open(model).restore_labels(named, who=by, note=note), as_json)
+    opened = _open(model)
+    with _blamed(file, named):
+        opened.restore_labels(list(named), who=by, note=note)
+    _tell(model, opened, as_json)
 
 
 @app.command()
@@ -81,9 +91,12 @@ def rename(
     if bool(label) == (file is not None):
         raise ConfigError("labels rename: name a label and its new name, or give --file. One of the two is needed.")
     given = {key: value for key, value in (("name", name), ("text", text)) if value}
-    wanted = {label: given} if file is None else _fields(file, ("name", "text"))
+    rows = {label: (0, given)} if file is None else _fields(file, ("name", "text"))
+    wanted = {id_: fields for id_, (_, fields) in rows.items()}
     opened = _open(model)
-    _tell(model, opened.rename_labels(wanted, re_encode=re_encode, who=by, note=note), as_json)
+    with _blamed(file, {id_: line for id_, (line, _) in rows.items()}):
+        opened.rename_labels(wanted, re_encode=re_encode, who=by, note=note)
+    _tell(model, opened, as_json)
 
 
 @app.command()
@@ -100,10 +113,13 @@ def merge(
     if (file is None) == (not into):
         raise ConfigError("labels merge: say --into LABEL, or give --file with 'id' and 'into'. One of them is needed.")
     if file is None:
-        pairs = dict.fromkeys(_named(labels, None), into)
+        rows = {id_: (0, {"into": into}) for id_ in _named(labels, None)}
     else:
-        pairs = {id_: fields["into"] for id_, fields in _fields(file, ("into",), needed=True).items()}
-    _tell(model, _open(model).merge_labels(pairs, who=by, note=note), as_json)
+        rows = _fields(file, ("into",), needed=True)
+    opened, pairs = _open(model), {id_: fields["into"] for id_, (_, fields) in rows.items()}
+    with _blamed(file, {key: line for id_, (line, fields) in rows.items() for key in (id_, str(fields["into"]))}):
+        opened.merge_labels(pairs, who=by, note=note)
+    _tell(model, opened, as_json)
 
 
 @app.command()
@@ -189,24 +205,47 @@ def _rows(model: Model, status: Status, find: str) -> Iterator[dict[str, Any]]:
         yield {"id": id_, "name": name, "text": text, "status": word, "added": added, "texts": count, "into": into}
 
 
-def _named(labels: list[str] | None, file: Path | None) -> list[str]:
-    """Labels by word or by file, not both."""
+@contextlib.contextmanager
+def _blamed(file: Path | None, lines: Mapping[str, int]) -> Iterator[None]:
+    """Say in which line of the file a refused label stands; nothing where labels came by word."""
+    try:
+        yield
+    except LabelError as error:
+        if file is None:
+            raise
+        raise DataError(str(error), file=file, line=lines.get(error.label or "")) from None
+
+
+def _named(labels: list[str] | None, file: Path | None) -> dict[str, int]:
+    """{label: its line} of labels by word or by file, not both."""
     if bool(labels) == (file is not None):
         raise ConfigError("labels: name them by id or name, or give --file. One of the two is needed.")
-    return list(labels or []) if file is None else list(_fields(file, ()))
+    if file is not None:
+        return {id_: line for id_, (line, _) in _fields(file, ()).items()}
+    made = dict.fromkeys(labels or [], 0)
+    if len(made) < len(labels or []):
+        twice = next(label for i, label in enumerate(labels or []) if label in (labels or [])[:i])
+        raise LabelError(f"label '{twice}': stands twice. Name each label once.")
+    return made
 
 
-def _fields(file: Path, names: tuple[str, ...], *, needed: bool = False) -> dict[str, dict[str, Any]]:
-    """{id: fields} of a file of labels, each id once."""
+def _fields(file: Path, names: tuple[str, ...], *, needed: bool = False) -> dict[str, tuple[int, dict[str, Any]]]:
+    """{id: (line, fields)} of a file of labels, each id once."""
     from treetop.data.label_files import label_rows
 
-    made: dict[str, dict[str, Any]] = {}
+    made: dict[str, tuple[int, dict[str, Any]]] = {}
     for line, record in label_rows(file):
         id_ = record.get("id")
         id_ = str(id_) if type(id_) is int else id_
-        if not isinstance(id_, str) or not id_ or id_ in made:
-            raise DataError("every row needs an 'id' of its own that is a string. Mend it.", file=file, line=line)
-        made[id_] = {name: record[name] for name in names if record.get(name) is not None}
-        if needed and len(made[id_]) < len(names):
+        if not isinstance(id_, str) or not id_:
+            found = ", ".join(map(str, record)) or "nothing"
+            raise DataError(f"a row needs an 'id' that is a string (found: {found}). Add it.", file=file, line=line)
+        if id_ in made:
+            what = f"label '{id_}' stands twice (first in line {made[id_][0]}). Name each label once."
+            raise DataError(what, file=file, line=line)
+        made[id_] = (line, {name: record[name] for name in names if record.get(name) is not None})
+        if needed and len(made[id_][1]) < len(names):
             raise DataError(f"label '{id_}' has no {' or '.join(map(repr, names))}. Add it.", file=file, line=line)
+    if not made:
+        raise DataError("no label in it. Give one label a row, with 'id'.", file=file)
     return made

@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows
 ROLES = ("document", "label", "synthetic")
 ACTIVE, RETIRED = 0, 1  # status of labels
-FEW = 100_000  # labels among which a misspelt name is looked for
+FEW = 20_000  # labels among which a misspelt id or name is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +92,9 @@ class LabelSet:
             return found[0]
         if found:
             ids = ", ".join(self.ids[column] for column in found[:5])
-            raise LabelError(f"label '{key}': {len(found)} labels have this name. Use an id: {ids}.")
-        near = did_you_mean(key, self._by_name) if len(self) <= FEW else ""
-        raise LabelError(f"label '{key}': unknown id or name.{near}")
+            raise LabelError(f"label '{key}': {len(found)} labels have this name. Use an id: {ids}.", label=key)
+        near = did_you_mean(key, dict.fromkeys([*self._by_name, *self.ids])) if len(self) <= FEW else ""
+        raise LabelError(f"label '{key}': unknown id or name.{near} `treetop labels list` shows all.", label=key)
 
     def extended(self, new_ids: Sequence[str]) -> LabelSet:
         """These labels and, behind them, `new_ids`, which have no name or text yet."""

@@ -40,7 +40,11 @@ class DataError(InputError):
 
 
 class LabelError(InputError):
-    """A label id or name is unknown or ambiguous."""
+    """A label is unknown, ambiguous or not to be had; `label` is its id where one row of a file may be to blame."""
+
+    def __init__(self, reason: str, *, label: str | None = None) -> None:
+        self.label = label
+        super().__init__(reason)
 
 
 class ConfigError(TreetopError, ValueError):

@@ -293,7 +293,10 @@ def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
     if not (folder / "manifest.json").is_file():
         pickled = [p.name for p in folder.iterdir() if p.suffix in PICKLES]
         why = f" It holds {pickled[0]}: pickled models can run code and are never opened." if pickled else ""
-        raise ModelError(f"{folder}: no manifest.json, so this is no treetop model.{why}")
+        raise ModelError(
+            f"{folder}: no manifest.json, so this is no treetop model.{why} "
+            "Give the folder that `treetop fit --out` wrote."
+        )
     manifest = unseal(folder / "manifest.json", check=check)
     if manifest.get("format") != FORMAT_VERSION:
         raise ModelError(

@@ -68,7 +68,7 @@ def find(path: str | Path) -> Source:
     names = sorted(catalog.bundled())
     raise InputError(
         f"{path}: no such file or folder, and no bundled data set of this name ({', '.join(names)})."
-        f"{did_you_mean(str(path), names)}"
+        f"{did_you_mean(str(path), names)} Give a folder, a file or one of these names."
     )
 
 
@@ -107,7 +107,9 @@ def file_format(file: Path) -> Format:
         if format.sniff is not None and format.sniff(start):
             return format
     if not start.start.strip():
-        raise DataError("the file is empty or cannot be unpacked.", file=file)
+        raise DataError(
+            "the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md).", file=file
+        )
     if start.start.startswith(b"PK\x03\x04"):
         raise DataError("a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
     shown = start.line[:60]

@@ -18,9 +18,13 @@ KINDS = ".jsonl, .csv, .tsv or .parquet"
 FIELDS = ("name", "status", "into")  # beside `id` and `text`
 
 
-def read_label_file(source: str | Path) -> LabelSet:
-    """The labels of a file; a bad row is refused with file and line."""
-    return label_set(source, label_rows(source), Reading())
+def read_label_file(source: str | Path) -> tuple[LabelSet, list[int]]:
+    """(the labels of a file, the line of each); a bad row is refused with file and line."""
+    rows = list(label_rows(source))
+    if not rows:
+        raise DataError(f"no label in it. Give one label a row, with 'id' and 'text' ({KINDS}).", file=source)
+    made = label_set(source, iter(rows), Reading())
+    return made, [line for line, _ in rows]
 
 
 def label_rows(source: str | Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.errors import ConfigError, ModelError, extra
+from treetop.core.log import logger
 from treetop.core.store import Part, check_folder, read_part
 
 DEFAULT = "all-MiniLM-L6-v2"
@@ -41,8 +42,7 @@ def find_encoder(name: str) -> Source:
         if (folder / "manifest.json").is_file():
             return _from_model(folder)
         return _from_folder(folder, name)
-    if any(mark in name for mark in ("\\", "..")) or name.startswith(("/", "~", "./")) or name.count("/") > 1:
-        raise ConfigError(f"encoder: no folder '{name}'. Give a folder, a treetop model or a hub name.")
+    _check_name(name)
     package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
     if package is not None:
         with contextlib.suppress(ImportError):
@@ -51,19 +51,46 @@ def find_encoder(name: str) -> Source:
 
 
 def peek(name: str) -> dict[str, Any]:
-    """The settings of an encoder at hand without opening its weights; nothing where it would have to be fetched."""
+    """The settings of an encoder without opening its weights; nothing, and a word about it, where it must be fetched.
+
+    What training would refuse is refused here in the same words.
+    """
+    folder, found = Path(name), at_hand(name)
+    if found:
+        return found
+    if not folder.is_dir():
+        _check_name(name)
+        logger.warning("encoder '%s' is not on this machine: figures are for one of the size of %s.", name, DEFAULT)
+    elif (folder / "manifest.json").is_file():
+        _from_model(folder)
+    else:
+        _check_files(folder)
+    return {}
+
+
+def at_hand(name: str) -> dict[str, Any]:
+    """The settings of an encoder on this machine; nothing where there is none."""
     folder = Path(name)
     package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
     try:
         if not folder.is_dir() and package is not None:
             folder = Path(import_module(package).get_model_path())
         if (folder / "manifest.json").is_file():
-            found = _transformers(read_part(folder).parts["features"])
-            return dict(found[0].config["encoder"]) if found else {}
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            held = _transformers(read_part(folder).parts["features"])
+            return dict(held[0].config["encoder"]) if held else {}
+        file = folder / "config.json"
+        if not folder.is_dir():
+            file = Path(str(import_module("huggingface_hub").try_to_load_from_cache(name, "config.json")))
+        found = json.loads(file.read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
     except (ImportError, OSError, ValueError, KeyError, TypeError, ModelError):
         return {}  # training itself will say what is wrong
+
+
+def _check_name(name: str) -> None:
+    """Refuse what can be nothing but a folder that is not there."""
+    if any(mark in name for mark in ("\\", "..")) or name.startswith(("/", "~", "./")) or name.count("/") > 1:
+        raise ConfigError(f"encoder: no folder '{name}'. Give a folder, a treetop model or a hub name.")
 
 
 def _from_model(folder: Path) -> Source:
@@ -93,6 +120,11 @@ def from_part(part: Part, name: str) -> Source:
 
 
 def _from_folder(folder: Path, name: str) -> Source:
+    _check_files(folder)
+    return _load(str(folder), name, (folder / "tokenizer.json").read_bytes())
+
+
+def _check_files(folder: Path) -> None:
     for file in ("config.json", "tokenizer.json"):
         if not (folder / file).is_file():
             raise ConfigError(
@@ -103,7 +135,6 @@ def _from_folder(folder: Path, name: str) -> Source:
             f"encoder: {folder} has no safetensors weights; pickled weights can run code and are never opened. "
             "Save the encoder again with transformers."
         )
-    return _load(str(folder), name, (folder / "tokenizer.json").read_bytes())
 
 
 def _from_hub(name: str) -> Source:

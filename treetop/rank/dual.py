@@ -5,7 +5,7 @@ Labels that no training text carries have a vector too, so they are returned lik
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from treetop.kernels import threads
 from treetop.rank.head import Head
 
 SHARE = 1 << 14  # candidates of a text that a thread takes at a time
+NEIGHBOURS, STEEP = 4, 30.0  # trained labels that a new one takes from; how fast their share falls with the cosine
 
 
 class Dual(Head):
@@ -74,6 +75,11 @@ class Dual(Head):
         """(rows, width of that head) its part of the label vectors."""
         return self.weight[:, self.place(head)]
 
+    def texts(self, labels: NDArray[np.integer]) -> Floats:
+        """(labels, width) what the dual encoder makes of these labels' texts."""
+        made: Floats = self.weight[self._row[labels], self.place("dual")]
+        return made
+
     def place(self, head: str) -> slice:
         """The columns of a head."""
         start = 0
@@ -90,6 +96,29 @@ class Dual(Head):
         made = np.zeros((len(vectors), self.weight.shape[1]), np.float32)
         made[:, self.place("dual")] = np.float32(self.text[0]) * vectors
         return made, np.full(len(vectors), self.text[1], np.float32)
+
+    def of_neighbours(
+        self, vectors: Floats, near: Sequence[NDArray[np.integer]], common: float
+    ) -> tuple[Floats, Floats]:
+        """(rows, numbers to add) of labels known by their texts' vectors only: what the other heads would say is taken
+        from the nearest of some trained labels (`near`, for each text), the nearer the more.
+
+        What `of_text` gives counts as one more neighbour, at the cosine `common`: it is what is left far from all.
+        """
+        rows, numbers = self.of_text(vectors)
+        place = self.place("dual")
+        for i, labels in enumerate(near):
+            table, texts = self._row[labels], self.texts(labels)
+            cosine = texts @ vectors[i] / np.maximum(np.linalg.norm(texts, axis=1), 1e-12)
+            best = np.lexsort((labels, -cosine))[:NEIGHBOURS]
+            share = np.exp(STEEP * np.minimum(cosine[best] - common, 1.0))
+            rest = np.float32(1.0 / (1.0 + share.sum()))
+            taken = self.weight[table[best]]
+            taken[:, place] = vectors[i]
+            share *= rest
+            rows[i] = rest * rows[i] + share @ taken
+            numbers[i] = rest * numbers[i] + share @ self.bias[table[best]]
+        return rows, numbers
 
     def to_part(self) -> Part:
         widths = [[name, width] for name, width in self.widths.items()]

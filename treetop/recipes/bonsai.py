@@ -22,6 +22,7 @@ from treetop.partition.kmeans import KmeansConfig, kmeans
 from treetop.predict.blend import Blend
 
 GROUP = "linear, trees"
+EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 
 

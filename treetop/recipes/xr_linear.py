@@ -25,6 +25,7 @@ from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.predict.blend import Blend
 
 GROUP = "linear, trees"
+EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 
 
