@@ -20,10 +20,15 @@ Run = dict[str, Any]
 def gpu(results: Path, words: Sequence[str]) -> str:
     """`gpu FILE DATA SPLIT [RECIPE]`: every run of a file on a data set, means over runs of the same name."""
     file, data, split, *recipe = words
+    runs = [
+        run
+        for run in _lines(results / "gpu" / f"{file}.jsonl")
+        if run.get("data") == data and run.get("on") == split and (not recipe or run.get("recipe") in recipe)
+    ]
+    several = len({run["recipe"] for run in runs}) > 1
     found: dict[str, list[Run]] = {}
-    for run in _lines(results / "gpu" / f"{file}.jsonl"):
-        if run.get("data") == data and run.get("on") == split and (not recipe or run.get("recipe") in recipe):
-            found.setdefault(_name(run), []).append(run)
+    for run in runs:
+        found.setdefault(_name(run, several), []).append(run)
     head = ["run", "P@1/3/5", "PSP@5", "R@10", "recall of levels", "training s", "fit s"]
     head += ["GPU GiB", "model MB", "one text ms", "runs"]
     rows = [[name, *_cells(runs)] for name, runs in found.items()]
@@ -43,9 +48,9 @@ def _lines(file: Path) -> Iterator[Run]:
             yield {**kept, "recipe": recipe}
 
 
-def _name(run: Run) -> str:
+def _name(run: Run, several: bool) -> str:
     name = f"{run['of']}: {run['name']}" if "of" in run else str(run.get("name"))
-    return f"{run['recipe']}, {name}" if name.startswith("default") else name
+    return f"{run['recipe']}, {name}" if several or name.startswith("default") else name
 
 
 def _cells(runs: Sequence[Run]) -> list[str]:
