@@ -3,11 +3,12 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "blend": recipe}.
-Choices are made on rows held out from train. `parts` scores some of the model's members alone, `heads` each head of a
-dual encoder, `duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one
-of another recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of one `share` have all
-stages before the linear ranker in common. Products with all labels are made on the GPU, and views of texts once.
+"latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "joins":
+[[transform, combine]], "blend": recipe}. Choices are made on rows held out from train. `parts` scores some of the
+model's members alone, `joins` other scores of the last member's last level, `heads` each head of a dual encoder,
+`duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one of another
+recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of one `share` have all stages
+before the linear ranker in common. Products with all labels are made on the GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from treetop.assemble import neural_fit, tower_fit
 from treetop.assemble.linear_tree import Task, train_member
 from treetop.assemble.neural_start import label_texts
 from treetop.core.dataset import Dataset
+from treetop.core.types import Join
 from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.evaluate.match import match
@@ -215,13 +217,19 @@ def one(root: Path, run: dict[str, Any]) -> Any:
 
 
 def variants_of(run: dict[str, Any]) -> bool:
-    return any(run.get(name) for name in ("parts", "heads", "duals"))
+    return any(run.get(name) for name in ("parts", "heads", "duals", "joins"))
 
 
 def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[str, Any]]:
     """(name, model) of what else a run asks for."""
     for name, members in run.get("parts", {}).items():
         yield name, dataclasses.replace(model, members=[model.members[m] for m in members], golden=())
+    for transform, combine in run.get("joins", ()):
+        *above, last = model.members[-1]
+        member = [*above, dataclasses.replace(last, join=Join(transform, combine))]
+        for name, members in ((f"{transform}, {combine}", [member]), (f"all, {transform}, {combine}", None)):
+            held = members or [*model.members[:-1], member]
+            yield f"last member's score: {name}", dataclasses.replace(model, members=held, golden=())
     for name in ("dual", "classifier") if run.get("heads") else ():
         yield f"{name} head", alone(model, name)
     for share in run.get("duals", ()):
