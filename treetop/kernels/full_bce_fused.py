@@ -1,0 +1,216 @@
+"""Launches the Triton programs of the classifier at two bytes a weight, chunk by chunk, and finds the fastest tiles."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from treetop.kernels.full_bce import Positives
+from treetop.kernels.full_bce_low import Descent, LowRows
+
+CHUNK = 1 << 16  # labels whose slopes are held at a time
+TUNED = 1 << 18  # labels from which trying several tiles pays
+Tile = tuple[int, int, int, int, int]  # labels, rows or columns, inner (0: all of it, held), warps, stages
+SLOPES: tuple[Tile, ...] = (
+    (128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (128, 128, 64, 8, 3), (128, 128, 64, 4, 3), (64, 256, 64, 4, 2),
+)  # fmt: skip
+STEPS: tuple[Tile, ...] = (
+    (128, 128, 64, 8, 3), (128, 256, 64, 8, 3), (64, 256, 64, 4, 2), (64, 256, 0, 8, 2), (128, 128, 0, 8, 2),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How the fused programs share out the work; results do not depend on it."""
+
+    slopes: Tile = SLOPES[0]
+    steps: Tile = STEPS[0]
+    chunk: int = CHUNK
+
+
+def fused_descent(
+    h: Tensor,
+    table: LowRows,
+    positives: Positives,
+    rule: Descent,
+    *,
+    scale: float,
+    value: bool = True,
+    tiles: Tiles | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `full_descent`: slopes of a chunk in bfloat16, their product with the weights, then the weights' step."""
+    n, rows = len(table.weight), len(h)
+    held = _padded(h)
+    tiles = tuned(held, n) if tiles is None else tiles
+    if not isinstance(rule.rate, Tensor):
+        rule = replace(rule, rate=torch.tensor(rule.rate, device=h.device))
+    loss = _loss_at_positives(held, table, positives) if value else torch.zeros((), device=h.device)
+    grad = torch.zeros(held.shape, device=h.device)
+    triples = _sorted(positives, rows)
+    space = torch.empty(min(tiles.chunk, n), len(held), device=h.device, dtype=torch.bfloat16)
+    for start in range(0, n, tiles.chunk):
+        stop = min(n, start + tiles.chunk)
+        part = LowRows(table.weight[start:stop], table.bias[start:stop], table.first + start, table.learns_bias)
+        slope = space[: stop - start]
+        loss = loss + launch_slopes(held, part, slope, rows, value=value, tile=tiles.slopes)
+        launch_correct(slope, triples, start)
+        grad += product(slope.T, part.weight)  # before the weights change
+        launch_step(slope, held, part, rule, scale=scale, tile=tiles.steps)
+    grad = grad[:rows]
+    return (loss if value else grad.sum() * 0.0) * scale, grad * scale
+
+
+def launch_slopes(h: Tensor, part: LowRows, made: Tensor, rows: int, *, value: bool, tile: Tile) -> Tensor | float:
+    """Fill `made` (labels, padded rows) with probabilities; the loss of as many negatives if asked for."""
+    from treetop.kernels import full_bce_triton as fused
+
+    n, padded, width = len(part.weight), len(h), h.shape[1]
+    labels, batch, inner, warps, stages = tile
+    batch, inner = min(batch, _power(padded)), min(inner, max(16, _power(width)))
+    programs = -(-n // labels) * -(-padded // batch)
+    parts = torch.empty(programs if value else 1, device=h.device)
+    fused.slopes[(programs,)](
+        h, part.weight, part.bias, made, parts, n, rows,
+        WIDTH=width, PADDED=padded, VALUE=value, LABELS=labels, BATCH=batch, INNER=inner,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return parts.sum() if value else 0.0
+
+
+Triples = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]  # keys, columns, rows, targets, strengths
+
+
+def launch_correct(made: Tensor, triples: Triples, start: int) -> None:
+    """Turn the slopes of positives into what they are."""
+    from treetop.kernels import full_bce_triton as fused
+
+    keys, columns, rows, targets, strengths = triples
+    if len(keys):
+        fused.correct[(len(keys),)](
+            made, keys, columns, rows, targets, targets if strengths is None else strengths, start, len(made),
+            len(keys), PADDED=made.shape[1], STRONG=strengths is not None, num_warps=1,
+        )  # fmt: skip
+
+
+def launch_step(slope: Tensor, h: Tensor, part: LowRows, rule: Descent, *, scale: float, tile: Tile) -> None:
+    """The step of a chunk's weights and biases."""
+    from treetop.kernels import full_bce_triton as fused
+
+    (n, padded), width = slope.shape, h.shape[1]
+    labels, columns, inner, warps, stages = tile
+    columns = min(columns, max(16, _power(width)))
+    blocks = -(-width // columns)
+    rate = rule.rate if isinstance(rule.rate, Tensor) else torch.tensor(rule.rate, device=h.device)
+    draw = rate if rule.draw is None else rule.draw
+    given = (slope, h, part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
+    shape = {
+        "WIDTH": width, "PADDED": padded, "BIAS": part.learns_bias, "STOCHASTIC": rule.draw is not None,
+        "LABELS": labels, "COLUMNS": columns,
+    }  # fmt: skip
+    programs = -(-n // labels) * blocks
+    if inner == 0 and padded <= 256 and padded == _power(padded):
+        side = max(1, min(-(-n // labels), _processors(h.device) // blocks))  # programs along the labels
+        rounds = -(-_power(n) // labels // side)  # of a power of two: the last chunk needs no program of its own
+        fused.step_held[(side * blocks,)](*given, **shape, ROUNDS=rounds, STAGES=stages, num_warps=warps)
+    else:
+        inner = min(inner or 64, padded)
+        fused.step[(programs,)](*given, **shape, INNER=inner, num_warps=warps, num_stages=stages)
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """The matrix product of bfloat16 numbers in float32."""
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
+
+
+def _loss_at_positives(h: Tensor, table: LowRows, positives: Positives) -> Tensor:
+    """What the loss of positives has more than that of negatives, with the weights as they are now."""
+    inside = (positives.column >= 0) & (positives.column < len(table.weight))
+    column, total = torch.where(inside, positives.column, 0), torch.zeros((), device=h.device)
+    for i in range(0, len(column), 1 << 14):
+        at = slice(i, i + (1 << 14))
+        z = (h[positives.row[at]].float() * table.weight[column[at]].float()).sum(1) + table.bias[column[at]]
+        true = F.softplus(z) - positives.target[at] * z
+        true = true if positives.strength is None else positives.strength[at] * true
+        total = total + torch.where(inside[at], true - F.softplus(z), 0.0).sum()
+    return total
+
+
+def _sorted(positives: Positives, rows: int) -> Triples:
+    """Triples by place, so that those of one place stand together."""
+    keys, order = torch.sort(positives.column * rows + positives.row, stable=True)
+    strength = None if positives.strength is None else positives.strength[order]
+    return keys, positives.column[order], positives.row[order], positives.target[order], strength
+
+
+def _padded(h: Tensor) -> Tensor:
+    """bfloat16 rows, filled up with zeros to a number the tiles divide."""
+    n = len(h)
+    rows = 16 if n <= 16 else 32 if n <= 32 else -(-n // 64) * 64
+    return F.pad(h.to(torch.bfloat16), (0, 0, 0, rows - n)).contiguous()
+
+
+def _power(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+@functools.cache
+def _processors(device: torch.device) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
+
+
+# --- which tiles are fastest here ---
+
+_found: dict[tuple[str, int, int], Tiles] = {}
+
+
+def tuned(h: Tensor, n: int) -> Tiles:
+    """The fastest tiles on this device for padded rows like `h`, tried once; with few labels the first."""
+    if not h.is_cuda or n < TUNED:
+        return Tiles()
+    key = (str(h.device), len(h), h.shape[1])
+    if key not in _found and not torch.cuda.is_current_stream_capturing():
+        _found[key] = _tried(h)
+    return _found.get(key, Tiles())
+
+
+def _tried(h: Tensor) -> Tiles:
+    weight = torch.zeros(CHUNK, h.shape[1], device=h.device, dtype=torch.bfloat16)
+    part = LowRows(weight, torch.zeros(CHUNK, device=h.device))
+    space = torch.zeros(CHUNK, len(h), device=h.device, dtype=torch.bfloat16)
+    rule = Descent(0.0, 0.0, torch.zeros(2, dtype=torch.int32, device=h.device))
+
+    def forward(tile: Tile) -> None:
+        launch_slopes(h, part, space, len(h), value=False, tile=tile)
+
+    def back(tile: Tile) -> None:
+        launch_step(space, h, part, rule, scale=1.0, tile=tile)
+
+    return Tiles(_fastest(forward, SLOPES), _fastest(back, STEPS))
+
+
+def _fastest(work: Callable[[Tile], None], tiles: tuple[Tile, ...]) -> Tile:
+    """The tile whose middle run of five is shortest; one that does not fit the device counts as slow."""
+    found: dict[Tile, float] = {}
+    for tile in tiles:
+        try:
+            found[tile] = sorted(_milliseconds(work, tile) for _ in range(6))[2]
+        except Exception as error:
+            if "out of resource" not in str(error):
+                raise
+    return min(found, key=found.__getitem__)
+
+
+def _milliseconds(work: Callable[[Tile], None], tile: Tile) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    begin.record()
+    work(tile)
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end))
