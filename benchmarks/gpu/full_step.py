@@ -28,7 +28,7 @@ from treetop.rank.full import FullTable
 from treetop.train.optim import AdamConfig
 
 GPU = torch.device("cuda")
-CHUNKS = (16384, 32768, 65536, 131072, 262144)
+CHUNKS = (16896, 33792, 67584, 135168, 270336)
 ERRORS = ((2049, 768, 200), (1000, 384, 37), (333, 96, 1))  # labels, width, rows
 REPEAT = 50
 
@@ -212,6 +212,12 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
     grad = torch.empty(chunk, h.shape[1], device=GPU, dtype=torch.bfloat16)
     spans = [(start, min(n, start + chunk)) for start in range(0, n, chunk)]
 
+    def in_parts(w: Tensor, m: int) -> Any:
+        if m % 22:
+            return fused.product(slope[:m].T, w)
+        parts = slope[:m].view(22, -1, rows).transpose(1, 2)
+        return torch.bmm(parts, w.view(22, -1, w.shape[1]), out_dtype=torch.float32).sum(0)
+
     def each(work: Callable[[Tensor, int], Any]) -> Callable[[], Any]:
         return lambda: [work(table.weight[a:b], b - a) for a, b in spans]
 
@@ -222,6 +228,7 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
     }
     for name, work in parts.items():
         report.run("bare product", lambda work=work: {"ms": timed(each(work), 20)}, part=name, chunk=chunk)
+    report.run("bare product", lambda: {"ms": timed(each(in_parts), 20)}, part="grad_h in 22 parts", chunk=chunk)
     report.run(
         "bare product",
         lambda: {"ms": timed(each(lambda w, m: [work(w, m) for work in parts.values()]), 20)},
@@ -312,9 +319,9 @@ def main() -> None:
     report.say(case="machine", device=torch.cuda.get_device_name(), torch=torch.__version__, labels=args.labels,
                width=args.width, rows=args.rows)  # fmt: skip
     h, table, positives = made_up(args.labels, args.width, args.rows, soft=False)  # rows: a multiple of 64
-    best = programs(report, h, table, 65536)
+    best = programs(report, h, table, fused.CHUNK)
     steps(report, h, table, positives, best)
-    bounds(report, h, table, 65536)
+    bounds(report, h, table, fused.CHUNK)
     del table
     for n, width, rows in ERRORS:
         report.run("error", partial(errors, n, width, rows), labels=n, width=width, rows=rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,15 +14,38 @@ from torch.nn import functional as F
 from treetop.kernels.full_bce import Positives
 from treetop.kernels.full_bce_low import Descent, LowRows
 
-CHUNK = 1 << 16  # labels whose slopes are held at a time
+CHUNK = 67584  # labels whose slopes are held at a time: four tiles for each of 132 processors
 TUNED = 1 << 18  # labels from which trying several tiles pays
-Tile = tuple[int, int, int, int, int]  # labels, rows or columns, inner (0: all of it, held), warps, stages
-SLOPES: tuple[Tile, ...] = (
-    (128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (128, 128, 64, 8, 3), (128, 128, 64, 4, 3), (64, 256, 64, 4, 2),
-)  # fmt: skip
-STEPS: tuple[Tile, ...] = (
-    (128, 128, 64, 8, 3), (128, 256, 64, 8, 3), (64, 256, 64, 4, 2), (64, 256, 0, 8, 2), (128, 128, 0, 8, 2),
-)  # fmt: skip
+
+
+class Tile(NamedTuple):
+    """A program's share of a product, and how it is done.
+
+    each: one program a tile; held: programs stay and hold their part of h; bulk: they stay and the copy engine loads.
+    """
+
+    labels: int
+    across: int  # rows of h for slopes, columns for the step
+    inner: int
+    warps: int
+    stages: int
+    way: Literal["each", "held", "bulk"] = "each"
+
+
+SLOPES = (
+    Tile(128, 256, 64, 8, 3),
+    Tile(128, 256, 64, 8, 3, "bulk"),
+    Tile(128, 256, 64, 8, 4, "bulk"),
+    Tile(128, 128, 64, 8, 3),
+    Tile(64, 256, 64, 4, 2),
+)
+STEPS = (
+    Tile(128, 128, 64, 8, 3),
+    Tile(128, 256, 64, 8, 3),
+    Tile(64, 256, 64, 8, 2, "held"),
+    Tile(64, 256, 64, 4, 2, "held"),
+    Tile(128, 128, 64, 8, 2, "held"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +81,8 @@ def fused_descent(
         stop = min(n, start + tiles.chunk)
         part = LowRows(table.weight[start:stop], table.bias[start:stop], table.first + start, table.learns_bias)
         slope = space[: stop - start]
-        loss = loss + launch_slopes(held, part, slope, rows, value=value, tile=tiles.slopes)
+        negative = launch_slopes(held, part, slope, rows, value=value, tile=tiles.slopes)
+        loss = loss if negative is None else loss + negative
         launch_correct(slope, triples, start)
         grad += product(slope.T, part.weight)  # before the weights change
         launch_step(slope, held, part, rule, scale=scale, tile=tiles.steps)
@@ -65,21 +90,25 @@ def fused_descent(
     return (loss if value else grad.sum() * 0.0) * scale, grad * scale
 
 
-def launch_slopes(h: Tensor, part: LowRows, made: Tensor, rows: int, *, value: bool, tile: Tile) -> Tensor | float:
+def launch_slopes(h: Tensor, part: LowRows, made: Tensor, rows: int, *, value: bool, tile: Tile) -> Tensor | None:
     """Fill `made` (labels, padded rows) with probabilities; the loss of as many negatives if asked for."""
     from treetop.kernels import full_bce_triton as fused
 
     n, padded, width = len(part.weight), len(h), h.shape[1]
-    labels, batch, inner, warps, stages = tile
-    batch, inner = min(batch, _power(padded)), min(inner, max(16, _power(width)))
-    programs = -(-n // labels) * -(-padded // batch)
-    parts = torch.empty(programs if value else 1, device=h.device)
-    fused.slopes[(programs,)](
-        h, part.weight, part.bias, made, parts, n, rows,
-        WIDTH=width, PADDED=padded, VALUE=value, LABELS=labels, BATCH=batch, INNER=inner,
-        num_warps=warps, num_stages=stages,
-    )  # fmt: skip
-    return parts.sum() if value else 0.0
+    batch, inner = min(tile.across, _power(padded)), min(tile.inner, max(16, _power(width)))
+    programs = -(-n // tile.labels) * -(-padded // batch)
+    shape = {"WIDTH": width, "PADDED": padded, "VALUE": value, "LABELS": tile.labels, "BATCH": batch, "INNER": inner}
+    more = {"num_warps": tile.warps, "num_stages": tile.stages}
+    if tile.way == "bulk" and width % 8 == 0:
+        side = min(programs, _processors(h.device))
+        rounds = -(-programs // side)
+        parts = torch.empty(rounds * side if value else 1, device=h.device)
+        blocks = [fused.described(x, k, inner) for x, k in ((h, batch), (part.weight, tile.labels))]  # type: ignore[no-untyped-call]
+        fused.slopes_bulk[(side,)](*blocks, part.bias, made, parts, n, rows, **shape, ROUNDS=rounds, **more)
+    else:
+        parts = torch.empty(programs if value else 1, device=h.device)
+        fused.slopes[(programs,)](h, part.weight, part.bias, made, parts, n, rows, **shape, **more)
+    return parts.sum() if value else None
 
 
 Triples = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]  # keys, columns, rows, targets, strengths
@@ -102,24 +131,23 @@ def launch_step(slope: Tensor, h: Tensor, part: LowRows, rule: Descent, *, scale
     from treetop.kernels import full_bce_triton as fused
 
     (n, padded), width = slope.shape, h.shape[1]
-    labels, columns, inner, warps, stages = tile
-    columns = min(columns, max(16, _power(width)))
+    columns = min(tile.across, max(16, _power(width)))
     blocks = -(-width // columns)
     rate = rule.rate if isinstance(rule.rate, Tensor) else torch.tensor(rule.rate, device=h.device)
     draw = rate if rule.draw is None else rule.draw
     given = (slope, h, part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
     shape = {
         "WIDTH": width, "PADDED": padded, "BIAS": part.learns_bias, "STOCHASTIC": rule.draw is not None,
-        "LABELS": labels, "COLUMNS": columns,
+        "LABELS": tile.labels, "COLUMNS": columns,
     }  # fmt: skip
-    programs = -(-n // labels) * blocks
-    if inner == 0 and padded <= 256 and padded == _power(padded):
-        side = max(1, min(-(-n // labels), _processors(h.device) // blocks))  # programs along the labels
-        rounds = -(-_power(n) // labels // side)  # of a power of two: the last chunk needs no program of its own
-        fused.step_held[(side * blocks,)](*given, **shape, ROUNDS=rounds, STAGES=stages, num_warps=warps)
+    tall = -(-n // tile.labels)
+    if tile.way == "held" and padded <= 256 and padded == _power(padded):
+        side = max(1, min(tall, _processors(h.device) // blocks))  # programs along the labels
+        rounds = -(-tall // side)
+        fused.step_held[(side * blocks,)](*given, **shape, ROUNDS=rounds, STAGES=tile.stages, num_warps=tile.warps)
     else:
-        inner = min(inner or 64, padded)
-        fused.step[(programs,)](*given, **shape, INNER=inner, num_warps=warps, num_stages=stages)
+        more = {"num_warps": tile.warps, "num_stages": tile.stages}
+        fused.step[(tall * blocks,)](*given, **shape, INNER=min(tile.inner, padded), **more)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

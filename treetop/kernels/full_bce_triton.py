@@ -4,10 +4,31 @@
 
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from treetop.kernels.fused import INTERPRETED
 
 KIND = tl.constexpr(tl.float32 if INTERPRETED else tl.bfloat16)  # the interpreter cannot multiply bfloat16
+
+
+def described(tensor, rows, columns):
+    """A matrix as the copy engine wants it: brought in blocks of this shape."""
+    return TensorDescriptor.from_tensor(tensor, [rows, columns])
+
+
+@triton.jit
+def _keep(Z, bias, made, parts, tile, label, row, n, rows, PADDED: tl.constexpr, VALUE: tl.constexpr):
+    """Probabilities of a tile of logits, and their loss as negatives."""
+    Z += tl.load(bias + label, mask=label < n, other=0.0)[:, None]
+    real = (label < n)[:, None] & (row < rows)[None, :]
+    P = tl.where(real, 1.0 / (1.0 + tl.exp(-Z)), 0.0)
+    place = label[:, None] * PADDED + row[None, :]
+    tl.store(made + place, P.to(made.dtype.element_ty), mask=(label < n)[:, None] & (row < PADDED)[None, :])
+    if VALUE:
+        E = tl.exp(-tl.abs(Z))
+        rest = tl.where(E < 1e-3, E * (1.0 - 0.5 * E), tl.log(1.0 + E))  # log(1 + e) loses a small e
+        total = tl.where(real, tl.maximum(Z, 0.0) + rest, 0.0)
+        tl.store(parts + tile, tl.sum(tl.sum(total, 1), 0))
 
 
 @triton.jit(do_not_specialize=["n", "rows"])
@@ -35,16 +56,28 @@ def slopes(
         Z = tl.dot(W.to(KIND), H.to(KIND), Z)
         at_w += INNER
         at_h += INNER
-    Z += tl.load(bias + label, mask=label < n, other=0.0)[:, None]
-    real = (label < n)[:, None] & (row < rows)[None, :]
-    P = tl.where(real, 1.0 / (1.0 + tl.exp(-Z)), 0.0)
-    place = label[:, None] * PADDED + row[None, :]
-    tl.store(made + place, P.to(made.dtype.element_ty), mask=(label < n)[:, None] & (row < PADDED)[None, :])
-    if VALUE:
-        E = tl.exp(-tl.abs(Z))
-        rest = tl.where(E < 1e-3, E * (1.0 - 0.5 * E), tl.log(1.0 + E))  # log(1 + e) loses a small e
-        total = tl.where(real, tl.maximum(Z, 0.0) + rest, 0.0)
-        tl.store(parts + tl.program_id(0), tl.sum(tl.sum(total, 1), 0))
+    _keep(Z, bias, made, parts, tl.program_id(0), label, row, n, rows, PADDED, VALUE)
+
+
+@triton.jit(do_not_specialize=["n", "rows"])
+def slopes_bulk(
+    h, weight, bias, made, parts, n, rows,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, VALUE: tl.constexpr,
+    LABELS: tl.constexpr, BATCH: tl.constexpr, INNER: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """As `slopes`, by programs that stay and have tiles brought by the copy engine, which fills up with zeros."""
+    blocks = (PADDED + BATCH - 1) // BATCH
+    for i in tl.range(0, ROUNDS, flatten=True):
+        tile = tl.program_id(0) + i * tl.num_programs(0)
+        first = tile // blocks * LABELS
+        begin = tile % blocks * BATCH
+        Z = tl.zeros((LABELS, BATCH), tl.float32)
+        for k in range(0, WIDTH, INNER):
+            W = weight.load([first, k])
+            H = h.load([begin, k])
+            Z = tl.dot(W.to(KIND), tl.trans(H.to(KIND)), Z)
+        label = first + tl.arange(0, LABELS)
+        _keep(Z, bias, made, parts, tile, label, begin + tl.arange(0, BATCH), n, rows, PADDED, VALUE)
 
 
 @triton.jit(do_not_specialize=["start", "n", "total"])
