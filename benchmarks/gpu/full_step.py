@@ -239,7 +239,9 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
 def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> fused.Tiles:
     """Every tile of both programs over the whole table; the fastest ones."""
     n, rows, how = len(table.weight), len(h), rule(rate=0.0)
-    space = torch.full((chunk, rows), 1e-4, device=GPU, dtype=torch.bfloat16)
+    rooms = {tile: fused.Slopes.room(chunk, h, tile) for tile in fused.SLOPES}
+    space = rooms[fused.SLOPES[0]]
+    space.made.fill_(1e-4), space.sums.fill_(0.01)
     spans = [(start, min(n, start + chunk)) for start in range(0, n, chunk)]
 
     def rows_of(a: int, b: int) -> LowRows:
@@ -247,11 +249,11 @@ def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> fused.Til
 
     def forward(tile: fused.Tile) -> None:
         for a, b in spans:
-            fused.launch_slopes(h, rows_of(a, b), space[: b - a], rows, value=False, tile=tile)
+            fused.launch_slopes(h, rows_of(a, b), rooms[tile].first(b - a), rows, value=False, tile=tile)
 
     def back(tile: fused.Tile) -> None:
         for a, b in spans:
-            fused.launch_step(space[: b - a], h, rows_of(a, b), how, scale=1 / rows, tile=tile)
+            fused.launch_step(space.first(b - a), h, rows_of(a, b), how, scale=1 / rows, tile=tile)
 
     best = {}
     for name, work, tiles in (("slopes", forward, fused.SLOPES), ("step", back, fused.STEPS)):

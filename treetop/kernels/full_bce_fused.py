@@ -57,6 +57,25 @@ class Tiles:
     chunk: int = CHUNK
 
 
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Room for the slopes of a chunk: (labels, padded rows), and their sums over the rows in (blocks, labels)."""
+
+    made: Tensor
+    sums: Tensor
+
+    @classmethod
+    def room(cls, chunk: int, h: Tensor, tile: Tile) -> Slopes:
+        blocks = -(-len(h) // min(tile.across, _power(len(h))))
+        made = torch.empty(chunk, len(h), device=h.device, dtype=torch.bfloat16)
+        return cls(made, torch.empty(blocks * chunk, device=h.device))
+
+    def first(self, n: int) -> Slopes:
+        """The same room for `n` labels."""
+        blocks = len(self.sums) // len(self.made)
+        return Slopes(self.made[:n], self.sums[: blocks * n])
+
+
 def fused_descent(
     h: Tensor,
     table: LowRows,
@@ -75,23 +94,23 @@ def fused_descent(
         rule = replace(rule, rate=torch.tensor(rule.rate, device=h.device))
     loss = _loss_at_positives(held, table, positives) if value else torch.zeros((), device=h.device)
     grad = torch.zeros(held.shape, device=h.device)
-    triples = _sorted(positives, rows)
-    space = torch.empty(min(tiles.chunk, n), len(held), device=h.device, dtype=torch.bfloat16)
+    marks = merged(positives, rows)
+    space = Slopes.room(min(tiles.chunk, n), held, tiles.slopes)
     for start in range(0, n, tiles.chunk):
         stop = min(n, start + tiles.chunk)
         part = LowRows(table.weight[start:stop], table.bias[start:stop], table.first + start, table.learns_bias)
-        slope = space[: stop - start]
-        negative = launch_slopes(held, part, slope, rows, value=value, tile=tiles.slopes)
+        slopes = space.first(stop - start)
+        negative = launch_slopes(held, part, slopes, rows, value=value, tile=tiles.slopes)
         loss = loss if negative is None else loss + negative
-        launch_correct(slope, triples, start)
-        grad += product(slope.T, part.weight)  # before the weights change
-        launch_step(slope, held, part, rule, scale=scale, tile=tiles.steps)
+        launch_correct(slopes, marks, start)
+        grad += product(slopes.made.T, part.weight)  # before the weights change
+        launch_step(slopes, held, part, rule, scale=scale, tile=tiles.steps)
     grad = grad[:rows]
     return (loss if value else grad.sum() * 0.0) * scale, grad * scale
 
 
-def launch_slopes(h: Tensor, part: LowRows, made: Tensor, rows: int, *, value: bool, tile: Tile) -> Tensor | None:
-    """Fill `made` (labels, padded rows) with probabilities; the loss of as many negatives if asked for."""
+def launch_slopes(h: Tensor, part: LowRows, room: Slopes, rows: int, *, value: bool, tile: Tile) -> Tensor | None:
+    """Fill `room` with probabilities; the loss of as many negatives if asked for."""
     from treetop.kernels import full_bce_triton as fused
 
     n, padded, width = len(part.weight), len(h), h.shape[1]
@@ -103,42 +122,56 @@ def launch_slopes(h: Tensor, part: LowRows, made: Tensor, rows: int, *, value: b
         side = min(programs, _processors(h.device))
         rounds = -(-programs // side)
         parts = torch.empty(rounds * side if value else 1, device=h.device)
-        blocks = [fused.described(x, k, inner) for x, k in ((h, batch), (part.weight, tile.labels))]  # type: ignore[no-untyped-call]
-        fused.slopes_bulk[(side,)](*blocks, part.bias, made, parts, n, rows, **shape, ROUNDS=rounds, **more)
+        sources = [fused.described(x, k, inner) for x, k in ((h, batch), (part.weight, tile.labels))]  # type: ignore[no-untyped-call]
+        more["ROUNDS"] = rounds
+        fused.slopes_bulk[(side,)](*sources, part.bias, room.made, room.sums, parts, n, rows, **shape, **more)
     else:
         parts = torch.empty(programs if value else 1, device=h.device)
-        fused.slopes[(programs,)](h, part.weight, part.bias, made, parts, n, rows, **shape, **more)
+        fused.slopes[(programs,)](h, part.weight, part.bias, room.made, room.sums, parts, n, rows, **shape, **more)
     return parts.sum() if value else None
 
 
-Triples = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]  # keys, columns, rows, targets, strengths
+Marks = tuple[Tensor, Tensor, Tensor, Tensor]  # columns, rows, factors, offsets
 
 
-def launch_correct(made: Tensor, triples: Triples, start: int) -> None:
+def merged(positives: Positives, rows: int) -> Marks:
+    """Positives by label and row, those at one place made one."""
+    from treetop.kernels import full_bce_triton as fused
+
+    keys, order = torch.sort(positives.column * rows + positives.row, stable=True)
+    place, targets, strength = positives.row[order], positives.target[order], positives.strength
+    strengths = targets if strength is None else strength[order]
+    factor, offset = (torch.zeros(len(keys), device=keys.device) for _ in range(2))
+    if len(keys):
+        fused.merge[(len(keys),)](
+            keys, place, targets, strengths, factor, offset, len(keys), STRONG=strength is not None, num_warps=1
+        )
+    return positives.column[order], place, factor, offset
+
+
+def launch_correct(room: Slopes, marks: Marks, start: int) -> None:
     """Turn the slopes of positives into what they are."""
     from treetop.kernels import full_bce_triton as fused
 
-    keys, columns, rows, targets, strengths = triples
-    if len(keys):
-        fused.correct[(len(keys),)](
-            made, keys, columns, rows, targets, targets if strengths is None else strengths, start, len(made),
-            len(keys), PADDED=made.shape[1], STRONG=strengths is not None, num_warps=1,
-        )  # fmt: skip
+    n, total = len(room.made), len(marks[0])
+    if total:
+        padded = room.made.shape[1]
+        fused.correct[(total,)](room.made, room.sums, *marks, start, n, total, PADDED=padded, WIDE=64, num_warps=1)
 
 
-def launch_step(slope: Tensor, h: Tensor, part: LowRows, rule: Descent, *, scale: float, tile: Tile) -> None:
+def launch_step(room: Slopes, h: Tensor, part: LowRows, rule: Descent, *, scale: float, tile: Tile) -> None:
     """The step of a chunk's weights and biases."""
     from treetop.kernels import full_bce_triton as fused
 
-    (n, padded), width = slope.shape, h.shape[1]
+    (n, padded), width = room.made.shape, h.shape[1]
     columns = min(tile.across, max(16, _power(width)))
     blocks = -(-width // columns)
     rate = rule.rate if isinstance(rule.rate, Tensor) else torch.tensor(rule.rate, device=h.device)
     draw = rate if rule.draw is None else rule.draw
-    given = (slope, h, part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
+    given = (room.made, room.sums, h, part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
     shape = {
-        "WIDTH": width, "PADDED": padded, "BIAS": part.learns_bias, "STOCHASTIC": rule.draw is not None,
-        "LABELS": tile.labels, "COLUMNS": columns,
+        "WIDTH": width, "PADDED": padded, "PARTS": len(room.sums) // n if part.learns_bias else 0,
+        "STOCHASTIC": rule.draw is not None, "LABELS": tile.labels, "COLUMNS": columns,
     }  # fmt: skip
     tall = -(-n // tile.labels)
     if tile.way == "held" and padded <= 256 and padded == _power(padded):
@@ -168,13 +201,6 @@ def _loss_at_positives(h: Tensor, table: LowRows, positives: Positives) -> Tenso
         true = true if positives.strength is None else positives.strength[at] * true
         total = total + torch.where(inside[at], true - F.softplus(z), 0.0).sum()
     return total
-
-
-def _sorted(positives: Positives, rows: int) -> Triples:
-    """Triples by place, so that those of one place stand together."""
-    keys, order = torch.sort(positives.column * rows + positives.row, stable=True)
-    strength = None if positives.strength is None else positives.strength[order]
-    return keys, positives.column[order], positives.row[order], positives.target[order], strength
 
 
 def _padded(h: Tensor) -> Tensor:
@@ -211,11 +237,11 @@ def tuned(h: Tensor, n: int) -> Tiles:
 def _tried(h: Tensor) -> Tiles:
     weight = torch.zeros(CHUNK, h.shape[1], device=h.device, dtype=torch.bfloat16)
     part = LowRows(weight, torch.zeros(CHUNK, device=h.device))
-    space = torch.zeros(CHUNK, len(h), device=h.device, dtype=torch.bfloat16)
-    rule = Descent(0.0, 0.0, torch.zeros(2, dtype=torch.int32, device=h.device))
+    space = Slopes.room(CHUNK, h, SLOPES[0])
+    rule = Descent(torch.zeros((), device=h.device), 0.0, torch.zeros(2, dtype=torch.int32, device=h.device))
 
     def forward(tile: Tile) -> None:
-        launch_slopes(h, part, space, len(h), value=False, tile=tile)
+        launch_slopes(h, part, Slopes.room(CHUNK, h, tile), len(h), value=False, tile=tile)
 
     def back(tile: Tile) -> None:
         launch_step(space, h, part, rule, scale=1.0, tile=tile)

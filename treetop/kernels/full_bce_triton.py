@@ -17,11 +17,12 @@ def described(tensor, rows, columns):
 
 
 @triton.jit
-def _keep(Z, bias, made, parts, tile, label, row, n, rows, PADDED: tl.constexpr, VALUE: tl.constexpr):
-    """Probabilities of a tile of logits, and their loss as negatives."""
+def _keep(Z, bias, made, sums, parts, tile, block, label, row, n, rows, PADDED: tl.constexpr, VALUE: tl.constexpr):
+    """Probabilities of a tile of logits, their sums over the rows, and their loss as negatives."""
     Z += tl.load(bias + label, mask=label < n, other=0.0)[:, None]
     real = (label < n)[:, None] & (row < rows)[None, :]
     P = tl.where(real, 1.0 / (1.0 + tl.exp(-Z)), 0.0)
+    tl.store(sums + block * n + label, tl.sum(P, 1), mask=label < n)
     place = label[:, None] * PADDED + row[None, :]
     tl.store(made + place, P.to(made.dtype.element_ty), mask=(label < n)[:, None] & (row < PADDED)[None, :])
     if VALUE:
@@ -33,7 +34,7 @@ def _keep(Z, bias, made, parts, tile, label, row, n, rows, PADDED: tl.constexpr,
 
 @triton.jit(do_not_specialize=["n", "rows"])
 def slopes(
-    h, weight, bias, made, parts, n, rows,
+    h, weight, bias, made, sums, parts, n, rows,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, VALUE: tl.constexpr,
     LABELS: tl.constexpr, BATCH: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
@@ -56,12 +57,13 @@ def slopes(
         Z = tl.dot(W.to(KIND), H.to(KIND), Z)
         at_w += INNER
         at_h += INNER
-    _keep(Z, bias, made, parts, tl.program_id(0), label, row, n, rows, PADDED, VALUE)
+    tile = tl.program_id(0)
+    _keep(Z, bias, made, sums, parts, tile, tile % blocks, label, row, n, rows, PADDED, VALUE)
 
 
 @triton.jit(do_not_specialize=["n", "rows"])
 def slopes_bulk(
-    h, weight, bias, made, parts, n, rows,
+    h, weight, bias, made, sums, parts, n, rows,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, VALUE: tl.constexpr,
     LABELS: tl.constexpr, BATCH: tl.constexpr, INNER: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
@@ -77,34 +79,64 @@ def slopes_bulk(
             H = h.load([begin, k])
             Z = tl.dot(W.to(KIND), tl.trans(H.to(KIND)), Z)
         label = first + tl.arange(0, LABELS)
-        _keep(Z, bias, made, parts, tile, label, begin + tl.arange(0, BATCH), n, rows, PADDED, VALUE)
+        row = begin + tl.arange(0, BATCH)
+        _keep(Z, bias, made, sums, parts, tile, tile % blocks, label, row, n, rows, PADDED, VALUE)
 
 
-@triton.jit(do_not_specialize=["start", "n", "total"])
-def correct(made, keys, columns, rows, targets, strengths, start, n, total, PADDED: tl.constexpr, STRONG: tl.constexpr):
-    """The slope of one positive; triples are sorted, and the first of those at one place adds up all of them."""
+@triton.jit(do_not_specialize=["total"])
+def merge(keys, rows, targets, strengths, factor, offset, total, STRONG: tl.constexpr):
+    """Triples at one place, which stand together, as one: its slope is factor * negative slope - offset."""
     p = tl.program_id(0)
-    column = (tl.load(columns + p) - start).to(tl.int32)
-    if (column < 0) | (column >= n):
-        return
     mine = tl.load(keys + p)
     before = tl.load(keys + p - 1, mask=p > 0, other=-1)
-    if before == mine:
+    if before == mine:  # counted by the first
+        tl.store(rows + p, -1)
         return
-    place = made + column * PADDED + tl.load(rows + p).to(tl.int32)
-    negative = tl.load(place).to(tl.float32)
-    slope = negative
+    more = 1.0
+    less = 0.0
     q = p
     same = mine
     while same == mine:
         target = tl.load(targets + q).to(tl.float32)
         if STRONG:
-            slope += tl.load(strengths + q).to(tl.float32) * (negative - target) - negative
+            strength = tl.load(strengths + q).to(tl.float32)
+            more += strength - 1.0
+            less += strength * target
         else:
-            slope -= target
+            less += target
         q += 1
         same = tl.load(keys + q, mask=q < total, other=-1)
-    tl.store(place, slope.to(made.dtype.element_ty))
+    tl.store(factor + p, more)
+    tl.store(offset + p, less)
+
+
+@triton.jit(do_not_specialize=["start", "n", "total"])
+def correct(made, sums, columns, rows, factor, offset, start, n, total, PADDED: tl.constexpr, WIDE: tl.constexpr):
+    """The slopes of one label's positives, `WIDE` at a time, by the program of the first of them."""
+    p = tl.program_id(0)
+    mine = tl.load(columns + p)
+    label = (mine - start).to(tl.int32)
+    if (label < 0) | (label >= n):
+        return
+    before = tl.load(columns + p - 1, mask=p > 0, other=-1)
+    if before == mine:
+        return
+    change = tl.load(sums + label)
+    q = p
+    same = mine
+    while same == mine:
+        at = q + tl.arange(0, WIDE)
+        row = tl.load(rows + at, mask=at < total, other=-1).to(tl.int32)
+        real = (tl.load(columns + at, mask=at < total, other=-1) == mine) & (row >= 0)
+        more = tl.load(factor + at, mask=real, other=0.0)
+        less = tl.load(offset + at, mask=real, other=0.0)
+        negative = tl.load(made + label * PADDED + row, mask=real, other=0.0).to(tl.float32)
+        slope = more * negative - less
+        tl.store(made + label * PADDED + row, slope.to(made.dtype.element_ty), mask=real)
+        change += tl.sum(tl.where(real, slope - negative, 0.0), 0)
+        q += WIDE
+        same = tl.load(columns + q, mask=q < total, other=-1)
+    tl.store(sums + label, change)
 
 
 @triton.jit
@@ -159,10 +191,20 @@ def _apply(
     tl.store(at, W.to(weight.dtype.element_ty), mask=real)
 
 
+@triton.jit
+def _shift(bias, sums, size, label, n, PARTS: tl.constexpr):
+    """Biases of a tile; PARTS 0: they do not learn."""
+    if PARTS > 0:
+        B = tl.load(bias + label, mask=label < n, other=0.0)
+        for part in tl.static_range(PARTS):
+            B -= size * tl.load(sums + part * n + label, mask=label < n, other=0.0)
+        tl.store(bias + label, B, mask=label < n)
+
+
 @triton.jit(do_not_specialize=["first", "n"])
 def step(
-    made, h, weight, bias, rate, draw, scale, decay, first, n,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, BIAS: tl.constexpr, STOCHASTIC: tl.constexpr,
+    made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
     LABELS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """A tile of the weights' gradient, used on the spot: w <- rounded(w - rate (scale g + decay w))."""
@@ -191,20 +233,14 @@ def step(
     start = tl.program_id(0) % blocks * COLUMNS
     _apply(left, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
     _apply(right, weight, base, lr, scale, decay, label, start + HALF, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-    if BIAS & (tl.program_id(0) % blocks == 0):
-        total = tl.zeros((LABELS,), tl.float32)
-        at_s = made + (safe[:, None] * PADDED + inner[None, :])
-        for _ in range(0, PADDED, INNER):
-            total += tl.sum(tl.load(at_s).to(tl.float32), 1)
-            at_s += INNER
-        B = tl.load(bias + label, mask=label < n, other=0.0)
-        tl.store(bias + label, B - lr * scale * total, mask=label < n)
+    if tl.program_id(0) % blocks == 0:
+        _shift(bias, sums, lr * scale, label, n, PARTS)
 
 
 @triton.jit(do_not_specialize=["first", "n"])
 def step_held(
-    made, h, weight, bias, rate, draw, scale, decay, first, n,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, BIAS: tl.constexpr, STOCHASTIC: tl.constexpr,
+    made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
     LABELS: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """As `step`, by programs that stay: each holds its columns of h and walks over tiles of labels."""
@@ -225,6 +261,5 @@ def step_held(
         left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
         _apply(left, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
         _apply(right, weight, base, lr, scale, decay, label, start + HALF, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        if BIAS & (start == 0):
-            B = tl.load(bias + label, mask=label < n, other=0.0)
-            tl.store(bias + label, B - lr * scale * tl.sum(S.to(tl.float32), 1), mask=label < n)
+        if start == 0:
+            _shift(bias, sums, lr * scale, label, n, PARTS)
