@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from treetop.core import log
 from treetop.kernels.full_bce import Positives
 from treetop.kernels.full_bce_low import Descent, LowRows
 
@@ -36,15 +37,16 @@ SLOPES = (
     Tile(128, 256, 64, 8, 3),
     Tile(128, 256, 64, 8, 3, "bulk"),
     Tile(128, 256, 64, 8, 4, "bulk"),
+    Tile(128, 128, 64, 4, 3, "bulk"),
     Tile(128, 128, 64, 8, 3),
-    Tile(64, 256, 64, 4, 2),
 )
 STEPS = (
     Tile(128, 128, 64, 8, 3),
     Tile(128, 256, 64, 8, 3),
     Tile(64, 256, 64, 8, 2, "held"),
-    Tile(64, 256, 64, 4, 2, "held"),
     Tile(128, 128, 64, 8, 2, "held"),
+    Tile(128, 128, 64, 4, 3, "bulk"),
+    Tile(128, 256, 64, 8, 3, "bulk"),
 )
 
 
@@ -119,7 +121,7 @@ def launch_slopes(h: Tensor, part: LowRows, room: Slopes, rows: int, *, value: b
     shape = {"WIDTH": width, "PADDED": padded, "VALUE": value, "LABELS": tile.labels, "BATCH": batch, "INNER": inner}
     more = {"num_warps": tile.warps, "num_stages": tile.stages}
     if tile.way == "bulk" and width % 8 == 0:
-        side = min(programs, _processors(h.device))
+        side = min(programs, _processors(h.device) * (2 if batch <= 128 else 1))
         rounds = -(-programs // side)
         parts = torch.empty(rounds * side if value else 1, device=h.device)
         sources = [fused.described(x, k, inner) for x, k in ((h, batch), (part.weight, tile.labels))]  # type: ignore[no-untyped-call]
@@ -168,19 +170,27 @@ def launch_step(room: Slopes, h: Tensor, part: LowRows, rule: Descent, *, scale:
     blocks = -(-width // columns)
     rate = rule.rate if isinstance(rule.rate, Tensor) else torch.tensor(rule.rate, device=h.device)
     draw = rate if rule.draw is None else rule.draw
-    given = (room.made, room.sums, h, part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
+    given = (part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
     shape = {
         "WIDTH": width, "PADDED": padded, "PARTS": len(room.sums) // n if part.learns_bias else 0,
         "STOCHASTIC": rule.draw is not None, "LABELS": tile.labels, "COLUMNS": columns,
     }  # fmt: skip
+    more = {"num_warps": tile.warps, "num_stages": tile.stages}
     tall = -(-n // tile.labels)
     if tile.way == "held" and padded <= 256 and padded == _power(padded):
         side = max(1, min(tall, _processors(h.device) // blocks))  # programs along the labels
         rounds = -(-tall // side)
-        fused.step_held[(side * blocks,)](*given, **shape, ROUNDS=rounds, STAGES=tile.stages, num_warps=tile.warps)
+        fused.step_held[(side * blocks,)](room.made, room.sums, h, *given, **shape, ROUNDS=rounds, **more)
+        return
+    inner = min(tile.inner, padded)
+    if tile.way == "bulk" and width % 8 == 0:
+        side = min(tall * blocks, _processors(h.device) * (2 if columns <= 128 else 1))
+        slopes = fused.described(room.made, tile.labels, inner)  # type: ignore[no-untyped-call]
+        rows = fused.described(h, inner, columns)  # type: ignore[no-untyped-call]
+        more["ROUNDS"] = -(-tall * blocks // side)
+        fused.step_bulk[(side,)](slopes, room.sums, rows, *given, **shape, INNER=inner, **more)
     else:
-        more = {"num_warps": tile.warps, "num_stages": tile.stages}
-        fused.step[(tall * blocks,)](*given, **shape, INNER=min(tile.inner, padded), **more)
+        fused.step[(tall * blocks,)](room.made, room.sums, h, *given, **shape, INNER=inner, **more)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -255,10 +265,9 @@ def _fastest(work: Callable[[Tile], None], tiles: tuple[Tile, ...]) -> Tile:
     for tile in tiles:
         try:
             found[tile] = sorted(_milliseconds(work, tile) for _ in range(6))[2]
-        except Exception as error:
-            if "out of resource" not in str(error):
-                raise
-    return min(found, key=found.__getitem__)
+        except Exception as error:  # another device may have less room, another compiler other limits
+            log.logger.debug("tile %s does not run here: %s", tile, error)
+    return min(found, key=found.__getitem__) if found else tiles[0]
 
 
 def _milliseconds(work: Callable[[Tile], None], tile: Tile) -> float:

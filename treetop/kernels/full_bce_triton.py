@@ -176,29 +176,37 @@ def _rounded(W, base, label, pair, LABELS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
+def _held(weight, label, start, n, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
+    """A tile of weights."""
+    column = start + tl.arange(0, COLUMNS)
+    real = (label < n)[:, None] & (column < WIDTH)[None, :]
+    return tl.load(weight + (label[:, None] * WIDTH + column[None, :]), mask=real, other=0.0)
+
+
+@triton.jit
 def _apply(
-    G, weight, base, lr, scale, decay, label, start, first, n,
+    G, W, weight, base, lr, scale, decay, label, start, first, n,
     WIDTH: tl.constexpr, STOCHASTIC: tl.constexpr, LABELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    column = start + tl.arange(0, COLUMNS)
-    at = weight + (label[:, None] * WIDTH + column[None, :])
-    real = (label < n)[:, None] & (column < WIDTH)[None, :]
-    W = tl.load(at, mask=real, other=0.0).to(tl.float32)
+    W = W.to(tl.float32)
     W = W - lr * (scale * G + decay * W)
     if STOCHASTIC:
         pair = start // 2 + tl.arange(0, COLUMNS // 2)
         W = _rounded(W, base, label + first, pair, LABELS, COLUMNS)
-    tl.store(at, W.to(weight.dtype.element_ty), mask=real)
+    column = start + tl.arange(0, COLUMNS)
+    real = (label < n)[:, None] & (column < WIDTH)[None, :]
+    tl.store(weight + (label[:, None] * WIDTH + column[None, :]), W.to(weight.dtype.element_ty), mask=real)
 
 
 @triton.jit
-def _shift(bias, sums, size, label, n, PARTS: tl.constexpr):
-    """Biases of a tile; PARTS 0: they do not learn."""
+def _shift(bias, sums, size, label, start, n, PARTS: tl.constexpr):
+    """Biases of a tile, by the program of their first columns; PARTS 0: they do not learn."""
     if PARTS > 0:
-        B = tl.load(bias + label, mask=label < n, other=0.0)
+        real = (label < n) & (start == 0)
+        B = tl.load(bias + label, mask=real, other=0.0)
         for part in tl.static_range(PARTS):
-            B -= size * tl.load(sums + part * n + label, mask=label < n, other=0.0)
-        tl.store(bias + label, B, mask=label < n)
+            B -= size * tl.load(sums + part * n + label, mask=real, other=0.0)
+        tl.store(bias + label, B, mask=real)
 
 
 @triton.jit(do_not_specialize=["first", "n"])
@@ -231,17 +239,19 @@ def step(
     HALF: tl.constexpr = COLUMNS // 2
     left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
     start = tl.program_id(0) % blocks * COLUMNS
-    _apply(left, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-    _apply(right, weight, base, lr, scale, decay, label, start + HALF, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-    if tl.program_id(0) % blocks == 0:
-        _shift(bias, sums, lr * scale, label, n, PARTS)
+    after = start + HALF
+    W = _held(weight, label, start, n, WIDTH, HALF)
+    _apply(left, W, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
+    W = _held(weight, label, after, n, WIDTH, HALF)
+    _apply(right, W, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
+    _shift(bias, sums, lr * scale, label, start, n, PARTS)
 
 
 @triton.jit(do_not_specialize=["first", "n"])
 def step_held(
     made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
-    LABELS: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, STAGES: tl.constexpr,
+    LABELS: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """As `step`, by programs that stay: each holds its columns of h and walks over tiles of labels."""
     blocks = (WIDTH + COLUMNS - 1) // COLUMNS
@@ -252,14 +262,47 @@ def step_held(
     lr = tl.load(rate)
     base = _base(draw)
     HALF: tl.constexpr = COLUMNS // 2
-    for i in tl.range(0, ROUNDS, num_stages=STAGES):
+    after = start + HALF
+    for i in range(0, ROUNDS):
         tile = tl.program_id(0) // blocks + i * (tl.num_programs(0) // blocks)
         label = tile * LABELS + tl.arange(0, LABELS)
         safe = tl.where(label < n, label, 0)
         S = tl.load(made + (safe[:, None] * PADDED + inner[None, :]))
+        # Asked for before the product, so that they are there behind it.
+        W = _held(weight, label, start, n, WIDTH, HALF)
+        V = _held(weight, label, after, n, WIDTH, HALF)
         G = tl.dot(S.to(KIND), H.to(KIND))
         left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
-        _apply(left, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        _apply(right, weight, base, lr, scale, decay, label, start + HALF, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        if start == 0:
-            _shift(bias, sums, lr * scale, label, n, PARTS)
+        _apply(left, W, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
+        _apply(right, V, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
+        _shift(bias, sums, lr * scale, label, start, n, PARTS)
+
+
+@triton.jit(do_not_specialize=["first", "n"])
+def step_bulk(
+    made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
+    LABELS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """As `step`, by programs that stay and have slopes and rows brought by the copy engine."""
+    blocks = (WIDTH + COLUMNS - 1) // COLUMNS
+    lr = tl.load(rate)
+    base = _base(draw)
+    HALF: tl.constexpr = COLUMNS // 2
+    for i in tl.range(0, ROUNDS, flatten=True):
+        tile = tl.program_id(0) + i * tl.num_programs(0)
+        top = tile // blocks * LABELS
+        start = tile % blocks * COLUMNS
+        after = start + HALF
+        G = tl.zeros((LABELS, COLUMNS), tl.float32)
+        for k in range(0, PADDED, INNER):
+            S = made.load([top, k])
+            H = h.load([k, start])
+            G = tl.dot(S.to(KIND), H.to(KIND), G)
+        label = top + tl.arange(0, LABELS)
+        left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
+        W = _held(weight, label, start, n, WIDTH, HALF)
+        _apply(left, W, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
+        W = _held(weight, label, after, n, WIDTH, HALF)
+        _apply(right, W, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
+        _shift(bias, sums, lr * scale, label, start, n, PARTS)
