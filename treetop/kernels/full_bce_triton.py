@@ -157,11 +157,13 @@ def _chopped(x, bits):
 
 
 @triton.jit
-def _base(draw):
+def _base(draw, STOCHASTIC: tl.constexpr):
     """32 bits of (seed, step)."""
-    zero = tl.zeros((1,), tl.uint32)
-    made = _mixed((zero + tl.load(draw + 1).to(tl.uint32)) ^ 0x5BD1E995)
-    return _mixed(made ^ tl.load(draw).to(tl.uint32))
+    made = tl.zeros((1,), tl.uint32)
+    if STOCHASTIC:
+        made = _mixed((made + tl.load(draw + 1).to(tl.uint32)) ^ 0x5BD1E995)
+        made = _mixed(made ^ tl.load(draw).to(tl.uint32))
+    return made
 
 
 @triton.jit
@@ -234,7 +236,7 @@ def step(
         at_s += INNER
         at_h += INNER * WIDTH
     lr = tl.load(rate)
-    base = _base(draw)
+    base = _base(draw, STOCHASTIC)
     # In parts: gradient and weights of a whole tile would not fit the registers.
     HALF: tl.constexpr = COLUMNS // 2
     left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
@@ -260,7 +262,7 @@ def step_held(
     inner = tl.arange(0, PADDED)
     H = tl.load(h + (inner[:, None] * WIDTH + column[None, :]), mask=column[None, :] < WIDTH, other=0.0)
     lr = tl.load(rate)
-    base = _base(draw)
+    base = _base(draw, STOCHASTIC)
     HALF: tl.constexpr = COLUMNS // 2
     after = start + HALF
     for i in range(0, ROUNDS):
@@ -287,7 +289,7 @@ def step_bulk(
     """As `step`, by programs that stay and have slopes and rows brought by the copy engine."""
     blocks = (WIDTH + COLUMNS - 1) // COLUMNS
     lr = tl.load(rate)
-    base = _base(draw)
+    base = _base(draw, STOCHASTIC)
     HALF: tl.constexpr = COLUMNS // 2
     for i in tl.range(0, ROUNDS, flatten=True):
         tile = tl.program_id(0) + i * tl.num_programs(0)
