@@ -1,0 +1,279 @@
+"""Launches the Triton programs of the classifier at two bytes a weight, chunk by chunk, and finds the fastest tiles."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from treetop.core import log
+from treetop.kernels.full_bce import Positives
+from treetop.kernels.full_bce_low import Descent, LowRows
+
+CHUNK = 67584  # labels whose slopes are held at a time: four tiles for each of 132 processors
+TUNED = 1 << 18  # labels from which trying several tiles pays
+
+
+class Tile(NamedTuple):
+    """A program's share of a product, and how it is done.
+
+    each: one program a tile; held: programs stay and hold their part of h; bulk: they stay and the copy engine loads.
+    """
+
+    labels: int
+    across: int  # rows of h for slopes, columns for the step
+    inner: int
+    warps: int
+    stages: int
+    way: Literal["each", "held", "bulk"] = "each"
+
+
+SLOPES = (
+    Tile(128, 256, 64, 8, 3),
+    Tile(128, 256, 64, 8, 3, "bulk"),
+    Tile(128, 256, 64, 8, 4, "bulk"),
+    Tile(128, 128, 64, 4, 3, "bulk"),
+    Tile(128, 128, 64, 8, 3),
+)
+STEPS = (
+    Tile(128, 128, 64, 8, 3),
+    Tile(128, 256, 64, 8, 3),
+    Tile(64, 256, 64, 8, 2, "held"),
+    Tile(128, 128, 64, 8, 2, "held"),
+    Tile(128, 128, 64, 4, 3, "bulk"),
+    Tile(128, 256, 64, 8, 3, "bulk"),
+)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How the fused programs share out the work; results do not depend on it."""
+
+    slopes: Tile = SLOPES[0]
+    steps: Tile = STEPS[0]
+    chunk: int = CHUNK
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Room for the slopes of a chunk: (labels, padded rows), and their sums over the rows in (blocks, labels)."""
+
+    made: Tensor
+    sums: Tensor
+
+    @classmethod
+    def room(cls, chunk: int, h: Tensor, tile: Tile) -> Slopes:
+        blocks = -(-len(h) // min(tile.across, _power(len(h))))
+        made = torch.empty(chunk, len(h), device=h.device, dtype=torch.bfloat16)
+        return cls(made, torch.empty(blocks * chunk, device=h.device))
+
+    def first(self, n: int) -> Slopes:
+        """The same room for `n` labels."""
+        blocks = len(self.sums) // len(self.made)
+        return Slopes(self.made[:n], self.sums[: blocks * n])
+
+
+def fused_descent(
+    h: Tensor,
+    table: LowRows,
+    positives: Positives,
+    rule: Descent,
+    *,
+    scale: float,
+    value: bool = True,
+    tiles: Tiles | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `full_descent`: slopes of a chunk in bfloat16, their product with the weights, then the weights' step."""
+    n, rows = len(table.weight), len(h)
+    held = _padded(h)
+    tiles = tuned(held, n) if tiles is None else tiles
+    if not isinstance(rule.rate, Tensor):
+        rule = replace(rule, rate=torch.tensor(rule.rate, device=h.device))
+    loss = _loss_at_positives(held, table, positives) if value else torch.zeros((), device=h.device)
+    grad = torch.zeros(held.shape, device=h.device)
+    marks = merged(positives, rows)
+    space = Slopes.room(min(tiles.chunk, n), held, tiles.slopes)
+    for start in range(0, n, tiles.chunk):
+        stop = min(n, start + tiles.chunk)
+        part = LowRows(table.weight[start:stop], table.bias[start:stop], table.first + start, table.learns_bias)
+        slopes = space.first(stop - start)
+        negative = launch_slopes(held, part, slopes, rows, value=value, tile=tiles.slopes)
+        loss = loss if negative is None else loss + negative
+        launch_correct(slopes, marks, start)
+        grad += product(slopes.made.T, part.weight)  # before the weights change
+        launch_step(slopes, held, part, rule, scale=scale, tile=tiles.steps)
+    grad = grad[:rows]
+    return (loss if value else grad.sum() * 0.0) * scale, grad * scale
+
+
+def launch_slopes(h: Tensor, part: LowRows, room: Slopes, rows: int, *, value: bool, tile: Tile) -> Tensor | None:
+    """Fill `room` with probabilities; the loss of as many negatives if asked for."""
+    from treetop.kernels import full_bce_triton as fused
+
+    n, padded, width = len(part.weight), len(h), h.shape[1]
+    batch, inner = min(tile.across, _power(padded)), min(tile.inner, max(16, _power(width)))
+    programs = -(-n // tile.labels) * -(-padded // batch)
+    shape = {"WIDTH": width, "PADDED": padded, "VALUE": value, "LABELS": tile.labels, "BATCH": batch, "INNER": inner}
+    more = {"num_warps": tile.warps, "num_stages": tile.stages}
+    if tile.way == "bulk" and width % 8 == 0:
+        side = min(programs, _processors(h.device) * (2 if batch <= 128 else 1))
+        rounds = -(-programs // side)
+        parts = torch.empty(rounds * side if value else 1, device=h.device)
+        sources = [fused.described(x, k, inner) for x, k in ((h, batch), (part.weight, tile.labels))]  # type: ignore[no-untyped-call]
+        more["ROUNDS"] = rounds
+        fused.slopes_bulk[(side,)](*sources, part.bias, room.made, room.sums, parts, n, rows, **shape, **more)
+    else:
+        parts = torch.empty(programs if value else 1, device=h.device)
+        fused.slopes[(programs,)](h, part.weight, part.bias, room.made, room.sums, parts, n, rows, **shape, **more)
+    return parts.sum() if value else None
+
+
+Marks = tuple[Tensor, Tensor, Tensor, Tensor]  # columns, rows, factors, offsets
+
+
+def merged(positives: Positives, rows: int) -> Marks:
+    """Positives by label and row, those at one place made one."""
+    from treetop.kernels import full_bce_triton as fused
+
+    keys, order = torch.sort(positives.column * rows + positives.row, stable=True)
+    place, targets, strength = positives.row[order], positives.target[order], positives.strength
+    strengths = targets if strength is None else strength[order]
+    factor, offset = (torch.zeros(len(keys), device=keys.device) for _ in range(2))
+    if len(keys):
+        fused.merge[(len(keys),)](
+            keys, place, targets, strengths, factor, offset, len(keys), STRONG=strength is not None, num_warps=1
+        )
+    return positives.column[order], place, factor, offset
+
+
+def launch_correct(room: Slopes, marks: Marks, start: int) -> None:
+    """Turn the slopes of positives into what they are."""
+    from treetop.kernels import full_bce_triton as fused
+
+    n, total = len(room.made), len(marks[0])
+    if total:
+        padded = room.made.shape[1]
+        fused.correct[(total,)](room.made, room.sums, *marks, start, n, total, PADDED=padded, WIDE=64, num_warps=1)
+
+
+def launch_step(room: Slopes, h: Tensor, part: LowRows, rule: Descent, *, scale: float, tile: Tile) -> None:
+    """The step of a chunk's weights and biases."""
+    from treetop.kernels import full_bce_triton as fused
+
+    (n, padded), width = room.made.shape, h.shape[1]
+    columns = min(tile.across, max(16, _power(width)))
+    blocks = -(-width // columns)
+    rate = rule.rate if isinstance(rule.rate, Tensor) else torch.tensor(rule.rate, device=h.device)
+    draw = rate if rule.draw is None else rule.draw
+    given = (part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
+    shape = {
+        "WIDTH": width, "PADDED": padded, "PARTS": len(room.sums) // n if part.learns_bias else 0,
+        "STOCHASTIC": rule.draw is not None, "LABELS": tile.labels, "COLUMNS": columns,
+    }  # fmt: skip
+    more = {"num_warps": tile.warps, "num_stages": tile.stages}
+    tall = -(-n // tile.labels)
+    if tile.way == "held" and padded <= 256 and padded == _power(padded):
+        side = max(1, min(tall, _processors(h.device) // blocks))  # programs along the labels
+        rounds = -(-tall // side)
+        fused.step_held[(side * blocks,)](room.made, room.sums, h, *given, **shape, ROUNDS=rounds, **more)
+        return
+    inner = min(tile.inner, padded)
+    if tile.way == "bulk" and width % 8 == 0:
+        side = min(tall * blocks, _processors(h.device) * (2 if columns <= 128 else 1))
+        slopes = fused.described(room.made, tile.labels, inner)  # type: ignore[no-untyped-call]
+        rows = fused.described(h, inner, columns)  # type: ignore[no-untyped-call]
+        more["ROUNDS"] = -(-tall * blocks // side)
+        fused.step_bulk[(side,)](slopes, room.sums, rows, *given, **shape, INNER=inner, **more)
+    else:
+        fused.step[(tall * blocks,)](room.made, room.sums, h, *given, **shape, INNER=inner, **more)
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """The matrix product of bfloat16 numbers in float32."""
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
+
+
+def _loss_at_positives(h: Tensor, table: LowRows, positives: Positives) -> Tensor:
+    """What the loss of positives has more than that of negatives, with the weights as they are now."""
+    inside = (positives.column >= 0) & (positives.column < len(table.weight))
+    column, total = torch.where(inside, positives.column, 0), torch.zeros((), device=h.device)
+    for i in range(0, len(column), 1 << 14):
+        at = slice(i, i + (1 << 14))
+        z = (h[positives.row[at]].float() * table.weight[column[at]].float()).sum(1) + table.bias[column[at]]
+        true = F.softplus(z) - positives.target[at] * z
+        true = true if positives.strength is None else positives.strength[at] * true
+        total = total + torch.where(inside[at], true - F.softplus(z), 0.0).sum()
+    return total
+
+
+def _padded(h: Tensor) -> Tensor:
+    """bfloat16 rows, filled up with zeros to a number the tiles divide."""
+    n = len(h)
+    rows = 16 if n <= 16 else 32 if n <= 32 else -(-n // 64) * 64
+    return F.pad(h.to(torch.bfloat16), (0, 0, 0, rows - n)).contiguous()
+
+
+def _power(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+@functools.cache
+def _processors(device: torch.device) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
+
+
+# --- which tiles are fastest here ---
+
+_found: dict[tuple[str, int, int], Tiles] = {}
+
+
+def tuned(h: Tensor, n: int) -> Tiles:
+    """The fastest tiles on this device for padded rows like `h`, tried once; with few labels the first."""
+    if not h.is_cuda or n < TUNED:
+        return Tiles()
+    key = (str(h.device), len(h), h.shape[1])
+    if key not in _found and not torch.cuda.is_current_stream_capturing():
+        _found[key] = _tried(h)
+    return _found.get(key, Tiles())
+
+
+def _tried(h: Tensor) -> Tiles:
+    weight = torch.zeros(CHUNK, h.shape[1], device=h.device, dtype=torch.bfloat16)
+    part = LowRows(weight, torch.zeros(CHUNK, device=h.device))
+    space = Slopes.room(CHUNK, h, SLOPES[0])
+    rule = Descent(torch.zeros((), device=h.device), 0.0, torch.zeros(2, dtype=torch.int32, device=h.device))
+
+    def forward(tile: Tile) -> None:
+        launch_slopes(h, part, Slopes.room(CHUNK, h, tile), len(h), value=False, tile=tile)
+
+    def back(tile: Tile) -> None:
+        launch_step(space, h, part, rule, scale=1.0, tile=tile)
+
+    return Tiles(_fastest(forward, SLOPES), _fastest(back, STEPS))
+
+
+def _fastest(work: Callable[[Tile], None], tiles: tuple[Tile, ...]) -> Tile:
+    """The tile whose middle run of five is shortest; one that does not fit the device counts as slow."""
+    found: dict[Tile, float] = {}
+    for tile in tiles:
+        try:
+            found[tile] = sorted(_milliseconds(work, tile) for _ in range(6))[2]
+        except Exception as error:  # another device may have less room, another compiler other limits
+            log.logger.debug("tile %s does not run here: %s", tile, error)
+    return min(found, key=found.__getitem__) if found else tiles[0]
+
+
+def _milliseconds(work: Callable[[Tile], None], tile: Tile) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    begin.record()
+    work(tile)
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end))
