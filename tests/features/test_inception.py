@@ -134,6 +134,15 @@ def test_laid_out_weights_and_batch_mates_change_nothing(mix):
         torch.testing.assert_close(one, quick[task.name], atol=1e-5, rtol=1e-4)
 
 
+def test_weights_laid_out_do_not_outlive_a_move():
+    net = network("routed")
+    with torch.inference_mode():
+        net.lay_out()
+        there = net.double()(packed(), TASKS)["meta"]  # as a move to another device
+    assert there.dtype == torch.float64
+    torch.testing.assert_close(there.float(), network("routed")(packed(), TASKS)["meta"], atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("mix", ["routed", "concat"])
 def test_gradients_reach_every_weight(mix):
     net = network(mix).train()

@@ -78,3 +78,16 @@ def test_schedules():
     assert linear[-1] == pytest.approx(1 / 90)
     cosine = [rate(ScheduleConfig(kind="cosine"), step, 10) for step in range(10)]
     assert cosine[0] == 1.0 and cosine[5] == pytest.approx(0.5)
+
+
+def test_low_precision_weights_no_loss_touched_stay_as_they_are():
+    net = toy()
+    config = AdamConfig(lr=0.1, weight_decay=0.0)
+    optimiser = AdamW({"still": (net[0], config), "net": (net[2], config)}, low={"still", "net"}, kind=torch.bfloat16)
+    before = {name: value.clone() for name, value in optimiser.masters.items()}
+    for _ in range(2):  # micro-batches
+        net[2](torch.randn(4, 7, dtype=torch.bfloat16)).square().mean().backward()
+        optimiser.collect()
+    optimiser.step()
+    moved = {name: not torch.equal(value, before[name]) for name, value in optimiser.masters.items()}
+    assert moved == {name: name.startswith("net") for name in before}

@@ -26,11 +26,16 @@ class WordNet(nn.Module):
 
     packs = True  # nothing is padded to the longest of a batch at a cost
     shapes = None  # no GPU programs to compile ahead
+    _laid: Any = None  # weights laid out for prediction, where a network keeps such
 
     def __init__(self, n_words: int, width: int) -> None:
         super().__init__()
         self.words = nn.Parameter(torch.zeros(n_words + 1, width))
         self.apart = False  # whether only the first view teaches what the views share
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self._laid = None  # of another device or number type
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     @property
     def vocabulary(self) -> int:

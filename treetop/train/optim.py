@@ -147,14 +147,15 @@ class AdamW:
                 continue
             pairs = [(g, w.grad) for g, w in zip(group.grads, group.weights, strict=True) if w.grad is not None]
             sums, fresh = [g for g, _ in pairs], [grad for _, grad in pairs]
-            if self._collected:
+            if self._collected and pairs:
                 wide = [torch.empty_like(g) for g in sums]
                 torch._foreach_copy_(wide, fresh)
                 torch._foreach_add_(sums, wide)
-            else:  # one launch for all, of whatever type
+            elif not self._collected:  # one launch for all, of whatever type
                 if len(pairs) < len(group.grads):
                     torch._foreach_zero_(group.grads)
-                torch._foreach_copy_(sums, fresh)
+                if pairs:
+                    torch._foreach_copy_(sums, fresh)
             for weight in group.weights:
                 weight.grad = None
         self._collected = True
