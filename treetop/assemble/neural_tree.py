@@ -373,9 +373,7 @@ class NeuralTree:
         seen = np.bincount(self.learned.indices, minlength=self.Y.shape[1]) > 0
         for t, branch in enumerate(self.branches):
             if self.full is not None:
-                weight, bias = (
-                    self.world.rows(part.float(), self.full.n) for part in (self.full.weight, self.full.bias)
-                )
+                weight, bias = self.full.whole()
             elif branch.nodes is not None:
                 weight, bias = branch.nodes.weight, branch.nodes.bias
             else:
@@ -397,4 +395,4 @@ class NeuralTree:
 
 def array(tensor: Tensor) -> NDArray[np.float32]:
     """A trained tensor as a float32 array."""
-    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
+    return np.ascontiguousarray(tensor.detach().cpu().float().numpy())  # wider only where there is room

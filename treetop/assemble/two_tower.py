@@ -262,10 +262,8 @@ class TwoTower:
         """(vectors, biases) of all labels in the classifier, as margins want them."""
         c = self.config.classifier
         if isinstance(self.table, EveryLabel):
-            weight, bias = (
-                self.world.rows(part.float(), self.n_labels) for part in (self.table.weight, self.table.bias)
-            )
-            return c.scale * weight, bias
+            weight, bias = self.table.whole()
+            return c.scale * weight.float(), bias
         if self.table is None:
             raise AttributeError("no classifier")
         rows = self.world.rows(self.table.weight, self.n_labels)

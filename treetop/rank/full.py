@@ -83,6 +83,12 @@ class EveryLabel:
     def weights(self) -> dict[str, Tensor]:
         return {"weight": self.weight, "bias": self.bias}
 
+    def whole(self) -> tuple[Tensor, Tensor]:
+        """(n, width) vectors as they are held and (n,) biases, of all processes."""
+        if self.world.size == 1:
+            return self.weight, self.bias
+        return self.world.rows(self.weight.float(), self.n), self.world.rows(self.bias, self.n)
+
     def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
         """(loss, gradient over h) of all processes' vectors with this one's rows, which learn from it."""
         raise NotImplementedError
