@@ -23,7 +23,7 @@ from torch import Tensor
 
 from treetop.kernels import full_bce_fused as fused
 from treetop.kernels.full_bce import Positives, full_loss
-from treetop.kernels.full_bce_low import Descent, LowRows, plain_descent
+from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows, plain_descent
 from treetop.rank.full import FullTable
 from treetop.train.optim import AdamConfig
 
@@ -321,9 +321,9 @@ def main() -> None:
     report.say(case="machine", device=torch.cuda.get_device_name(), torch=torch.__version__, labels=args.labels,
                width=args.width, rows=args.rows)  # fmt: skip
     h, table, positives = made_up(args.labels, args.width, args.rows, soft=False)  # rows: a multiple of 64
-    best = programs(report, h, table, fused.CHUNK)
+    best = programs(report, h, table, CHUNK)
     steps(report, h, table, positives, best)
-    bounds(report, h, table, fused.CHUNK)
+    bounds(report, h, table, CHUNK)
     del table
     for n, width, rows in ERRORS:
         report.run("error", partial(errors, n, width, rows), labels=n, width=width, rows=rows)

@@ -35,3 +35,10 @@ def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
 
 def test_many_shapes_were_measured():
     assert len(MEASURED) >= 10
+
+
+def test_low_memory_counts_two_bytes_a_number():
+    size, more = EncoderSize(), {"rows": 256, "tokens": 8192.0, "data": 0.0}
+    none, full, low = (gpu_memory(size, Levels(n, low=low), **more) for n, low in ((0, 0), (10**6, 0), (10**6, 1)))
+    assert full - none > 12 * 384 * 10**6
+    assert 2 * 384 * 10**6 < low - none < 2.2 * 384 * 10**6

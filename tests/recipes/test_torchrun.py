@@ -49,6 +49,7 @@ def start(recipe, data, out, settings, **environment):
         pytest.param("unidec", TOWERS, marks=pytest.mark.slow),
         pytest.param("astec", ASTEC, marks=pytest.mark.slow),
         pytest.param("unidec", [*TOWERS, "classifier.labels=all"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TOWERS, "classifier.labels=all", "classifier.memory=low"], marks=pytest.mark.slow),
         pytest.param("unidec", [*TOWERS, "train.accumulate=3"], marks=pytest.mark.slow),
     ],
 )

@@ -90,7 +90,7 @@ def fused_member(
         return train_level(level, tree, last, config).to_part()
 
     rank = Linear.from_part(job.stage("fused", make))
-    return [*above, Level(view, Descend.of(tree, last), rank, Join("sigmoid"))]
+    return [*above, Level(view, Descend.of(tree, last), rank, Join(config.last or config.transform))]
 
 
 def _head(level: Level) -> Head:

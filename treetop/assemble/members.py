@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -20,6 +20,8 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 LEAST = 16  # rows of a batch
+Memory = Literal["full", "low"]
+MEMORY = "label vectors: float32 with Adam's moments (12 bytes a number), or bfloat16 by plain descent (2)"
 Member = tuple[Sequence[Learned[Any]], Sequence[list[Level]]]  # its encoders, and the levels that read them
 
 
@@ -43,6 +45,12 @@ class NetworkConfig(LearningConfig):
     """The same of heads over an encoder's own view."""
 
     length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
+
+
+def no_average(name: str, training: TrainConfig) -> None:
+    """Refuse averages of vectors that are kept in two bytes a number: these could not follow them."""
+    if training.average != "none":
+        raise ConfigError(f"{name}: 'low' holds no averages of weights. Use train.average=none, or memory=full.")
 
 
 def fit_members(

@@ -153,7 +153,7 @@ def train_levels(
             prepared.warmup.wait()
         fitted = training
         if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
-            fitted = _within_card(training, plan, inputs, plans, tree)
+            fitted = _within_card(training, plan, inputs, plans, tree, low=config.low is not None)
         return learn(prepared, task, plan, fitted, world=world, job=job, name=name)
 
     part = once(job, f"{name}ed", world, make)
@@ -226,13 +226,14 @@ def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def _within_card(
-    training: TrainConfig, plan: Plan, inputs: Encoded, plans: Sequence[LevelPlan], tree: LabelTree
+    training: TrainConfig, plan: Plan, inputs: Encoded, plans: Sequence[LevelPlan], tree: LabelTree, *, low: bool
 ) -> TrainConfig:
     """As many micro-batches as the card's free memory asks for, said before the first step."""
     size = EncoderSize.of(inputs.encoder.settings)
     clusters = tree.sizes[-2] if len(tree.sizes) > 1 else 0
     last = plans[-1]
-    levels = Levels(tree.sizes[-1], clusters, last.keep, last.bottleneck, max(1, last.view_width // size.width))
+    layers = max(1, last.view_width // size.width)
+    levels = Levels(tree.sizes[-1], clusters, last.keep, last.bottleneck, layers, low and not clusters)
     held = 8.0 * len(inputs.store.ids)  # and what the targets take
     mean = inputs.store.count(plan.rows) / max(1, len(plan.rows))
 

@@ -13,6 +13,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.features.sources import at_hand
 from treetop.features.vectors import WordsConfig
+from treetop.kernels.full_bce_low import CHUNK
 from treetop.rank.full import ALIGN, BLOCK
 from treetop.train.task import TrainConfig
 
@@ -73,6 +74,7 @@ class Levels:
     keep: int = 0
     bottleneck: int = 0
     view_layers: int = 1
+    low: bool = False  # label vectors of two bytes a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,7 @@ class Numbers:
 
     vectors: float  # numbers in all label and cluster vectors
     scored: float  # of them multiplied with one text in a step
+    low: float = 0.0  # of the vectors' numbers, those of two bytes without states
     frozen: float = 0.0  # numbers in a text's kept views; 0: the encoder learns
     label_texts: bool = True  # whether these are encoded too
     made: float = 0.0  # numbers in label vectors that are made from texts in every step, of all parts
@@ -93,7 +96,7 @@ def forecast_member(
     n, epochs = len(dataset), training.epochs
     tokens = min(len(dataset.texts.blob) / 4.0, float(max_length) * n) + 2.0 * n
     weights = 4.0 * size.parameters
-    states = 16.0 * numbers.vectors + (0.0 if numbers.frozen else 4.0 * weights)
+    states = 16.0 * (numbers.vectors - numbers.low) + 2.0 * numbers.low + (0.0 if numbers.frozen else 4.0 * weights)
     model = weights + 4.0 * numbers.vectors + len(dataset.labels.names.blob) * 2.0
     memory = 8e8 + 2 * weights + states + 6.0 * tokens
     if numbers.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
@@ -123,12 +126,14 @@ def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, d
     activations = tokens * (size.depth * (18.0 * size.width + 4.0 * size.inner) + 12.0 * size.width)
     view = size.width * levels.view_layers
     pooled = 8.0 * tokens * size.width + 16.0 * rows * view
-    head = _tree(levels, rows, view) if levels.clusters else _flat(levels.labels, rows, view)
+    head = _tree(levels, rows, view) if levels.clusters else _flat(levels, rows, view)
     return WORKSPACE + states + activations + pooled + head + data
 
 
-def _flat(labels: int, rows: int, view: int) -> float:
-    n = -(-labels // ALIGN) * ALIGN
+def _flat(levels: Levels, rows: int, view: int) -> float:
+    n = -(-levels.labels // ALIGN) * ALIGN
+    if levels.low:
+        return n * (2.0 * view + 4.0) + min(n, CHUNK) * (2.0 * rows + 4.0)
     block = min(n, max(ALIGN, BLOCK // max(1, rows)))
     return 12.0 * n * (view + 1) + block * (8.0 * view + 4.0 * rows)
 

@@ -25,12 +25,13 @@ from treetop.assemble.neural_targets import ancestors, barred_rows, mean_precisi
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
 from treetop.kernels.full_bce import Positives
-from treetop.rank.full import FullTable
+from treetop.rank.full import EveryLabel
+from treetop.rank.full_low import table_of
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, Targets, send
 from treetop.train.devices import ALONE, World
 from treetop.train.losses import LOSSES, Reduce, relevance_weights
-from treetop.train.optim import AdamConfig
+from treetop.train.optim import AdamConfig, DescentConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
 
@@ -64,6 +65,7 @@ class TreeConfig:
     begin: Begin = "zero"  # label vectors begin at the vectors of their texts, or at nothing
     size: float = 10.0  # how often a cosine with such a vector counts in a margin
     apart: float = 0.0  # share of the steps, from the first, in which only the first level teaches the encoder
+    low: DescentConfig | None = None  # a flat level's vectors at two bytes a number, by plain descent
 
 
 class Branch(nn.Module):
@@ -128,11 +130,11 @@ class NeuralTree:
         self.ancestor = [torch.from_numpy(node).to(device) for node in above]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._build(config, world)
+            self._build(config, world, seed)
             for t, node in enumerate(above):
                 self._begin(t, node, start.get(self.plans[t].view))
 
-    def _build(self, config: TreeConfig, world: World) -> None:
+    def _build(self, config: TreeConfig, world: World, seed: int) -> None:
         flat = len(self.plans) == 1
         self.branches = [Branch(plan, self.sizes[0] if t == 0 and not flat else 0) for t, plan in enumerate(self.plans)]
         heads = nn.ModuleList(self.branches).to(self.device)
@@ -142,15 +144,14 @@ class NeuralTree:
             self.modules = {"encoder": (self.inputs.encoder, config.encoder), **self.modules}
             self.low = ("encoder",)
         self.tables: dict[str, Table] = {}
-        self.full: FullTable | None = None
+        self.full: EveryLabel | None = None
         self.rows: dict[int, RowTable] = {}
         widths = [branch.width for branch in self.branches]
         if flat:
-            self.full = FullTable(
-                self.sizes[0], widths[0], config.head, self.device, loss=config.loss, bias=config.bias, world=world
-            )
-            self.full.apart = self.hooks.penalty is not None
-            self.tables["labels"] = self.full
+            self.full = self.tables["labels"] = table_of(
+                self.sizes[0], widths[0], config.low or config.head, self.device, loss=config.loss, bias=config.bias,
+                world=world, seed=seed, apart=self.hooks.penalty is not None,
+            )  # fmt: skip
         for t in range(1, len(self.plans)):
             last = t == len(self.plans) - 1
             table = RowTable(
@@ -360,7 +361,7 @@ class NeuralTree:
         seen = np.bincount(self.learned.indices, minlength=self.Y.shape[1]) > 0
         for t, branch in enumerate(self.branches):
             if self.full is not None:
-                weight, bias = (self.world.rows(part, self.full.n) for part in (self.full.weight, self.full.bias))
+                weight, bias = self.full.whole()
             elif branch.nodes is not None:
                 weight, bias = branch.nodes.weight, branch.nodes.bias
             else:
@@ -382,4 +383,4 @@ class NeuralTree:
 
 def array(tensor: Tensor) -> NDArray[np.float32]:
     """A trained tensor as a float32 array."""
-    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
+    return np.ascontiguousarray(tensor.detach().cpu().float().numpy())  # wider only where there is room

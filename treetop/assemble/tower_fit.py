@@ -123,7 +123,9 @@ def forecast_towers(dataset: Dataset, config: TowersConfig) -> Forecast:
     size = EncoderSize.of(peek(config.encoder.encoder))
     width = float(config.classifier.dimension or size.width) if config.classifier.weight > 0 else 0.0
     searched = width + (config.dual.dimension or size.width)
-    numbers = Numbers(vectors=dataset.n_labels * searched, scored=(config.pool.size or dataset.n_labels) * searched)
+    low = dataset.n_labels * width if config.classifier.memory == "low" else 0.0
+    scored = (config.pool.size or dataset.n_labels) * searched
+    numbers = Numbers(vectors=dataset.n_labels * searched, scored=scored, low=low)
     made = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
     pool = min(config.pool.size or dataset.n_labels, dataset.n_labels) if config.dual.weight > 0 else 0
     read = 6.0 * pool * config.train.epochs * max(1.0, len(dataset) / config.train.batch)
@@ -213,7 +215,7 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     every = np.arange(task.n)
     tokens = plan.batch * inputs.store.count(every) / max(1, task.n)
     tokens += pool * inputs.store.count(task.n + np.arange(task.n_labels)) / max(1, task.n_labels)
-    levels = Levels(task.n_labels if task.table is not None else 0)
+    levels = Levels(task.n_labels if task.table is not None else 0, low=config.classifier.memory == "low")
     held = 8.0 * len(inputs.store.ids) + 40.0 * plan.batch * pool
 
     def needed(parts: int) -> float:

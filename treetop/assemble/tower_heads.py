@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treetop.assemble.members import LearningConfig
+from treetop.assemble.members import MEMORY, LearningConfig, Memory, no_average
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
 from treetop.features.towers import Tower
 from treetop.features.transformer import TransformerConfig
 from treetop.train.checkpoint import to_array
 from treetop.train.contrastive import LossConfig
-from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.optim import AdamConfig, DescentConfig, ScheduleConfig
 from treetop.train.pools import PoolConfig
 from treetop.train.task import TrainConfig
 
@@ -55,6 +55,8 @@ class ClassifierConfig:
     vectors: Literal["text", "random"] = setting("text", "label vectors begin at those of their texts, or at random")
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
+    memory: Memory = setting("full", MEMORY + " (labels=all only)")
+    descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
 
     @property
     def text_length(self) -> float:
@@ -66,6 +68,8 @@ class ClassifierConfig:
             raise ConfigError("classifier.unit: all labels are scored by raw products. Use labels=pool, or unit=false.")
         if self.labels == "all" and self.label_dropout > 0:
             raise ConfigError("classifier.label_dropout: not with labels=all, whose vectors are never gathered. Use 0.")
+        if self.labels == "pool" and self.memory == "low":
+            raise ConfigError("classifier.memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +117,8 @@ def check(config: TowersConfig) -> None:
     dual, classifier, heads = config.dual.weight > 0, config.classifier.weight > 0, config.search.heads
     if not dual and not classifier:
         raise ConfigError("dual.weight, classifier.weight: both 0, so nothing would be learned. Set one above 0.")
+    if config.classifier.memory == "low":
+        no_average("classifier.memory", config.train)
     if config.encoder.l2:
         raise ConfigError("encoder.l2: heads scale vectors themselves. Leave it false.")
     if heads == "classifier" and not classifier:

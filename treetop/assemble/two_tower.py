@@ -23,7 +23,8 @@ from treetop.assemble.tower_heads import ClassifierConfig, TowerHead, TowersConf
 from treetop.core.dataset import Csr, Dataset
 from treetop.kernels import products
 from treetop.kernels.full_bce import Positives
-from treetop.rank.full import FullTable
+from treetop.rank.full import EveryLabel, FullTable
+from treetop.rank.full_low import LowTable, table_of
 from treetop.train.batches import POSITIVES, Batch, Loaded, Rows, send
 from treetop.train.clustered import Mining
 from treetop.train.contrastive import pool_loss
@@ -68,7 +69,7 @@ class TwoTower:
             self.classifier = TowerHead(width, c.dimension, tanh=False, first=c.first, dropout=c.dropout)
             self.classifier.to(self.device)
             self.tables: dict[str, Table] = {} if mining is None else {"mining": mining}
-            self.table = self._table(c) if c.weight > 0 else None
+            self.table = self._table(c, seed) if c.weight > 0 else None
         if self.table is not None:
             self.tables["labels"] = self.table
         heads = [head for head, weight in ((self.dual, d.weight), (self.classifier, c.weight)) if weight > 0]
@@ -78,10 +79,11 @@ class TwoTower:
             self.modules = {"encoder": (inputs.encoder, config.learn_encoder), **self.modules}
             self.low = ("encoder",)
 
-    def _table(self, c: ClassifierConfig) -> RowTable | FullTable:
+    def _table(self, c: ClassifierConfig, seed: int) -> RowTable | FullTable | LowTable:
         width, learn = self.classifier.width, self.config.learn_vectors
         if c.labels == "all":
-            return FullTable(self.n_labels, width, learn, self.device, bias=c.bias, world=self.world)
+            how = c.descent if c.memory == "low" else learn
+            return table_of(self.n_labels, width, how, self.device, bias=c.bias, world=self.world, seed=seed)
         table = RowTable(self.n_labels, width, learn, self.device, bias=c.bias, world=self.world)
         table.fill(nn.init.xavier_uniform_(torch.empty(self.n_labels, width)).to(self.device))
         return table
@@ -91,11 +93,11 @@ class TwoTower:
     def load(self, batch: Batch, static: bool) -> Loaded:
         if not isinstance(batch, PoolBatch):
             raise TypeError(f"a batch without a pool: {batch!r}")
-        static = static and (self.barred is None or not isinstance(self.table, FullTable))
+        static = static and (self.barred is None or not isinstance(self.table, EveryLabel))
         message, shape = self.inputs.load(self._share_of(batch, batch.part), static)
         cells = len(batch.everyone) * len(batch.pool)
         positive, value, void = self._pairs(batch, cells, static)
-        full = isinstance(self.table, FullTable)
+        full = isinstance(self.table, EveryLabel)
         triples, total = self.targets.describe(batch.everyone, static) if full else (batch.rows[:0], 0)
         tensors = [message, positive, value, send(batch.pool, self.device), send(triples, self.device), void]
         self._tokens = self.inputs.tokens(self.n + batch.pool) if self.labels_read else 0
@@ -171,7 +173,7 @@ class TwoTower:
         s = c.scale * (own @ (F.normalize(vectors, dim=1) if c.unit else vectors).T)
         return s + rows[:, -1] if c.bias else s
 
-    def _every_label(self, table: FullTable, own: Tensor, loaded: Loaded, triples: Tensor) -> Tensor:
+    def _every_label(self, table: EveryLabel, own: Tensor, loaded: Loaded, triples: Tensor) -> Tensor:
         batch, c = loaded.batch, self.config.classifier
         found = self.targets.targets(triples, len(batch.everyone), loaded.facts[1])
         positives = Positives(found.row, found.column, found.value)
@@ -259,9 +261,9 @@ class TwoTower:
     def label_rows(self) -> tuple[Tensor, Tensor]:
         """(vectors, biases) of all labels in the classifier, as margins want them."""
         c = self.config.classifier
-        if isinstance(self.table, FullTable):
-            weight, bias = (self.world.rows(part, self.n_labels) for part in (self.table.weight, self.table.bias))
-            return c.scale * weight, bias
+        if isinstance(self.table, EveryLabel):
+            weight, bias = self.table.whole()
+            return c.scale * weight.float(), bias
         if self.table is None:
             raise AttributeError("no classifier")
         rows = self.world.rows(self.table.weight, self.n_labels)

@@ -13,9 +13,8 @@ from torch.nn import functional as F
 
 from treetop.core import log
 from treetop.kernels.full_bce import Positives
-from treetop.kernels.full_bce_low import Descent, LowRows
+from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows
 
-CHUNK = 67584  # labels whose slopes are held at a time: four tiles for each of 132 processors
 TUNED = 1 << 18  # labels from which trying several tiles pays
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from treetop.kernels import fused as fused_
 from treetop.kernels.full_bce import Positives, full_loss
 
+CHUNK = 67584  # labels whose slopes the programs hold at a time: four tiles for each of 132 processors
 BLOCK = 1 << 23  # logits the twin holds at a time
 WORD = 0xFFFFFFFF
 

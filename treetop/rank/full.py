@@ -17,35 +17,25 @@ ALIGN = 64  # rows are rounded up to this: matrix units are slow on odd sizes
 VOID = -3e4  # bias of such a row: no probability, no gradient
 
 
-class FullTable:
-    """(n, width) vectors with biases over all labels; over several processes the rows are shared out."""
+class EveryLabel:
+    """(n, width) vectors with biases over all labels; over several processes the rows are shared out.
+
+    Subclasses say what a step does and which states they keep.
+    """
 
     def __init__(
-        self,
-        n: int,
-        width: int,
-        config: AdamConfig,
-        device: torch.device,
-        *,
-        loss: Loss = "bce",
-        bias: bool = True,
-        world: World = ALONE,
+        self, n: int, width: int, device: torch.device, *, rate: float, bias: bool, world: World, kind: torch.dtype
     ) -> None:
-        self.n, self.width, self.config, self.loss, self.world = n, width, config, loss, world
-        self.learns_bias = bias
+        self.n, self.width, self.world, self.learns_bias = n, width, world, bias
         self.low, self.high = world.share(n)
         self.rows = self.high - self.low
         rows = -(-self.rows // ALIGN) * ALIGN
-        self._weight, self._bias = torch.zeros(rows, width, device=device), torch.zeros(rows, device=device)
+        self._weight = torch.zeros(rows, width, device=device, dtype=kind)
+        self._bias = torch.zeros(rows, device=device)
         self._bias[self.rows :] = VOID
-        self.first = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
-        self.second = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
-        self.steps = torch.zeros((), device=device)
         self.kind = compute_type(device)
-        self.rates = Rates([config.lr], device)
-        self.fuse, self.value, self.updated = False, True, False
-        self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
-        self.apart = False  # gradients also come from elsewhere (`rows_at`), so that none is used at once
+        self.rates = Rates([rate], device)
+        self.value, self.updated = True, False  # whether the loss is wanted, whether this step's update is made
 
     def fill(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         """Start from `weight` (n, width) and `bias` (n,); each process takes its rows."""
@@ -60,12 +50,6 @@ class FullTable:
         made: Tensor = _FullLoss.apply(h, self, positives, scale)  # type: ignore[no-untyped-call]
         return made
 
-    def rows_at(self, ids: Tensor) -> Tensor:
-        """(ids, width) the vectors of some labels, for losses beside the scores; needs `apart`, in one process."""
-        anchor = torch.zeros((), device=self._weight.device, requires_grad=torch.is_grad_enabled())
-        made: Tensor = _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
-        return made
-
     @torch.no_grad()
     def best(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """(margins, labels) of the best `k` of each row, highest first; all processes ask for the same rows."""
@@ -74,7 +58,7 @@ class FullTable:
         found: list[tuple[Tensor, Tensor]] = []
         for start in range(0, len(self.weight), block):
             part = slice(start, start + block)
-            z = torch.addmm(self.bias[part], h, self.weight[part].T)
+            z = torch.addmm(self.bias[part], h, self.weight[part].float().T)
             top = torch.topk(z, min(k, z.shape[1]), dim=1)
             found.append((top.values, top.indices + start))
         values, ids = torch.cat([v for v, _ in found], 1), torch.cat([i for _, i in found], 1)
@@ -85,6 +69,74 @@ class FullTable:
             values, ids = (torch.cat(self.world.gather(x).chunk(self.world.size), 1) for x in (values, ids))
             values, ids = _highest(values, ids, min(k, self.n))
         return values, ids
+
+    @property
+    def weight(self) -> Tensor:
+        """(rows of this process, width)"""
+        return self._weight[: self.rows]
+
+    @property
+    def bias(self) -> Tensor:
+        """(rows of this process,)"""
+        return self._bias[: self.rows]
+
+    def weights(self) -> dict[str, Tensor]:
+        return {"weight": self.weight, "bias": self.bias}
+
+    def whole(self) -> tuple[Tensor, Tensor]:
+        """(n, width) vectors as they are held and (n,) biases, of all processes."""
+        if self.world.size == 1:
+            return self.weight, self.bias
+        return self.world.rows(self.weight.float(), self.n), self.world.rows(self.bias, self.n)
+
+    def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
+        """(loss, gradient over h) of all processes' vectors with this one's rows, which learn from it."""
+        raise NotImplementedError
+
+    def rows_at(self, ids: Tensor) -> Tensor:
+        """(ids, width) the vectors of some labels, for losses beside the scores; not every table can."""
+        raise NotImplementedError
+
+
+class FullTable(EveryLabel):
+    """Float32 vectors with Adam's two moments: 12 bytes a number."""
+
+    def __init__(
+        self,
+        n: int,
+        width: int,
+        config: AdamConfig,
+        device: torch.device,
+        *,
+        loss: Loss = "bce",
+        bias: bool = True,
+        world: World = ALONE,
+    ) -> None:
+        super().__init__(n, width, device, rate=config.lr, bias=bias, world=world, kind=torch.float32)
+        self.config, self.loss = config, loss
+        self.first = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
+        self.second = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
+        self.steps = torch.zeros((), device=device)
+        self.fuse = False
+        self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
+        self.apart = False  # gradients also come from elsewhere (`rows_at`), so that none is used at once
+
+    def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
+        if not (self.fuse or self.grads):
+            self.grads = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
+        made = full_loss(
+            h, self._weight, self._bias, positives,
+            scale=scale, block=max(ALIGN, BLOCK // max(1, len(h)) // ALIGN * ALIGN), update=self.take,
+            loss=self.loss, value=self.value,
+        )  # fmt: skip
+        self.updated = self.updated or self.fuse
+        return made
+
+    def rows_at(self, ids: Tensor) -> Tensor:
+        """(ids, width) the vectors of some labels, for losses beside the scores; needs `apart`, in one process."""
+        anchor = torch.zeros((), device=self._weight.device, requires_grad=torch.is_grad_enabled())
+        made: Tensor = _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
+        return made
 
     # --- the loop's side ---
 
@@ -99,19 +151,6 @@ class FullTable:
         names = ("weight", "bias", "first", "first_bias", "second", "second_bias")
         held = (self._weight, self._bias, *self.first, *self.second)
         return {name: tensor[: self.rows] for name, tensor in zip(names, held, strict=True)} | {"steps": self.steps}
-
-    @property
-    def weight(self) -> Tensor:
-        """(rows of this process, width)"""
-        return self._weight[: self.rows]
-
-    @property
-    def bias(self) -> Tensor:
-        """(rows of this process,)"""
-        return self._bias[: self.rows]
-
-    def weights(self) -> dict[str, Tensor]:
-        return {"weight": self.weight, "bias": self.bias}
 
     @torch.no_grad()
     def apply(self) -> None:
@@ -151,21 +190,15 @@ def _highest(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 class _FullLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, h: Tensor, table: FullTable, positives: Positives, scale: float) -> Tensor:
+    def forward(ctx: Any, h: Tensor, table: EveryLabel, positives: Positives, scale: float) -> Tensor:
         world = table.world
-        if not (table.fuse or table.grads):
-            table.grads = [torch.zeros_like(table._weight), torch.zeros_like(table._bias)]
         everyone = world.gather(h.detach().to(table.kind))
         # Labels of other processes are moved out of reach; -1 is void.
         column = positives.column - table.low
         column = torch.where((positives.column >= 0) & (column < table.rows), column, -1)
-        shifted = Positives(positives.row, column, positives.target, positives.strength)
-        loss, grad = full_loss(
-            everyone, table._weight, table._bias, shifted,
-            scale=scale, block=max(ALIGN, BLOCK // max(1, len(everyone)) // ALIGN * ALIGN), update=table.take,
-            loss=table.loss, value=table.value,
-        )  # fmt: skip
-        table.updated = table.updated or table.fuse
+        loss, grad = table.learn(
+            everyone, Positives(positives.row, column, positives.target, positives.strength), scale
+        )
         ctx.save_for_backward(world.sum(grad)[world.rank * len(h) : (world.rank + 1) * len(h)].to(h.dtype))
         return loss
 

@@ -149,7 +149,11 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     prepared = replace(prepared, transformer=trained.transformer, warmup=None)
     X = sparse_view(dataset, config.tfidf, job).X
     fused = fused_member(dataset, prepared, levels, X, config.linear, tree=tree, view=view_of("fused", m), job=own)
-    return [trained.transformer], [fused] if config.ranker == "linear" else [levels, fused]
+    if config.ranker == "both":
+        return [trained.transformer], [levels, fused]
+    *above, last = fused  # margins of different clusters compare only with their clusters' scores
+    joined = replace(last.join, combine="parent") if above and last.join.transform != "noop" else last.join
+    return [trained.transformer], [[*above, replace(last, join=joined)]]
 
 
 def _plans(config: Config, poolings: list[Pooling], tree: LabelTree, width: int) -> list[LevelPlan]:

@@ -8,7 +8,8 @@ that is how an encoder trained by `ngame` starts it.
 
 Deviations: AdamW on the label vectors instead of SGD with momentum; vectors of one length while training, label
 vectors begun at their texts and a bias for each label (`begin: zero`, `bias: false` and `encoder.l2: false` as in the
-presets `paper-...` leave these out).
+presets `paper-...` leave these out). `memory: low` keeps label vectors in bfloat16 and updates them by plain descent
+while their gradient is made, rounded at random so that small steps are not lost: 2 bytes a number instead of 12.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from treetop.assemble.label_rows import with_rows_of
-from treetop.assemble.members import Member, NetworkConfig, fit_members, small_batches
+from treetop.assemble.members import MEMORY, Member, Memory, NetworkConfig, fit_members, no_average, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member
 from treetop.assemble.neural_start import Begin
@@ -32,7 +33,7 @@ from treetop.features.sources import peek
 from treetop.features.transformer import TransformerConfig
 from treetop.model import Model
 from treetop.partition.flat import flat
-from treetop.train.optim import ScheduleConfig
+from treetop.train.optim import DescentConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
@@ -54,13 +55,20 @@ class Config(NetworkConfig):
         TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    memory: Memory = setting("full", MEMORY)
+    descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
+
+    def __post_init__(self) -> None:
+        if self.memory == "low":
+            no_average("memory", self.train)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
     size = EncoderSize.of(peek(config.encoder.encoder))
     vectors = float(dataset.n_labels * (config.bottleneck or size.width * len(config.encoder.layers)))
-    numbers = Numbers(vectors=vectors, scored=vectors, label_texts=config.begin != "zero")
+    low = vectors if config.memory == "low" else 0.0
+    numbers = Numbers(vectors=vectors, scored=vectors, low=low, label_texts=config.begin != "zero")
     made = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
     return replace(made, time=made.time * more)
@@ -81,8 +89,9 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     length = config.length if config.encoder.l2 else 0.0
     plan = LevelPlan(pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length)
     learning = TreeConfig(
-        config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size
-    )
+        config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size,
+        low=config.descent if config.memory == "low" else None,
+    )  # fmt: skip
     inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
     tree = flat(dataset.n_labels)
     trained = train_levels(

@@ -9,7 +9,7 @@ search over joined vectors.
 Deviations: label vectors begin at what the encoder makes of the label texts and have a bias; no layers between
 encoder and heads unless asked for; the classifier's score counts as in training (`search.raw`; the paper: cosines, as
 in the presets `paper-...`), and the dual encoder's a third as often. With `classifier.labels: all` the classifier
-learns from all labels by BCE, as in `renee`.
+learns from all labels by BCE, as in `renee`, with `classifier.memory: low` at two bytes a number.
 """
 
 from __future__ import annotations

@@ -25,6 +25,14 @@ class AdamConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DescentConfig:
+    """How label vectors of two bytes a number learn: plain descent, no moments."""
+
+    lr: float = setting(0.5, "learning rate at the top of the schedule", low=0.0)
+    weight_decay: float = setting(0.0, "decay per step times the rate; never on biases", low=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScheduleConfig:
     """How the learning rate moves over the steps."""
 
