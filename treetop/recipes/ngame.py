@@ -5,11 +5,11 @@ Shortlist: everything, or near ones where there are many. Rank: dual, or with `f
 both scores. The own idea is the batch: clusters of near texts (small at first, doubling) are put together, so that
 the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn
 and stands against the batch's wrong ones. The second stage keeps the encoder still and lets label vectors learn on
-from the labels' own, by the ten most similar wrong ones if they come nearer than a margin.
+from the labels' own.
 
-Deviations: the first stage learns by a softmax over the batch (`paper-...`: by margins too, which the labels a text
-lacks by mistake lead astray where batches are of near texts); weights of violators add up to 1 instead of being
-divided by their number; the second stage's hard negatives are found by the label vectors themselves, by exact search.
+Deviations: both stages learn by a softmax over the batch's labels; margins (`paper-...`) are led astray by labels a
+text lacks by mistake where batches are of near texts. Weights of violators add up to 1 instead of being divided by
+their number; the second stage's hard negatives are found by the label vectors themselves, by exact search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
 from treetop.train.contrastive import LossConfig
+from treetop.train.optim import ScheduleConfig
 from treetop.train.pools import PoolConfig
+from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
@@ -39,12 +41,16 @@ class Config(StagesConfig):
 
     dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(unit=True, bias=False, dropout=0.5, loss=LossConfig(kind="triplet", margin=0.2, hardest=10)),
+        ClassifierConfig(unit=True, bias=False, dropout=0.5, scale=20.0),
         "the second stage's head with free label vectors",
     )
     pool: PoolConfig = setting(
         PoolConfig(size=1024, positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
         "which texts and labels meet in a batch of the first stage",
+    )
+    second_train: TrainConfig = setting(
+        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "the second stage's loop",
     )
     fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: the plain sum", low=0.0)
     fusion_depth: int = setting(7, "levels of that tree", low=1, high=16)

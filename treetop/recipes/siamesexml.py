@@ -3,11 +3,12 @@
 Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
 Shortlist: everything, or near ones where there are many. Rank: dual. The own idea is the view of a label
 as its text's vector plus a correction learned from its own documents: batches are cut from labels, each with one
-document drawn, and a pair is right with probability c * exp(d * (cosine - 1)); then, the encoder still, each label's
-vector learns on from there against the labels that are confused with it. Score: the sum of both cosines.
+document drawn; then, the encoder still, each label's vector learns on from there against the labels that are confused
+with it, where a pair is right with probability c * exp(d * (cosine - 1)). Score: the sum of both cosines.
 
-Deviations: a transformer instead of a bag of word vectors; exact search instead of a graph index; the losses of the
-hardest negatives are averaged.
+Deviations: the first stage learns by a softmax over the batch's documents (`paper-...`: by that probability too, which
+taught a transformer little); a transformer instead of a bag of word vectors; exact search instead of a graph index; the
+losses of the hardest negatives are averaged.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
 from treetop.train.contrastive import LossConfig
+from treetop.train.optim import ScheduleConfig
 from treetop.train.pools import PoolConfig
+from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
 # Only the direction from labels to documents counts.
-FIRST = LossConfig(kind="kprob", pick="one", symmetric=True, backward=1.0, hardest=50, level=0.9, steep=1.5)
+FIRST = LossConfig(pick="one", symmetric=True, backward=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(StagesConfig):
     """Settings of `siamesexml`."""
 
-    dual: DualConfig = setting(DualConfig(scale=1.0, loss=FIRST), "the first stage's head")
+    dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(
             unit=True, bias=False, dropout=0.5,
@@ -46,6 +49,14 @@ class Config(StagesConfig):
     pool: PoolConfig = setting(
         PoolConfig(side="labels", size=1024, positives=1, negatives=0, clustered=False),
         "which texts and labels meet in a batch of the first stage",
+    )
+    train: TrainConfig = setting(
+        TrainConfig(epochs=60, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "the first stage's loop, over labels",
+    )
+    second_train: TrainConfig = setting(
+        TrainConfig(epochs=3, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "the second stage's loop",
     )
 
 
