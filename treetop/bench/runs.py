@@ -56,11 +56,12 @@ def _name(run: Run, several: bool) -> str:
 def _cells(runs: Sequence[Run]) -> list[str]:
     precision = "/".join(text(_mean(runs, f"P@{k}"), 2) for k in (1, 3, 5))
     recall = next((run["recall"] for run in runs if isinstance(run.get("recall"), list) and run["recall"]), None)
+    trained = [run for run in runs if run.get("memory")]
     seconds = [text(_mean([run for run in runs if run.get(key)], key), 1) for key in ("train_s", "fit_s")]
     return [
         precision, *(text(_mean(runs, key), 2) for key in ("PSP@5", "R@10")),
         ", ".join(text(part, 1) for part in recall) if recall else MISSING,
-        *seconds, text(_mean(runs, "memory", 1 << 30), 1), text(_mean(runs, "model_bytes", 1_000_000), 0),
+        *seconds, text(_mean(trained, "memory", 1 << 30), 1), text(_mean(runs, "model_bytes", 1_000_000), 0),
         text(_mean(runs, "one_text_ms"), 1), str(len(runs)),
     ]  # fmt: skip
 
