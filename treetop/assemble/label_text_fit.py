@@ -13,23 +13,57 @@ from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import Makeup
 from treetop.assemble.label_text_tree import Blocks, LabelTextTree
 from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of, prepare_words
+from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
 from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
+from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Combine, Floats, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.bag import Bag, rarity
+from treetop.features.bag import Bag, BagConfig, rarity
+from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.features.word_layers import Task as View
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig, counted, links, walk_graph
 from treetop.labels.text import have_words, label_words
+from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
 from treetop.train import devices
 from treetop.train.devices import World
+from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagsConfig:
+    """Settings of bags of words whose label vectors are made from label texts, too."""
+
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
+    network: BagConfig = setting(BagConfig(), "the network over them")
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    keep: int = setting(100, "clusters whose labels are ranked", low=1)
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words and blocks learn")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=8e-3, weight_decay=0.0), "how free label vectors learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+
+
+def forecast_bags(dataset: Dataset, config: BagsConfig, parts: int) -> Forecast:
+    """Words and label vectors (made of so many `parts`) with their optimiser states; time for two CPU cores."""
+    size = size_of_words(config.encoder)
+    vectors = float(dataset.n_labels * size.width)
+    scored = min(vectors, float(config.keep * config.tree.max_leaf * size.width))
+    numbers = Numbers(vectors=vectors, scored=scored, made=parts * min(vectors, config.train.batch * scored))
+    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    return forecast_members([need] * config.members)
 
 
 @dataclass(frozen=True, eq=False)

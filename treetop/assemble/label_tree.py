@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from treetop.assemble.view import SparseView, sparse_view
+from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.store import Part
@@ -19,9 +21,34 @@ from treetop.labels.combine import beside, mixed
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
 from treetop.labels.text import label_text
-from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 
 Description = Literal["pifa", "text", "pifa+text", "mixed"]
+FEW = 5_000  # labels below which clusters cost a small network more than they save, for a text alone too
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClustersConfig:
+    """One level of clusters above the labels, or none."""
+
+    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
+    keep: int = setting(0, "clusters whose labels are ranked; 0: so many that 4 roots of the labels' number are", low=0)
+
+    def is_flat(self, labels: int) -> bool:
+        """Whether so many labels have no clusters."""
+        return labels < FEW if self.clusters == "auto" else self.clusters == "none" or labels <= self.tree.max_leaf
+
+    def kept(self, labels: int, clusters: int) -> int:
+        """Clusters whose labels are about four roots of all."""
+        return min(clusters, self.keep or math.ceil(4.0 * math.sqrt(labels) * clusters / labels))
+
+    def scored(self, labels: int) -> float:
+        """Share of the labels, or as many clusters, that a text meets."""
+        if self.is_flat(labels):
+            return 1.0
+        clusters = sizes_of(labels, self.tree)[0]
+        return min(1.0, clusters / labels + self.kept(labels, clusters) / clusters)
 
 
 def describe_labels(dataset: Dataset, view: SparseView, how: Description, *, normalise_targets: bool = True) -> Any:

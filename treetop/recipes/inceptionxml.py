@@ -15,11 +15,10 @@ cosine; one process only. See `features/inception.py` for the network.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from treetop.assemble.label_tree import smoothed_clusters
+from treetop.assemble.label_tree import ClustersConfig, smoothed_clusters
 from treetop.assemble.members import Member, fit_members, small_batches
 from treetop.assemble.neural_fit import Prepared, as_levels, prepare_words, train_levels
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
@@ -34,7 +33,6 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
-from treetop.partition.balanced import BalancedConfig, sizes_of
 from treetop.partition.flat import flat
 from treetop.train import devices
 from treetop.train.devices import World
@@ -44,23 +42,19 @@ from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
-FEW = 5_000  # labels below which clusters cost more than they save, for a text alone too
 META, EXTREME = TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(ClustersConfig):
     """Settings of `inceptionxml`."""
 
     encoder: WordsConfig = setting(WordsConfig(), "where word vectors begin")
     network: InceptionConfig = setting(InceptionConfig(), "the network over them")
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
     smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
     walk: WalkConfig = setting(WalkConfig(), "the random walks")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    keep: int = setting(0, "clusters whose labels are ranked; 0: so many that 4 roots of the labels' number are", low=0)
     bottleneck: int = setting(0, "width of label vectors where there are clusters; 0: the view's own", low=0)
     meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
     dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
@@ -83,11 +77,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
     size = size_of_words(config.encoder)
     view = float(config.network.filters * max(1, size.width // 16))
-    width = view if _is_flat(dataset, config) else config.bottleneck or view
-    share = 1.0
-    if not _is_flat(dataset, config):
-        clusters = sizes_of(dataset.n_labels, config.tree)[0]
-        share = min(1.0, clusters / dataset.n_labels + _keep(dataset.n_labels, clusters, config) / clusters)
+    width = view if config.is_flat(dataset.n_labels) else config.bottleneck or view
+    share = config.scored(dataset.n_labels)
     vectors = dataset.n_labels * width
     numbers = Numbers(vectors=vectors, scored=share * vectors, label_texts=False)
     need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
@@ -101,7 +92,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
+    tree = flat(dataset.n_labels) if config.is_flat(dataset.n_labels) else _clusters(dataset, config, own)
     levels = TASKS if len(tree.sizes) > 1 else (EXTREME,)
     prepared = prepare_words(dataset, config.encoder, ("inception", config.network), levels, seed=own.seed, job=job)
     prepared.transformer.name += f"-{m}" if m else ""
@@ -122,23 +113,11 @@ def _plans(prepared: Prepared, config: Config, tree: LabelTree) -> list[LevelPla
     labels = LevelPlan(EXTREME.name, width, dropout=config.dropout)
     if len(tree.sizes) == 1:
         return [labels]
-    keep = _keep(tree.sizes[-1], tree.sizes[0], config)
+    keep = config.kept(tree.sizes[-1], tree.sizes[0])
     return [
         LevelPlan(META.name, width, dropout=config.meta_dropout),
         replace(labels, keep=keep, bottleneck=config.bottleneck),
     ]
-
-
-def _keep(labels: int, clusters: int, config: Config) -> int:
-    """Clusters whose labels are about four roots of all."""
-    wanted = config.keep or math.ceil(4.0 * math.sqrt(labels) * clusters / labels)
-    return min(clusters, wanted)
-
-
-def _is_flat(dataset: Dataset, config: Config) -> bool:
-    if config.clusters == "auto":
-        return dataset.n_labels < FEW
-    return config.clusters == "none" or dataset.n_labels <= config.tree.max_leaf
 
 
 def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:

@@ -18,7 +18,6 @@ without training texts are found by their text. One process only.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,7 +30,7 @@ from treetop.assemble.label_text_fit import (
     train_label_texts,
     two_levels,
 )
-from treetop.assemble.label_tree import in_clusters, smoothed_clusters, tree_stage
+from treetop.assemble.label_tree import ClustersConfig, in_clusters, smoothed_clusters, tree_stage
 from treetop.assemble.members import Member, fit_members, small_batches
 from treetop.assemble.neural_fit import Prepared
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
@@ -47,7 +46,7 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
-from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
+from treetop.partition.balanced import balanced
 from treetop.partition.flat import flat
 from treetop.train.losses import Reduce
 from treetop.train.optim import AdamConfig, ScheduleConfig
@@ -55,22 +54,18 @@ from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
-FEW = 5_000  # labels below which clusters cost more than they save
 META, EXTREME = TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(ClustersConfig):
     """Settings of `inceptionxml_lf`."""
 
     encoder: WordsConfig = setting(WordsConfig(), "where word vectors begin")
     network: InceptionConfig = setting(InceptionConfig(narrow=True), "the network over them")
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
     walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what the first clusters are made from")
-    keep: int = setting(0, "clusters whose labels are ranked; 0: so many that 4 roots of the labels' number are", low=0)
     phases: int = setting(2, "1: text and graph only; 2: then free vectors too, on clusters made anew", low=1, high=2)
     meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
     dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
@@ -100,10 +95,7 @@ class Config:
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
     size = size_of_words(config.encoder)
-    share = 1.0
-    if not _is_flat(dataset, config):
-        clusters = sizes_of(dataset.n_labels, config.tree)[0]
-        share = min(1.0, clusters / dataset.n_labels + _keep(clusters, dataset.n_labels, config) / clusters)
+    share = config.scored(dataset.n_labels)
     vectors = float(dataset.n_labels * size.width)
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
     training = replace(config.train, epochs=epochs)
@@ -122,7 +114,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     net = ("inception", config.network)
     prepared = prepare_label_words(dataset, config.encoder, net, TASKS, m=m, own=own, job=job)
     G = graph_stage(dataset, config.walk, own, "inceptionxml_lf")
-    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, G, own)
+    tree = flat(dataset.n_labels) if config.is_flat(dataset.n_labels) else _clusters(dataset, config, G, own)
     tree, plans = in_clusters(tree), _plans(config, G)
     made = _phase(dataset, config, prepared, tree, plans, own)
     if config.phases > 1:
@@ -130,7 +122,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         tree = tree if tree.sizes[0] == 1 else _clusters_again(config, made, own)
         plans = (plans[0], replace(plans[1], free=True, begin="text"))
         made = _phase(dataset, config, prepared, tree, plans, own, made)
-    return [made.words], [two_levels(made, tree, plans, _keep(tree.sizes[0], tree.sizes[1], config), config.score)]
+    return [made.words], [two_levels(made, tree, plans, config.kept(tree.sizes[1], tree.sizes[0]), config.score)]
 
 
 def _plans(config: Config, G: Csr) -> tuple[Makeup, Makeup]:
@@ -150,21 +142,9 @@ def _phase(
     return train_label_texts(
         dataset, prepared, tree, plans,
         TreeConfig(config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias),
-        keep=_keep(tree.sizes[0], tree.sizes[1], config), training=training, job=job,
+        keep=config.kept(tree.sizes[1], tree.sizes[0]), training=training, job=job,
         name="train" if before is None else "second-train", before=before, again=before is None and config.phases > 1,
     )  # fmt: skip
-
-
-def _keep(clusters: int, labels: int, config: Config) -> int:
-    """Clusters whose labels are about four roots of all."""
-    wanted = config.keep or math.ceil(4.0 * math.sqrt(labels) * clusters / labels)
-    return min(clusters, wanted)
-
-
-def _is_flat(dataset: Dataset, config: Config) -> bool:
-    if config.clusters == "auto":
-        return dataset.n_labels < FEW
-    return config.clusters == "none" or dataset.n_labels <= config.tree.max_leaf
 
 
 def _clusters(dataset: Dataset, config: Config, G: Csr, job: Job) -> LabelTree:
