@@ -69,8 +69,9 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)
-    rank = with_map(rank, queries, dataset.label_counts)
-    if fuse > 0:
+    if fuse == 0:
+        rank = with_map(rank, queries, dataset.label_counts)
+    else:
         _, held_out = cut(dataset, config.validation, job.seed)
         rank = fused(dataset, held_out, features, rank, beta=fuse, depth=depth)
     return as_model(dataset, features, rank, config, job)
