@@ -5,9 +5,8 @@ label's vector and bias begin at what the encoder makes of the label's text and 
 [vector, bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new
 label gets what that says for its text and for the mean number of training texts. The regression is a multiple of the
 identity plus a ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there
-is.
-What a text cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are lifted
-until labels left out would be returned as often as they are when trained.
+is. What a text cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are
+lifted until labels left out would be returned as often as they are when trained.
 """
 
 from __future__ import annotations
