@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 
 import toy
-from treetop.assemble.label_vectors import unit
 from treetop.assemble.neural_start import label_texts, log_odds
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Join, LabelTree, Level
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.model import Card, Model
 from treetop.rank.head import Head
+from treetop.rank.text_map import unit
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
 

@@ -31,13 +31,14 @@ from pack import unpack
 from recipe import say
 from scipy import sparse
 
-from treetop.assemble.label_vectors import fit_map, unit
+from treetop.assemble.label_vectors import fit_map
 from treetop.assemble.neural_start import label_texts
 from treetop.assemble.tower_search import sampled
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.text import texts_of
+from treetop.rank.text_map import unit
 from treetop.training import fit
 
 K = 10

@@ -11,12 +11,12 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.assemble.inputs import Cached
-from treetop.assemble.label_vectors import unit
 from treetop.assemble.neural_start import Start, from_texts, label_texts, log_odds, ordered
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import LabelSet
 from treetop.core.types import LabelTree
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.rank.text_map import unit
 from treetop.train.optim import AdamConfig
 
 PARENT = np.array([0, 1, 2, 2, 1, 0, 3, 3, 3, 1] * 4, np.int32)

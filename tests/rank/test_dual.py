@@ -3,8 +3,10 @@ import pytest
 
 from treetop.core.errors import ModelError
 from treetop.core.types import Candidates, Join
+from treetop.rank import dual
 from treetop.rank.dual import Dual
 from treetop.rank.head import Head
+from treetop.rank.text_map import TextMap
 
 
 def made(n=12):
@@ -17,8 +19,8 @@ def test_scores_are_the_sum_of_the_heads():
     rank, view = made(), np.random.default_rng(1).normal(size=(4, 5)).astype(np.float32)
     ranking = rank.rank(view, Candidates.all(4, 12), Join(), 12)
     for row in range(4):
-        dual, own = rank.part("dual") @ view[row, :3], rank.part("classifier") @ view[row, 3:]
-        expected = dual + own + rank.bias
+        one, other = rank.part("dual") @ view[row, :3], rank.part("classifier") @ view[row, 3:]
+        expected = one + other + rank.bias
         ids = ranking.ids[ranking.indptr[row] : ranking.indptr[row + 1]]
         assert ids.tolist() == np.argsort(-expected).tolist()
         np.testing.assert_allclose(
@@ -69,21 +71,42 @@ def test_rows_in_the_order_of_lists_give_the_same():
         Dual.from_part(type(part)(part.kind, part.config, {**part.arrays, "order": np.zeros(60, np.int32)}))
 
 
-def test_a_label_known_by_its_text_takes_from_its_neighbours():
+def test_a_new_label_takes_from_the_map_and_from_its_neighbours(monkeypatch):
     rng = np.random.default_rng(0)
-    texts = rng.normal(size=(30, 8))
+    texts = rng.normal(size=(90, 8))
     texts = (texts / np.linalg.norm(texts, axis=1, keepdims=True)).astype(np.float32)
-    weight = np.hstack([texts, rng.normal(size=(30, 2)).astype(np.float32)])
-    bias = rng.normal(size=30).astype(np.float32)
-    rank = Dual(weight, bias, widths={"dual": 8, "classifier": 2}, text=(1.5, -3.0))
-    everything, nothing = np.arange(30), np.zeros(0, np.int64)
-    rows, numbers = rank.of_neighbours(texts[[4, 9]], [everything, nothing], 0.5)
-    np.testing.assert_allclose(rows[0], weight[4], atol=0.01)  # its text is that of label 4
-    assert numbers[0] == pytest.approx(bias[4], abs=0.01)
-    plain, offset = rank.of_text(texts[[9]])
-    assert np.array_equal(rows[1], plain[0]) and numbers[1] == offset[0]
-    far, numbers = rank.of_neighbours(texts[[4]], [everything], 9.0)  # so far from all that no neighbour counts
-    np.testing.assert_allclose(far, rank.of_text(texts[[4]])[0], atol=1e-6)
-    order = rng.permutation(30).astype(np.int32)
-    again = rank.ordered(order).of_neighbours(texts[[4, 9]], [everything, nothing], 0.5)
-    np.testing.assert_allclose(again[0], rows, atol=1e-6)
+    weight = np.hstack([texts, rng.normal(size=(90, 2)).astype(np.float32)])
+    bias = rng.normal(size=90).astype(np.float32)
+    new = TextMap(*(rng.normal(size=shape).astype(np.float32) for shape in ((8,), (8, 3), (3,))))
+    rank = Dual(weight, bias, widths={"dual": 8, "classifier": 2}, text=(1.5, -3.0), new=new)
+    trained = np.arange(0, 90, 2)
+    asked = texts[[4, 9]] + np.float32(0.01)
+    expected = []
+    for text in asked:
+        cosine = texts[trained] @ text / np.linalg.norm(text)
+        near = trained[np.argsort(-cosine)[:32]]
+        share = np.exp(30 * np.sort(cosine)[::-1][:32])
+        expected.append((share / share.sum()) @ np.hstack([weight[near, 8:], bias[near, None]]))
+    told = np.column_stack(new.vectors(asked))
+    rows, numbers = rank.of_new(asked, trained)
+    assert np.array_equal(rows[:, :8], asked)
+    np.testing.assert_allclose(np.column_stack([rows[:, 8:], numbers]), (told + expected) / 2, atol=1e-5)
+    order = rng.permutation(90).astype(np.int32)
+    monkeypatch.setattr(dual, "SHARE", 40)  # labels in blocks, new ones one by one
+    monkeypatch.setattr(dual, "AT_ONCE", 1)
+    again = Dual.from_part(rank.ordered(order).to_part()).of_new(asked, trained)
+    np.testing.assert_allclose(again[0], rows, atol=1e-5)
+    np.testing.assert_allclose(again[1], numbers, atol=1e-5)
+    alone = rank.neighbours(texts[[4]], np.array([4, 6]), own=np.array([4]))  # a label is not its own neighbour
+    np.testing.assert_allclose(alone[0], [*weight[6, 8:], bias[6]], atol=1e-6)
+
+
+def test_a_model_without_a_map_scores_new_labels_by_the_line():
+    rank = made()
+    texts = rank.texts(np.array([3, 5]))
+    for ours, theirs in zip(rank.of_new(texts, np.arange(12)), rank.of_text(texts), strict=True):
+        assert np.array_equal(ours, theirs)
+    part = rank.to_part()
+    wrong = TextMap(np.zeros(3, np.float32), np.zeros((3, 2), np.float32), np.zeros(2, np.float32)).to_part()
+    with pytest.raises(ModelError, match="array 'slope'"):
+        Dual.from_part(type(part)(part.kind, part.config, part.arrays, {"new": wrong}))

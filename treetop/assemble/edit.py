@@ -25,8 +25,8 @@ from treetop.core.version import VERSION
 from treetop.labels.text import texts_of
 
 if TYPE_CHECKING:
-    from treetop.assemble.label_vectors import TextMap
     from treetop.model import Model
+    from treetop.rank.text_map import TextMap
 
 SHOWN = 5  # ids of a change that the log names
 FORM = "Write {id: text} or {id: {'name': ..., 'text': ...}}."
@@ -90,7 +90,8 @@ def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By) -> Living:
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:
     """(the way from texts to vectors for each member, whether it is new); all labels of a model go the same way."""
-    from treetop.assemble.label_vectors import TextMap, fit_maps
+    from treetop.assemble.label_vectors import fit_maps
+    from treetop.rank.text_map import TextMap
 
     for edit in model.edits.log if model.edits is not None else ():
         names = [f"map-{m:02d}" for m in range(len(model.members))]

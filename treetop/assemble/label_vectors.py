@@ -1,18 +1,18 @@
 """Vectors for labels that were never trained, from their texts: what training would most likely have made of them.
 
-Dual encoders know by themselves what a label's text becomes (`rank/dual.py`). In recipes with heads a label's vector
-and bias begin at what the encoder makes of the label's text and then learn. Over labels that did learn, [vector, bias]
-is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new label gets what
-that says for its text and for the mean number of training texts. The regression is a multiple of the identity plus a
-ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there is. What a text
-cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are lifted until labels
-left out would be returned as often as they are when trained.
+Dual encoders carry what they need for that (`rank/dual.py`, measured in `tower_new.py`). In recipes with heads a
+label's vector and bias begin at what the encoder makes of the label's text and then learn. Over labels that did learn,
+[vector, bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new
+label gets what that says for its text and for the mean number of training texts. The regression is a multiple of the
+identity plus a ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there
+is. What a text cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are
+lifted until labels left out would be returned as often as they are when trained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +23,10 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats, Level
 from treetop.labels.text import texts_of
-from treetop.predict.beam import descend, nodes_above
+from treetop.predict.beam import nodes_above
 from treetop.rank.dual import Dual
 from treetop.rank.head import Head
+from treetop.rank.text_map import TextMap, unit
 from treetop.shortlist.descend import Descend
 
 if TYPE_CHECKING:
@@ -34,37 +35,12 @@ if TYPE_CHECKING:
 TELLING = 0.6  # share of (own, other) label pairs that texts must order rightly
 SAMPLE = 2048  # trained labels that show how texts and vectors belong together
 PROBES = 512  # of them whose texts stand for documents
+FEW = 20  # trained labels below which a dual encoder fits nothing to them
 FEWEST = 8  # labels below which nothing can be said about how telling their texts are
+AHEAD = np.float32(0.01)  # by which a label added to so few has a better margin at its own text than they
 PARENTS = 3  # nodes above that a new label hangs under
-AHEAD = np.float32(0.01)  # by which a new label's margin at its own text exceeds those of trained labels
-MANY, ASKED = 20, 100  # trained labels from which on a dual encoder looks for neighbours of a new one; among the best
 STRENGTHS = np.geomspace(1e-3, 1e4, 22)  # of the ridge term, times the mean squared singular value
 DEPTH, PAIRS, MOST = 10, 200, 0.1  # labels of an answer; fewest (label, text) pairs above the bar; their largest share
-
-
-@dataclass(frozen=True, eq=False)
-class TextMap:
-    """From the vector of a label's text, as a head meets it, to the label's vector and bias."""
-
-    centre: Floats  # (width,) mean of the trained labels' texts
-    slope: Floats  # (width, width + 1)
-    offset: Floats  # (width + 1,)
-
-    def vectors(self, view: Floats) -> tuple[Floats, Floats]:
-        """(vectors, biases) of labels with these text vectors."""
-        made = (unit(view - self.centre) @ self.slope + self.offset).astype(np.float32)
-        return np.ascontiguousarray(made[:, :-1]), made[:, -1].copy()
-
-    def to_part(self) -> Part:
-        return Part("edit.map.1", {}, {"centre": self.centre, "slope": self.slope, "offset": self.offset})
-
-    @classmethod
-    def from_part(cls, part: Part) -> TextMap:
-        width = len(part.array("centre", "<f4", None))
-        shapes: dict[str, tuple[int, ...]] = {
-            "centre": (width,), "slope": (width, width + 1), "offset": (width + 1,)
-        }  # fmt: skip
-        return cls(**{name: part.array(name, "<f4", *shape) for name, shape in shapes.items()})
 
 
 def heads_of(model: Model) -> list[Head]:
@@ -173,10 +149,10 @@ def fit_map(T: Floats, W: Floats, odds: Floats, middle: Floats) -> tuple[TextMap
     """(the map, how often a left-out label's vector is nearer to what its text says than to another's, what the map
     makes of each label when it is left out).
 
-    `T` (labels, width) text vectors, `W` (labels, width + 1) trained vectors with biases, `odds` (labels + 1,) log
-    odds, the last one a new label's; `middle` (width,) about where documents lie.
+    `T` (labels, width) text vectors, `W` (labels, their width + 1) trained vectors with biases, `odds` (labels + 1,)
+    log odds, the last one a new label's; `middle` (their width,) about where documents lie.
     """
-    n, width = T.shape
+    n, alike = len(T), T.shape[1] == W.shape[1] - 1
     centre = T.mean(0)
     U, V, b = unit(T - centre).astype(np.float64), W[:, :-1].astype(np.float64), W[:, -1:].astype(np.float64)
     plain = np.stack([np.ones(n), odds[:-1]], 1)  # not penalised
@@ -185,9 +161,10 @@ def fit_map(T: Floats, W: Floats, odds: Floats, middle: Floats) -> tuple[TextMap
     now = np.array([1.0, odds[-1]])[: plain.shape[1]]
     Q = np.linalg.qr(plain)[0]
     Uc, Vc = U - Q @ (Q.T @ U), V - Q @ (Q.T @ V)
-    grown = float((Uc * Vc).sum() / max((Uc * Uc).sum(), 1e-12))
-    B, left_out = _ridge(Uc, Vc - grown * Uc, Q)
-    slope = grown * np.eye(width) + B
+    grown = float((Uc * Vc).sum() / max((Uc * Uc).sum(), 1e-12)) if alike else 0.0
+    same = grown * np.eye(U.shape[1], V.shape[1])
+    B, left_out = _ridge(Uc, Vc - Uc @ same, Q)
+    slope = same + B
     # A bias makes up for the margin at the mean document, wherever that lies exactly: b = log odds - v . there.
     C = b + V @ middle[:, None]
     there = middle[:, None] - _ridge(Vc, C - Q @ (Q.T @ C), Q)[0]
@@ -231,17 +208,12 @@ def _ordered(predicted: Any, true: Any) -> float:
     return float(np.mean([(gap > 0) + 0.5 * (gap == 0) for gap in gaps]))
 
 
-def unit(X: Any) -> Any:
-    """Rows at length 1; empty ones stay empty."""
-    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
-
-
 def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Part]:
     """Vector, bias and nodes above of each of the labels with these texts, for each member, as parts of an edit."""
     views, made = model.views(texts, {}), {}
     for m, (levels, head) in enumerate(zip(model.members, heads_of(model), strict=True)):
         if isinstance(head, Dual):
-            weight, bias = _dual_vectors(model, levels, head, views)
+            weight, bias = _dual_vectors(model, levels[-1], head, views)
         else:
             weight, bias = maps[m].vectors(_view(levels[-1], head, views))
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
@@ -255,25 +227,12 @@ def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Par
     return made
 
 
-def _dual_vectors(model: Model, levels: Sequence[Level], head: Dual, views: Any) -> tuple[Floats, Floats]:
-    """(vectors, biases) of texts as labels of a dual encoder; each is a better answer to its own text than any."""
-    texts, view = views[levels[-1].view.removesuffix("search") + "dual"], views[levels[-1].view]
-    weight, bias = head.of_text(texts)
-    if set(head.widths) == {"dual"}:
+def _dual_vectors(model: Model, level: Level, head: Dual, views: Any) -> tuple[Floats, Floats]:
+    """(vectors, biases) of texts as labels of a dual encoder."""
+    trained = np.flatnonzero(model.counts > 0)
+    weight, bias = head.of_new(views[level.view.removesuffix("search") + "dual"], trained)
+    if len(trained) >= FEW or set(head.widths) == {"dual"}:
         return weight, bias
-    found = descend(levels, views, ASKED)
-    seen = np.flatnonzero(model.counts > 0)
-    if len(seen) >= MANY:
-        near = [ids[model.counts[ids] > 0] for ids in np.split(found.ids, found.indptr[1:-1])]
-        weight, bias = head.of_neighbours(texts, near, _common(head, np.random.default_rng(5).permutation(seen)))
-    first = found.top(1)
-    bar = np.full(len(texts), -np.inf, np.float32)
-    bar[np.diff(first.indptr) > 0] = head.margins(view, first.indptr, first.ids) + AHEAD
-    return weight, np.maximum(bias, bar - (view * weight).sum(1))
-
-
-def _common(head: Dual, labels: Any) -> float:
-    """A cosine between the texts of two labels that few reach by chance: the mean and twice the spread."""
-    texts = unit(head.texts(labels[:PROBES]))
-    cosines = (texts @ texts.T)[~np.eye(len(texts), dtype=bool)]
-    return float(cosines.mean() + 2 * cosines.std())
+    view = np.asarray(views[level.view])  # a few labels are learned by heart: a new one is first at least on its text
+    best = (view @ head.weight.T + head.bias).max(1) + AHEAD
+    return weight, np.maximum(bias, best - (view * weight).sum(1))

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.assemble.label_vectors import unit
 from treetop.assemble.neural_targets import node_targets
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
@@ -21,6 +20,7 @@ from treetop.core.texts import Texts
 from treetop.features.learned import Learned
 from treetop.kernels import threads
 from treetop.labels.text import label_words
+from treetop.rank.text_map import unit
 
 Begin = Literal["auto", "text", "zero"]
 Floats = NDArray[np.float32]

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from treetop.assemble.label_vectors import unit
+from treetop.assemble.label_vectors import FEW
 from treetop.assemble.neural_start import label_texts
 from treetop.assemble.tower_heads import TowersConfig
+from treetop.assemble.tower_new import with_map
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.texts import Texts
@@ -20,12 +21,12 @@ from treetop.features.transformer import Transformer
 from treetop.kernels import threads
 from treetop.labels.text import first_of_text
 from treetop.rank.dual import Dual
+from treetop.rank.text_map import unit
 from treetop.train import devices
 
 Floats = NDArray[np.float32]
 SAMPLE = 1000  # documents that show where scores lie
 NEAR = 50  # labels of each that are looked at
-FEW = 20  # seen labels below which no line is fitted to their scores
 FALL = 6.0  # what a label known by its text alone loses at most between its own text and any other
 
 
@@ -59,7 +60,8 @@ def searched(
     rank = with_unseen(rank, queries, dataset.label_counts == 0, prior)
     level = mean_log_sum(queries, rank)
     text = (rank.text[0], rank.text[1] - level)
-    return features, Dual(rank.weight, rank.bias - np.float32(level), widths=rank.widths, text=text)
+    rank = Dual(rank.weight, rank.bias - np.float32(level), widths=rank.widths, text=text)
+    return features, with_map(rank, queries, dataset.label_counts)
 
 
 def sampled(dataset: Dataset, seed: int) -> Texts:

@@ -9,6 +9,7 @@ import numpy as np
 from treetop.assemble.neural_fit import Prepared, cut
 from treetop.assemble.tower_fit import Trained, as_model, prepare_towers, train_towers
 from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
+from treetop.assemble.tower_new import with_map
 from treetop.assemble.tower_search import sampled, with_unseen
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -68,7 +69,9 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)
-    if fuse > 0:
+    if fuse == 0:
+        rank = with_map(rank, queries, dataset.label_counts)
+    else:
         _, held_out = cut(dataset, config.validation, job.seed)
         rank = fused(dataset, held_out, features, rank, beta=fuse, depth=depth)
     return as_model(dataset, features, rank, config, job)

@@ -5,7 +5,7 @@ Labels that no training text carries have a vector too, so they are returned lik
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,9 +18,11 @@ from treetop.core.store import Part
 from treetop.core.types import Floats, Join, Ranking
 from treetop.kernels import threads
 from treetop.rank.head import Head
+from treetop.rank.text_map import TextMap, unit
 
 SHARE = 1 << 14  # candidates of a text that a thread takes at a time
-NEIGHBOURS, STEEP = 4, 30.0  # trained labels that a new one takes from; how fast their share falls with the cosine
+NEIGHBOURS, STEEP = 32, 30.0  # trained labels that a new one takes from; how fast their share falls with the cosine
+AT_ONCE = 512  # new labels whose neighbours are looked for
 
 
 class Dual(Head):
@@ -35,18 +37,20 @@ class Dual(Head):
         *,
         widths: Mapping[str, int],
         text: tuple[float, float] = (1.0, 0.0),
+        new: TextMap | None = None,
         order: NDArray[np.int32] | None = None,
     ) -> None:
         super().__init__(weight, bias)
         self.order = order  # the label of each row; None: rows are in the order of labels
         self.widths = dict(widths)  # of each head's part, in order
         self.text = text  # what makes up for the other heads where a label has nothing but a text: factor, offset
+        self.new = new  # from texts to what the classifier would be, twice lifted, as it counts half; None: not known
 
     def ordered(self, order: NDArray[np.int32]) -> Dual:
         """The same with rows in this order, so that labels of one list lie side by side."""
         if self.order is not None:
             raise ModelError(f"{self.kind}: its rows have an order of their own already.")
-        return Dual(self.weight[order], self.bias[order], widths=self.widths, text=self.text, order=order)
+        return Dual(self.weight[order], self.bias[order], widths=self.widths, text=self.text, new=self.new, order=order)
 
     @cached_property
     def _row(self) -> NDArray[np.int32]:
@@ -97,34 +101,51 @@ class Dual(Head):
         made[:, self.place("dual")] = np.float32(self.text[0]) * vectors
         return made, np.full(len(vectors), self.text[1], np.float32)
 
-    def of_neighbours(
-        self, vectors: Floats, near: Sequence[NDArray[np.integer]], common: float
-    ) -> tuple[Floats, Floats]:
-        """(rows, numbers to add) of labels known by their texts' vectors only: what the other heads would say is taken
-        from the nearest of some trained labels (`near`, for each text), the nearer the more.
-
-        What `of_text` gives counts as one more neighbour, at the cosine `common`: it is what is left far from all.
+    def of_new(self, vectors: Floats, trained: Ints) -> tuple[Floats, Floats]:
+        """(rows, numbers to add) of labels added after training by their texts' vectors: the classifier's side is the
+        mean of what the map foretells and of what the nearest of the `trained` labels have.
         """
-        rows, numbers = self.of_text(vectors)
-        place = self.place("dual")
-        for i, labels in enumerate(near):
-            table, texts = self._row[labels], self.texts(labels)
-            cosine = texts @ vectors[i] / np.maximum(np.linalg.norm(texts, axis=1), 1e-12)
-            best = np.lexsort((labels, -cosine))[:NEIGHBOURS]
-            share = np.exp(STEEP * np.minimum(cosine[best] - common, 1.0))
-            rest = np.float32(1.0 / (1.0 + share.sum()))
-            taken = self.weight[table[best]]
-            taken[:, place] = vectors[i]
-            share *= rest
-            rows[i] = rest * rows[i] + share @ taken
-            numbers[i] = rest * numbers[i] + share @ self.bias[table[best]]
-        return rows, numbers
+        if self.new is None:
+            return self.of_text(vectors)
+        side: Floats = (np.column_stack(self.new.vectors(vectors)) + self.neighbours(vectors, trained)) / np.float32(2)
+        rows = np.zeros((len(vectors), self.weight.shape[1]), np.float32)
+        rows[:, self.place("dual")], rows[:, self.place("classifier")] = vectors, side[:, :-1]
+        return rows, side[:, -1].copy()
+
+    def neighbours(self, vectors: Floats, trained: Ints, own: Ints | None = None) -> Floats:
+        """(texts, classifier's width + 1) the classifier's [vector, bias] of the `trained` labels nearest to these text
+        vectors, the nearer the more; `own` is a label for each text that is not its neighbour.
+        """
+        made = np.empty((len(vectors), self.widths["classifier"] + 1), np.float32)
+        for start, stop in threads.blocks(len(vectors), AT_ONCE):
+            cosine, labels = self._nearest(vectors[start:stop], trained, None if own is None else own[start:stop])
+            share = np.exp(STEEP * (cosine - cosine.max(1, keepdims=True)))
+            share, rows = share / share.sum(1, keepdims=True), self._row[labels]
+            made[start:stop, :-1] = np.einsum("ij,ijk->ik", share, self.weight[rows, self.place("classifier")])
+            made[start:stop, -1] = (share * self.bias[rows]).sum(1)
+        return made
+
+    def _nearest(self, vectors: Floats, trained: Ints, own: Ints | None) -> tuple[Floats, Ints]:
+        """(cosines, labels), each (texts, NEIGHBOURS) where there are as many."""
+        texts, cosines, labels = unit(vectors), [], []
+        for start in range(0, len(trained), SHARE):
+            some = trained[start : start + SHARE]
+            cosine = texts @ unit(self.texts(some)).T
+            if own is not None:
+                cosine[own[:, None] == some] = -np.inf
+            best = np.argpartition(-cosine, min(NEIGHBOURS, len(some)) - 1, axis=1)[:, :NEIGHBOURS]
+            cosines.append(np.take_along_axis(cosine, best, 1))
+            labels.append(some[best])
+        cosine, found = np.hstack(cosines), np.hstack(labels)
+        best = np.lexsort((found, -cosine), axis=1)[:, :NEIGHBOURS]
+        return np.take_along_axis(cosine, best, 1), np.take_along_axis(found, best, 1)
 
     def to_part(self) -> Part:
         widths = [[name, width] for name, width in self.widths.items()]
         config = {"n": self.n, "widths": widths, "text": [float(number) for number in self.text]}
         arrays: dict[str, NDArray[Any]] = {"weight": self.weight, "bias": self.bias}
-        return Part(self.kind, config, arrays if self.order is None else {**arrays, "order": self.order})
+        arrays |= {} if self.order is None else {"order": self.order}
+        return Part(self.kind, config, arrays, {} if self.new is None else {"new": self.new.to_part()})
 
     @classmethod
     def from_part(cls, part: Part) -> Dual:
@@ -138,4 +159,6 @@ class Dual(Head):
         if order is not None and len(np.unique(order)) != n:
             raise ModelError(f"{part.kind}: rows stand twice in its order. The model is damaged; copy it again.")
         bias = part.array("bias", "<f4", n)
-        return Dual(weight, bias, widths=dict(widths), text=(text[0], text[1]), order=order)
+        new, wide = part.parts.get("new"), dict(widths)
+        text_map = None if new is None else TextMap.from_part(new, wide.get("dual"), wide.get("classifier"))
+        return Dual(weight, bias, widths=wide, text=(text[0], text[1]), new=text_map, order=order)

@@ -21,7 +21,6 @@ from typing import Any, Literal
 import numpy as np
 
 from treetop.assemble.label_tree import smoothed_clusters
-from treetop.assemble.label_vectors import unit
 from treetop.assemble.members import Member, fit_members, small_batches
 from treetop.assemble.neural_fit import Prepared, prepare_words, train_levels
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
@@ -44,6 +43,7 @@ from treetop.partition.balanced import BalancedConfig
 from treetop.partition.flat import flat
 from treetop.predict.beam import step
 from treetop.rank.head import Head
+from treetop.rank.text_map import unit
 from treetop.shortlist.ann import Ann
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything

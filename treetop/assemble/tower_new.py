@@ -1,0 +1,54 @@
+"""Where labels added later will lie in a dual encoder with a classifier: measured once, behind training.
+
+A new label's text says what the dual encoder makes of it; the classifier's side has to be guessed (`Dual.of_new`).
+Trained labels taken as if they were new show how low such guesses score: all are lifted until guessed labels are among
+the best ten of training texts as often as trained ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.assemble.label_vectors import DEPTH, FEW, fit_map
+from treetop.core.dataset import Ints
+from treetop.core.types import Floats
+from treetop.rank.dual import Dual
+
+SAMPLE = 4096  # seen labels that stand for new ones
+BLOCK = 1 << 14  # labels whose margins are held at a time
+
+
+def with_map(rank: Dual, queries: Floats, counts: Ints) -> Dual:
+    """The same with the way from texts to the classifier's side, where there is one and enough seen labels.
+
+    `queries` (texts, width) are search vectors of training texts, `counts` (labels,) say how often labels were seen.
+    """
+    seen = np.flatnonzero(counts > 0)
+    if set(rank.widths) != {"dual", "classifier"} or len(seen) < FEW or len(queries) == 0:
+        return rank
+    rows = np.sort(np.random.default_rng(5).permutation(seen)[:SAMPLE])
+    odds = np.log(np.append(counts[rows], counts[rows].mean()) + 0.5).astype(np.float32)  # but for a number
+    first, second = (queries[:, rank.place(head)] for head in ("dual", "classifier"))
+    T, V = rank.texts(rows), np.column_stack([rank.part("classifier")[rows], rank.bias[rows]])
+    text_map, _, left_out = fit_map(T, V, odds, second.mean(0))
+    guess = (left_out + rank.neighbours(T, seen, own=rows)) / 2
+    margins = first @ T.T + second @ guess[:, :-1].T + guess[:, -1]
+    lift = np.quantile(bar(rank, queries, seen)[:, None] - margins, min(0.5, DEPTH / len(seen)))
+    offset = text_map.offset.copy()
+    offset[-1] += np.float32(2 * lift)  # the map counts half
+    new = replace(text_map, offset=offset)
+    return Dual(rank.weight, rank.bias, widths=rank.widths, text=rank.text, new=new)
+
+
+def bar(rank: Dual, queries: Floats, seen: NDArray[np.integer]) -> Floats:
+    """(texts,) the margin of each text's tenth best label, or of the last where there are fewer."""
+    best = np.zeros((len(queries), 0), np.float32)
+    for start in range(0, len(seen), BLOCK):
+        some = seen[start : start + BLOCK]
+        best = np.hstack([best, queries @ rank.weight[some].T + rank.bias[some]])
+        best = -np.partition(-best, min(DEPTH, best.shape[1]) - 1, axis=1)[:, :DEPTH]
+    made: Floats = best.min(1)
+    return made

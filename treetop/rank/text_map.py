@@ -1,0 +1,40 @@
+"""From the vector of a label's text to the vector and bias that training would most likely have given the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treetop.core.store import Part
+from treetop.core.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class TextMap:
+    """A linear map of the direction from the mean of label texts; how it is fitted: `assemble/label_vectors.py`."""
+
+    centre: Floats  # (width,) mean of the trained labels' texts
+    slope: Floats  # (width, width of a label's vector + 1)
+    offset: Floats  # (width of a label's vector + 1,)
+
+    def vectors(self, view: Floats) -> tuple[Floats, Floats]:
+        """(vectors, biases) of labels with these text vectors."""
+        made = (unit(view - self.centre) @ self.slope + self.offset).astype(np.float32)
+        return np.ascontiguousarray(made[:, :-1]), made[:, -1].copy()
+
+    def to_part(self) -> Part:
+        return Part("edit.map.1", {}, {"centre": self.centre, "slope": self.slope, "offset": self.offset})
+
+    @classmethod
+    def from_part(cls, part: Part, width: int | None = None, made: int | None = None) -> TextMap:
+        """From texts of this width to label vectors of width `made`; where nothing is said, both are alike."""
+        centre = part.array("centre", "<f4", width)
+        out = (len(centre) if made is None else made) + 1
+        return cls(centre, part.array("slope", "<f4", len(centre), out), part.array("offset", "<f4", out))
+
+
+def unit(X: Any) -> Any:
+    """Rows at length 1; empty ones stay empty."""
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
