@@ -278,7 +278,7 @@ def test_a_new_label_is_the_best_answer_to_its_own_text(encoder, n_labels, texts
         found = model.predict(text, k=1)[0]
         assert found.id == text and found.score > 0.05
         near = {label.id: label.score for label in model.predict("a " + text, k=40)}
-        assert near[text] > (0.005 if n_labels < 20 else 0.001)
+        assert near[text] > 0.005
         model.undo_labels()
 
 

@@ -2,7 +2,7 @@
 
 A new label's text says what the dual encoder makes of it; the classifier's side has to be guessed (`Dual.of_new`).
 Trained labels taken as if they were new show how low such guesses score: all are lifted until guessed labels are among
-the best ten of training texts as often as trained ones.
+the best ten of training texts (the best tenth where there are few labels) as often as trained ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.assemble.label_vectors import DEPTH, FEW, fit_map
+from treetop.assemble.label_vectors import DEPTH, FEW, MOST, fit_map
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats
 from treetop.rank.dual import Dual
@@ -36,19 +36,20 @@ def with_map(rank: Dual, queries: Floats, counts: Ints) -> Dual:
     text_map, _, left_out = fit_map(T, V, odds, second.mean(0))
     guess = (left_out + rank.neighbours(T, seen, own=rows)) / 2
     margins = first @ T.T + second @ guess[:, :-1].T + guess[:, -1]
-    lift = np.quantile(bar(rank, queries, seen)[:, None] - margins, min(0.5, DEPTH / len(seen)))
+    depth = min(DEPTH, int(MOST * len(seen)))
+    lift = np.quantile(bar(rank, queries, seen, depth)[:, None] - margins, depth / len(seen))
     offset = text_map.offset.copy()
     offset[-1] += np.float32(2 * lift)  # the map counts half
     new = replace(text_map, offset=offset)
     return Dual(rank.weight, rank.bias, widths=rank.widths, text=rank.text, new=new)
 
 
-def bar(rank: Dual, queries: Floats, seen: NDArray[np.integer]) -> Floats:
-    """(texts,) the margin of each text's tenth best label, or of the last where there are fewer."""
+def bar(rank: Dual, queries: Floats, seen: NDArray[np.integer], depth: int) -> Floats:
+    """(texts,) the margin of the last of each text's best `depth` labels."""
     best = np.zeros((len(queries), 0), np.float32)
     for start in range(0, len(seen), BLOCK):
         some = seen[start : start + BLOCK]
         best = np.hstack([best, queries @ rank.weight[some].T + rank.bias[some]])
-        best = -np.partition(-best, min(DEPTH, best.shape[1]) - 1, axis=1)[:, :DEPTH]
+        best = -np.partition(-best, min(depth, best.shape[1]) - 1, axis=1)[:, :depth]
     made: Floats = best.min(1)
     return made
