@@ -89,7 +89,8 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     }
     STAGES = {"second_train": {"epochs": 5.0, "batch": 16}, "second_pool": {"size": 24}}
     TINY |= {"depsl": TOWERS, "unidec": TOWERS, "dexml": {**TOWERS, "pool": {}}}
-    TINY |= {"siamesexml": TOWERS | STAGES, "ngame": TOWERS | STAGES}
+    OVER_LABELS = {"train": {"epochs": 30.0, "batch": 16}}  # of which there are few
+    TINY |= {"siamesexml": TOWERS | STAGES | OVER_LABELS, "ngame": TOWERS | STAGES}
     TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
