@@ -5,7 +5,7 @@ PYTHON ?= python3
 PIP := .venv/bin/pip install -q -c constraints.txt
 WANTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check lint setup docs slow bench-peers clean
+.PHONY: demo test check lint setup docs slow triton bench-peers clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
@@ -30,6 +30,11 @@ docs: .venv/.test
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow
+
+# GPU programs without a GPU, interpreted; Triton lies apart, so that the suite shows what runs without it.
+triton: .venv/.test
+	$(PIP) --target build/triton --no-deps --upgrade triton
+	PYTHONPATH=build/triton TRITON_INTERPRET=1 .venv/bin/python -m pytest $(addprefix tests/kernels/test_,full_bce_low.py fused_layers.py packed_attention.py)
 
 bench-peers: .venv/.test
 	.venv/bin/treetop bench peers

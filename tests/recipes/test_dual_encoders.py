@@ -208,7 +208,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: with fusion"),
         ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
         ("renee", {"memory": "low", "train": {"average": "ema"}}, "holds no averages"),
-        ("unidec", {"classifier": {"memory": "low"}}, "classifier.memory: 'low' is for classifiers over all labels"),
+        ("unidec", {"classifier": {"memory": "low"}}, "^classifier.memory: 'low' is for classifiers over all labels"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
             treetop.fit(recipe, data, settings=settings(encoder, recipe, **changes))

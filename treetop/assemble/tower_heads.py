@@ -65,11 +65,11 @@ class ClassifierConfig:
 
     def __post_init__(self) -> None:
         if self.labels == "all" and self.unit:
-            raise ConfigError("classifier.unit: all labels are scored by raw products. Use labels=pool, or unit=false.")
+            raise ConfigError("unit: all labels are scored by raw products. Use labels=pool, or unit=false.")
         if self.labels == "all" and self.label_dropout > 0:
-            raise ConfigError("classifier.label_dropout: not with labels=all, whose vectors are never gathered. Use 0.")
+            raise ConfigError("label_dropout: not with labels=all, whose vectors are never gathered. Use 0.")
         if self.labels == "pool" and self.memory == "low":
-            raise ConfigError("classifier.memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
+            raise ConfigError("memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -139,6 +140,8 @@ def _check_files(folder: Path) -> None:
 
 def _from_hub(name: str) -> Source:
     hub = extra("huggingface_hub", "torch")
+    logger.info("encoder %s: looking for it on the hub", name)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # a line for every try; ours says how it ended
     try:
         file = hub.hf_hub_download(name, "tokenizer.json")
         return _load(name, name, Path(file).read_bytes())
