@@ -8,7 +8,8 @@ A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on":
 model's members alone, `joins` other scores of the last member's last level, `heads` each head of a dual encoder,
 `duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one of another
 recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of one `share` have all stages
-before the linear ranker in common. Products with all labels are made on the GPU, and views of texts once.
+before the linear ranker in common, those of one `trees` their label trees. Products with all labels are made on the
+GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ def watch() -> None:
         started = time.perf_counter()
         key = (RUN.get("share"), RUN["data"], RUN.get("on"), self.seed, name)
         common = key[0] is not None and not name.startswith(("refined", "ranker", "fused"))
+        if "trees" in RUN and name == "tree":
+            key, common = (RUN["trees"], *key[1:]), True
         made = SHARED[key] if common and key in SHARED else stage(self, name, make)
         if common:
             SHARED[key] = made

@@ -7,8 +7,11 @@ import pytest
 
 pytest.importorskip("torch")
 import toy
-from treetop.assemble.shortlisted import Own, Shortlisted, shortlists
-from treetop.core.types import Ranking
+import torch
+from treetop.assemble.shortlisted import Own, Shortlisted, all_met, nearest, shortlists
+from treetop.core.types import Join, Level, Ranking
+from treetop.rank.head import Head
+from treetop.shortlist.everything import Everything
 
 
 def found_for(n, n_labels, rng):
@@ -35,6 +38,19 @@ def test_own_labels_then_found_ones_without_barred_pairs(width):
         more = [label for label in row.tolist() if label not in own and (i, label) not in barred]
         expected = (own + more)[:width]
         assert made[i].tolist() == expected + [-1] * (width - len(expected))
+
+
+@pytest.mark.parametrize("beam", [1, 7, 60])
+def test_all_labels_met_at_once_are_those_the_level_finds(beam):
+    rng = np.random.default_rng(1)
+    bias = np.where(rng.random(40) < 0.2, -np.inf, 0.0).astype(np.float32)
+    head = Head(rng.normal(size=(40, 8)).astype(np.float32), bias)
+    level = Level("near", Everything(40), head, Join("sigmoid"), beam)
+    H, cpu = rng.normal(size=(9, 8)).astype(np.float32), torch.device("cpu")
+    at_once, found = all_met(H, level, cpu), nearest(H, level, cpu)
+    np.testing.assert_array_equal(at_once.indptr, found.indptr)
+    np.testing.assert_array_equal(at_once.ids, found.ids)
+    assert not np.isin(at_once.ids, np.flatnonzero(np.isinf(bias))).any()
 
 
 @pytest.mark.parametrize("width", [1, 6])

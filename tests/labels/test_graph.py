@@ -76,6 +76,18 @@ def test_smoothing_is_a_product_with_unit_rows():
     assert not made[4].any()
 
 
+def test_smoothing_passes_on_the_weightiest_words_of_a_label():
+    Y, X = small()
+    Z, G = pifa(X, Y), walk_graph(Y, WalkConfig(), seed=0)
+    cut = Z.toarray()
+    for row in cut:
+        row[np.argsort(-row, kind="stable")[3:]] = 0.0
+    plain = G.toarray() @ cut
+    plain /= np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12)
+    assert (np.diff(Z.indptr) > 3).any()
+    np.testing.assert_allclose(smoothed(Z, G, words=3).toarray(), plain, atol=1e-5)
+
+
 def test_shares_count_documents_without_barred_pairs_and_zeros():
     data = toy.dataset(n=50)
     rows = np.vstack([data.Y.toarray(), np.ones((1, 40))])

@@ -20,8 +20,10 @@ from treetop.assemble.neural_start import log_odds
 from treetop.assemble.neural_tree import Branch, LevelPlan, TreeConfig, array
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.store import Part
-from treetop.core.types import Ranking
+from treetop.core.types import Floats, Level, Ranking
 from treetop.core.work import Job
+from treetop.kernels import products
+from treetop.predict.beam import step
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE, World
@@ -31,6 +33,7 @@ from treetop.train.rows import RowTable, Table
 from treetop.train.task import TrainConfig
 
 Ids = NDArray[np.int32]
+BLOCK = 4_096  # texts whose near labels are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,26 @@ class Own:
             return sparse.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), matrix.shape)
 
         return cls(ordered(Y), None if dataset.relevance is None else ordered(dataset.relevance), barred)
+
+
+def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
+    """The labels each of these vectors is near to, the nearest first.
+
+    On the CPU as the level finds them; a GPU looks at all in less time, and labels without texts it leaves out.
+    """
+    if device.type == "cpu":
+        blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
+        return Ranking.concat([step(level, {level.view: block}, None, level.beam) for block in blocks])
+    return all_met(H, level, device)
+
+
+def all_met(H: Floats, level: Level, device: torch.device) -> Ranking:
+    """The nearest of all labels that have texts."""
+    seen = np.flatnonzero(np.isfinite(level.rank.bias))
+    queries, table = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (H, level.rank.weight[seen]))
+    score, rows = (x.cpu().numpy() for x in products.best(queries, table, level.beam))
+    indptr = np.arange(len(H) + 1, dtype=np.int64) * rows.shape[1]
+    return Ranking(indptr, seen[rows].astype(np.int32).ravel(), score.ravel(), score.ravel())
 
 
 def shortlists(own: Own, found: Ranking, width: int) -> Ids:

@@ -26,12 +26,12 @@ from treetop.assemble.neural_fit import Prepared, prepare_words, train_levels
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
 from treetop.assemble.neural_targets import of_clusters
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
-from treetop.assemble.shortlisted import Own, shortlists, train_shortlisted
+from treetop.assemble.shortlisted import Own, nearest, shortlists, train_shortlisted
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
-from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
+from treetop.core.types import Floats, Join, LabelTree, Level
 from treetop.core.work import Job
 from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
 from treetop.features.tfidf import TfidfConfig
@@ -41,7 +41,6 @@ from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig
 from treetop.partition.flat import flat
-from treetop.predict.beam import step
 from treetop.rank.head import Head
 from treetop.rank.text_map import unit
 from treetop.shortlist.ann import Ann
@@ -52,8 +51,7 @@ from treetop.train.task import TrainConfig
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
-FEW = 4_000  # labels up to which all are looked at
-BLOCK = 4_096  # texts whose near labels are held at a time
+FEW = 32_000  # labels up to which all are looked at: up to there lists take longer in batches, and as long alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,7 @@ class Config:
     walk: WalkConfig = setting(WalkConfig(hops=50, restart=0.2), "random walks that smooth label descriptions")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
     shortlist: int = setting(200, "near labels a text is compared with", low=1)
-    near: Literal["auto", "all", "lists"] = setting("auto", "labels looked at for them; auto: all up to 4,000")
+    near: Literal["auto", "all", "lists"] = setting("auto", "labels looked at for them; auto: all up to 32,000")
     size: int = setting(64, "labels of a list aimed at", low=1)
     probe: int = setting(48, "lists looked through", low=1)
     freeze: bool = setting(True, "words stay as the surrogate task left them")
@@ -170,9 +168,7 @@ def _vectors(prepared: Prepared) -> Floats:
 
 def _lists(own: Own, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
     def make() -> Part:
-        H = _vectors(prepared)
-        blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
-        found = Ranking.concat([step(level, {"near": block}, None, config.shortlist) for block in blocks])
+        found = nearest(_vectors(prepared), level, prepared.device)
         return Part("stage.lists.1", {}, {"lists": shortlists(own, found, config.shortlist)})
 
     return np.asarray(job.stage("lists", make).arrays["lists"])
