@@ -87,7 +87,7 @@ class SearchConfig:
     )
     probe: int = setting(512, "lists (of 256 labels) looked through", low=1)
     keep: int = setting(100, "labels a graph leads to", low=1)
-    effort: int = setting(128, "labels held in mind on the way there", low=1)
+    effort: int = setting(256, "labels held in mind on the way there", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)

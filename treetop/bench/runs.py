@@ -30,7 +30,7 @@ def gpu(results: Path, words: Sequence[str]) -> str:
     for run in runs:
         found.setdefault(_name(run, several), []).append(run)
     head = ["run", "P@1/3/5", "PSP@5", "R@10", "recall of levels", "training s", "fit s"]
-    head += ["GPU GiB", "model MB", "one text ms", "runs"]
+    head += ["GPU GiB", "model MB", "one text ms", "texts, labels, positives of a batch", "runs"]
     rows = [[name, *_cells(runs)] for name, runs in found.items()]
     used = [i for i in range(len(head)) if any(row[i] != MISSING for row in rows)]
     return markdown([head[i] for i in used], [[row[i] for i in used] for row in rows])
@@ -62,8 +62,17 @@ def _cells(runs: Sequence[Run]) -> list[str]:
         precision, *(text(_mean(runs, key), 2) for key in ("PSP@5", "R@10")),
         ", ".join(text(part, 1) for part in recall) if recall else MISSING,
         *seconds, text(_mean(trained, "memory", 1 << 30), 1), text(_mean(runs, "model_bytes", 1_000_000), 0),
-        text(_mean(runs, "one_text_ms"), 1), str(len(runs)),
+        text(_mean(runs, "one_text_ms"), 1), _batch(runs), str(len(runs)),
     ]  # fmt: skip
+
+
+def _batch(runs: Sequence[Run]) -> str:
+    """Texts and labels that meet in a batch and positives of a text, where batches are pools; of the last stage."""
+    pools = next((run["pools"] for run in runs if run.get("pools")), None)
+    if pools is None:
+        return MISSING
+    texts, labels, positives = pools[-1]
+    return f"{text(texts, 0)}, {text(labels, 0)}, {text(positives, 1)}"
 
 
 def _mean(runs: Sequence[Run], key: str, unit: float = 1.0) -> float | None:

@@ -63,7 +63,7 @@ class Graph:
         self.n, self.width = len(links.levels), links.codes.shape[1] // 2
 
     @classmethod
-    def of(cls, vectors: Floats, bias: Floats, *, keep: int = 100, effort: int = 128) -> Graph:
+    def of(cls, vectors: Floats, bias: Floats, *, keep: int = 100, effort: int = 256) -> Graph:
         """A graph of these label vectors; a label's number beside its product is one more column."""
         faiss = extra("faiss", "ann")
         column, weight = _beside(vectors, bias)
