@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-import toy
 import torch
+
+import toy
 from treetop.assemble.shortlisted import Own, Shortlisted, all_met, nearest, shortlists
 from treetop.core.types import Join, Level, Ranking
 from treetop.rank.head import Head
@@ -47,7 +48,7 @@ def test_all_labels_met_at_once_are_those_the_level_finds(beam):
     head = Head(rng.normal(size=(40, 8)).astype(np.float32), bias)
     level = Level("near", Everything(40), head, Join("sigmoid"), beam)
     H, cpu = rng.normal(size=(9, 8)).astype(np.float32), torch.device("cpu")
-    at_once, found = all_met(H, level, cpu), nearest(H, level, cpu)
+    at_once, found = all_met(H, head, beam, cpu), nearest(H, level, cpu)
     np.testing.assert_array_equal(at_once.indptr, found.indptr)
     np.testing.assert_array_equal(at_once.ids, found.ids)
     assert not np.isin(at_once.ids, np.flatnonzero(np.isinf(bias))).any()

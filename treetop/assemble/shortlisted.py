@@ -64,17 +64,17 @@ def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
 
     On the CPU as the level finds them; a GPU looks at all in less time, and labels without texts it leaves out.
     """
-    if device.type == "cpu":
+    if device.type == "cpu" or not isinstance(level.rank, Head):
         blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
         return Ranking.concat([step(level, {level.view: block}, None, level.beam) for block in blocks])
-    return all_met(H, level, device)
+    return all_met(H, level.rank, level.beam, device)
 
 
-def all_met(H: Floats, level: Level, device: torch.device) -> Ranking:
+def all_met(H: Floats, head: Head, keep: int, device: torch.device) -> Ranking:
     """The nearest of all labels that have texts."""
-    seen = np.flatnonzero(np.isfinite(level.rank.bias))
-    queries, table = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (H, level.rank.weight[seen]))
-    score, rows = (x.cpu().numpy() for x in products.best(queries, table, level.beam))
+    seen = np.flatnonzero(np.isfinite(head.bias))
+    queries, table = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (H, head.weight[seen]))
+    score, rows = (x.cpu().numpy() for x in products.best(queries, table, keep))
     indptr = np.arange(len(H) + 1, dtype=np.int64) * rows.shape[1]
     return Ranking(indptr, seen[rows].astype(np.int32).ravel(), score.ravel(), score.ravel())
 
