@@ -142,15 +142,20 @@ def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prep
 
 
 def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: Job) -> Level:
-    """Module 2: labels stand where the mean of their texts lies; label texts count too where they are rows."""
-    Y = own.Y[dataset.learned]
+    """Module 2: labels stand where the mean of their documents lies; those without, at that of other rows they have.
+
+    Label texts with the labels they go with (Gandalf) would outnumber most labels' documents, and lie elsewhere.
+    """
+    documents, others = dataset.documents, dataset.learned & ~dataset.documents
+    counts = [np.bincount(own.Y[rows].indices, minlength=dataset.n_labels) for rows in (documents, others)]
 
     def make() -> Part:
-        means = unit(np.asarray(Y.T @ _vectors(prepared)[dataset.learned], np.float32))
-        return Part("stage.means.1", {}, {"means": means})
+        vectors = _vectors(prepared)
+        means, more = (np.asarray(own.Y[rows].T @ vectors[rows], np.float32) for rows in (documents, others))
+        return Part("stage.means.1", {}, {"means": unit(np.where((counts[0] > 0)[:, None], means, more))})
 
     means: Floats = np.array(job.stage("means", make).arrays["means"])
-    seen = np.bincount(Y.indices, minlength=dataset.n_labels) > 0
+    seen = counts[0] + counts[1] > 0
     head = Head(means, np.where(seen, 0.0, -np.inf).astype(np.float32))
     few = config.near == "all" or (config.near == "auto" and dataset.n_labels <= FEW)
     shortlist: Any = Everything(dataset.n_labels)
