@@ -100,6 +100,28 @@ def test_costs_and_bins_of_pairs(tmp_path):
     assert table(results, "d", "test", "bins", "R@10")[4][1] == "+2.00"
 
 
+def test_augmentations_of_a_recipe_stand_below_it(tmp_path):
+    zero = {"begin": "zero"}
+    lines = [
+        run("gandalf+r", 14.0, settings={**zero, "gandalf": {"delta": 0.2}}), run("r", 10.0, settings=zero),
+        run("gandalf+r", 12.0, settings=zero), run("synonym+r", 9.5, settings={**zero, "synonym": {}}),
+        run("r", 50.0), run("mixup+r", 60.0),  # other settings, fewer augmentations
+        run("gandalf+q", 70.0, settings=zero), run("glas+r", 70.0, settings={"begin": "one"}),
+    ]  # fmt: skip
+    results = written(tmp_path, lines)
+    made = tables.TABLES["augmented"](results, ["gandalf-h200", "d", "test", "r"])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in made.splitlines()][2:]
+    assert [(row[0], row[1]) for row in rows] == [
+        ("r, begin=zero", "10.00"), ("gandalf", "12.00 (+2.00)"), ("gandalf, delta=0.2", "14.00 (+4.00)"),
+        ("synonym", "9.50 (-0.50)"),
+    ]  # fmt: skip
+    assert rows[0][8:] == ["–", "1"]
+    with pytest.raises(InputError, match="no augmentations of 's' for 'd test'"):
+        tables.TABLES["augmented"](results, ["gandalf-h200", "d", "test", "s"])
+    with pytest.raises(InputError, match="and a recipe"):
+        tables.TABLES["augmented"](results, ["gandalf-h200", "d", "test"])
+
+
 def test_tables_without_runs_are_refused(tmp_path):
     results = written(tmp_path, [run("r", 10.0)])
     for words, sentence in (

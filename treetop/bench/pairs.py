@@ -19,6 +19,8 @@ from treetop.core.errors import InputError, choose
 
 NAME = "gandalf"
 SCORES = (*((name, name) for name in ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")), ("rare R@10", "rare_R@10"))
+ALL = (*SCORES, ("rare C@10", "rare_C@10"))
+PLAIN = "no augmentation"
 COSTS = (
     ("GPU GiB", "memory", 2.0**30), ("training s", "train_s", 1.0), ("fit s", "fit_s", 1.0),
     ("model MB", "model_bytes", 1e6), ("one text ms", "one_text_ms", 1.0), ("a text of a batch ms", "batch_ms", 1.0),
@@ -45,6 +47,39 @@ def paired(runs: Iterable[Run]) -> list[Pair]:
         if more is not None and is_default(own):
             found.setdefault(title, ([], []))[more].append(run)
     return [Pair(title, *both) for title, both in sorted(found.items()) if all(both)]
+
+
+def augmented(results: Path, words: Sequence[str]) -> str:
+    """`augmented FILE DATA SPLIT RECIPE`: a recipe under every augmentation, and in brackets the gain over none.
+
+    Other settings are the same in all rows: those under which most augmentations ran together with the plain recipe.
+    """
+    if len(words) != 4:
+        raise InputError("table augmented: give a file, a data set, a split and a recipe.")
+    file, data, split, recipe = words
+    found: dict[tuple[str, ...], dict[str, list[Run]]] = {}  # other settings -> augmentation -> runs
+    for run in select(results / "gpu" / f"{file}.jsonl", data, split):
+        *before, name = str(run["recipe"]).split("+")
+        if name == recipe and run["section"] == "recipe":
+            settings = dict(run.get("settings") or {})
+            own = [part for one in before for part in _shown(settings.pop(one, {}))]
+            title = ", ".join(["+".join(before) or PLAIN, *own])
+            found.setdefault(tuple(_shown(settings)), {}).setdefault(title, []).append(run)
+    whole = [(key, rows) for key, rows in found.items() if PLAIN in rows and len(rows) > 1]
+    if not whole:
+        raise InputError(f"table augmented: {file} has no augmentations of '{recipe}' for '{data} {split}'.")
+    settings_, rows = max(whole, key=lambda item: len(item[1]))
+    base = rows.pop(PLAIN)
+    made = []
+    for title, runs in [(", ".join([recipe, *settings_]), base), *sorted(rows.items())]:
+        cells = [_gain(by_seed(base, figure(key)), by_seed(runs, figure(key)), runs is base) for _, key in ALL]
+        made.append([title, *cells, str(len({run.get("seed", 0) for run in runs}))])
+    return markdown(["learned from", *(title for title, _ in ALL), "seeds"], made)
+
+
+def _gain(base: Figures, more: Figures, plain: bool) -> str:
+    gain = middle(differences(base, more))
+    return _cell(middle(more)) + (f" ({gain[0]:+.2f})" if gain and not plain else "")
 
 
 def read_name(run: Run) -> tuple[str, bool | None, dict[str, Any]]:

@@ -242,4 +242,5 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "speed": speed,
     "gpu": runs.gpu,
     "gandalf": pairs.gandalf,
+    "augmented": pairs.augmented,
 }
