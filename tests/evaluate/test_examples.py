@@ -107,7 +107,7 @@ def test_one_model_is_shown_from_worst_to_best():
     examples = Examples.of(matched(dataset, [first(0), first(5)]), dataset)
     assert [example.row for example in examples.texts] == [1, 0] and examples.steps == ((0, 1, 1), (1, 1, 1))
     html = page(examples)
-    assert "each stands for about 1 texts" in html and "not found" in html and "Most right" not in html
+    assert "each stands for about one in 2" in html and "not found" in html and "Most right" not in html
 
 
 def test_small_k_empty_answers_no_labels_and_long_texts():
@@ -169,6 +169,8 @@ def test_the_page_of_several_models_is_whole(tmp_path):
         assert f"<h2>{title}" in html
     d = found["m1"]["P@1"]
     assert d.interval[0] > 0 and f"▲</span> {d.value:+.2f}<small>{d.interval[0]:+.2f} to" in html
+    second = html[html.index("Paired differences") :]
+    assert second.index("<th>P@1<") < second.index("<th>P@3<") < second.index("<th>R@1<")  # as in the table of scores
     row = re.search(r"<tr><th>P@1</th>(.*?)</tr>", html)[1]
     assert row.count("★") == 1 and row.index("★") < row.index(f"<b>{scores['m1']['P@1']:.2f}</b>")
     alone = Versus("d", {"m0": {}}, {"m0": scores["m0"]}, {}, Examples.of({"m0": models["m0"]}, dataset))

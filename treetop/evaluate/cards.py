@@ -35,7 +35,7 @@ def _rule(examples: Examples, several: bool) -> str:
     else:
         start += (
             f"texts are put in order by how many of the first {k} labels are right, and taken at even distances, so "
-            f"that each stands for about {max(round(examples.documents / max(shown, 1)), 1):,} texts."
+            f"that each stands for about one in {max(shown, 1)}."
         )
     return f"{start} ✓ is a right label, × a wrong one; rare are labels with at most {RARE} training texts."
 

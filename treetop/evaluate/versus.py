@@ -80,7 +80,7 @@ def differences(page: Versus) -> str:
     """Each model minus the first on the same documents."""
     if not page.differences:
         return ""
-    shown = list(dict.fromkeys(name for found in page.differences.values() for name in found))
+    shown = [name for name in page.scores[page.first].values if any(name in d for d in page.differences.values())]
     rows = "".join(
         f"<tr><th>{metric}</th>{''.join(_difference(found.get(metric)) for found in page.differences.values())}</tr>"
         for metric in shown
