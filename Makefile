@@ -27,6 +27,7 @@ setup: .venv/.all
 docs: .venv/.test
 	.venv/bin/treetop bench pages
 	.venv/bin/treetop bench tables
+	.venv/bin/treetop bench figures
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow

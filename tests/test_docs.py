@@ -64,5 +64,13 @@ def test_generated_pages_and_tables_are_up_to_date():
     )
 
 
+def test_figures_are_up_to_date_and_have_records():
+    from treetop.bench.figures import figures, stale
+
+    results, folder = ROOT / "benchmarks/results", ROOT / "docs/figures"
+    assert stale(results, folder) == [], "run `make docs`"
+    assert {file.name for file in folder.glob("gandalf-*.svg")} <= figures(results).keys()
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -125,6 +125,8 @@ def test_the_command_lists_its_cells(tmp_path):
         "pecos",
         "--dataset",
         "bibtex-bow",
+        "--data",
+        str(tmp_path),
         "--root",
         str(tmp_path),
     ]

@@ -92,6 +92,20 @@ def test_compare_puts_models_side_by_side(run):
     assert "forward" in shown and "reverse" in shown and f"{row['value']:+.2f}" in shown
 
 
+def test_compare_writes_a_page_with_texts(run, tmp_path):
+    target = tmp_path / "r" / "index.html"
+    shown = run("compare", "toy", "forward", "reverse", "--report", str(target.parent), "--json", "-k", "1,3")
+    found, html = json.loads(shown), target.read_text(encoding="utf-8")
+    assert "<h1>2 models on toy (test)</h1>" in html and html.count("<article>") == 10
+    value = found["differences"]["reverse"]["P@3"]["value"]
+    assert f"{value:+.2f}<small>" in html and f"{found['models']['forward']['P@3']:.2f}" in html
+    assert max(len(block.split("<li ")) - 1 for block in html.split("<ol>")[1:]) == 3  # no more than the largest k
+    run("compare", "toy", "forward", "reverse", "--report", str(target.parent), "-k", "1,3")
+    assert target.read_text(encoding="utf-8") == html
+    run("evaluate", "forward", "toy", "--report", str(tmp_path / "one"))
+    assert (tmp_path / "one" / "index.html").read_text(encoding="utf-8").count("<article>") == 10
+
+
 def test_compare_tells_equal_names_apart(run):
     found = json.loads(run("compare", "toy", "a/forward", "b/forward", "a/forward", "--json"))
     assert list(found["models"]) == ["a/forward", "b/forward", "a/forward (3)"]

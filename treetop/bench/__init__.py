@@ -8,5 +8,7 @@
 | `peers` | runs (data set, method, repetition) cells, interleaved, each in processes of its own |
 | `record` | what a result must say about itself: command, versions, seed, commit, machine |
 | `tables` | Markdown tables in the documentation, generated from the records |
+| `pairs` | recipes without and with Gandalf side by side, as tables |
+| `figures` | figures in the documentation, drawn from the records (`drawing`: plain SVG) |
 | `adapters/` | scripts that run inside the environment of a peer; they do not import treetop |
 """

@@ -22,7 +22,7 @@ def gpu(results: Path, words: Sequence[str]) -> str:
     file, data, split, *recipe = words
     runs = [
         run
-        for run in _lines(results / "gpu" / f"{file}.jsonl")
+        for run in lines(results / "gpu" / f"{file}.jsonl")
         if run.get("data") == data and run.get("on") == split and (not recipe or run.get("recipe") in recipe)
     ]
     several = len({run["recipe"] for run in runs}) > 1
@@ -36,7 +36,8 @@ def gpu(results: Path, words: Sequence[str]) -> str:
     return markdown([head[i] for i in used], [[row[i] for i in used] for row in rows])
 
 
-def _lines(file: Path) -> Iterator[Run]:
+def lines(file: Path) -> Iterator[Run]:
+    """Runs of a file that ended with a score, less what its `command` lines take from them."""
     past, timed, recipe = False, True, None
     for line in file.read_text(encoding="utf-8").splitlines():
         run = json.loads(line)

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from treetop.bench import record, runs
+from treetop.bench import pairs, record, runs
 from treetop.bench.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
@@ -241,4 +241,6 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "variants": variants,
     "speed": speed,
     "gpu": runs.gpu,
+    "gandalf": pairs.gandalf,
+    "augmented": pairs.augmented,
 }

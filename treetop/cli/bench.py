@@ -115,3 +115,21 @@ def tables(
         typer.echo(f"{page}: {'out of date' if check else 'updated'}")
     if check and stale:
         raise typer.Exit(1)
+
+
+@app.command()
+def figures(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit 1 when a figure is out of date.")
+    ] = False,
+    root: Root = Path(),
+) -> None:
+    """Draw the figures of docs/figures from the records in benchmarks/results."""
+    from treetop.bench.figures import stale, write
+
+    results, folder = root / "benchmarks" / "results", root / "docs" / "figures"
+    changed = stale(results, folder) if check else write(results, folder)
+    for file in changed:
+        typer.echo(f"{file}: {'out of date' if check else 'updated'}")
+    if check and changed:
+        raise typer.Exit(1)

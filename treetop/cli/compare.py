@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from treetop.core.types import Scores
+    from treetop.evaluate.match import Matches
     from treetop.evaluate.paired import Difference
 
 
@@ -24,6 +25,9 @@ def compare(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders; the first is the measure.")],
     split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Write an HTML page, also with ten texts, into this folder.")
+    ] = None,
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
@@ -41,22 +45,39 @@ def compare(
     from treetop.kernels import threads as pool
     from treetop.model import load
 
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is told before the work
     names = _names(models)
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     scores: dict[str, Scores] = {}
     differences: dict[str, dict[str, Difference]] = {}
+    matches: dict[str, Matches] = {}
+    facts: dict[str, dict[str, str]] = {}
     first = None
+    notes: list[str] = []
     with pool.limited(threads):
         for name, path in zip(names, models, strict=True):
             opened = load(path)
             found = match(opened, dataset, depth=max(ks), strict=strict)
             scores[name] = score_matches(found, ks=ks, seed=seed)
+            if report is not None:  # else the rankings of one model may go before the next comes
+                matches[name] = found
+            trained = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
+            facts[name] = {"Recipe": opened.card.recipe, "Trained on": trained}
             if first is None:
                 first, n_train = found, opened.n_train
                 continue
             if opened.n_train != n_train:
-                logger.warning("%s was trained on other documents than %s: PSP weighs labels unlike.", name, names[0])
+                notes.append(f"{name} was trained on other documents than {names[0]}: PSP weighs labels unlike.")
+                logger.warning("%s", notes[-1])
             differences[name] = difference(first, found, ks=ks, seed=seed)
+    if report is not None:
+        from treetop.evaluate.examples import Examples
+        from treetop.evaluate.versus import Versus, write_versus
+
+        examples = Examples.of(matches, dataset, k=max(ks))
+        page = Versus(f"{Path(data).name} ({split})", facts, scores, differences, examples, " ".join(notes))
+        typer.echo(f"report: {write_versus(report, page)}", err=True)
     if as_json:
         plain = {name: {key: dataclasses.asdict(d) for key, d in rows.items()} for name, rows in differences.items()}
         made = {"models": {name: found.to_dict() for name, found in scores.items()}, "against": names[0]}

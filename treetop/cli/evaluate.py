@@ -57,11 +57,14 @@ def evaluate(
     if per_label is not None:
         write_labels(matches, per_label)
     if report is not None:
+        from treetop.evaluate.examples import Examples
         from treetop.evaluate.report import Page, write_report
 
         facts = {"Model": model.resolve().name, "Recipe": opened.card.recipe, "Data": f"{Path(data).name} ({split})"}
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
-        typer.echo(f"report: {write_report(report, Page.of(matches, scores, facts))}", err=True)
+        examples = Examples.of({facts["Model"]: matches}, dataset, k=max(ks))
+        page = Page.of(matches, scores, facts, examples=examples)
+        typer.echo(f"report: {write_report(report, page)}", err=True)
     if as_json:
         typer.echo(json.dumps(scores.to_dict(), ensure_ascii=False))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 
 STYLE = """
 :root { color-scheme: light dark;
@@ -42,7 +43,8 @@ tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line)
 .barred { min-width: 150px; padding-left: 14px; } .barred span { display: inline-block; min-width: 46px; }
 .bar, .gauge { height: 8px; border-radius: 4px; overflow: hidden; }
 .bar { width: calc(100% - 56px); min-width: 70px; vertical-align: 1px; }
-.gauge { width: 100%; height: 6px; display: block; }
+.stacked { min-width: 84px; } .stacked .bar { display: block; width: 100%; min-width: 0; margin-top: 3px; }
+.wide { min-width: 150px; } .gauge { width: 100%; height: 6px; display: block; }
 .track { fill: var(--track); } .fill { fill: var(--accent); } .spread { fill: var(--spread); opacity: .5; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(400px, 1fr)); gap: 12px 44px; }
 .chart { width: 100%; min-width: 560px; height: auto; margin-top: 6px; }
@@ -54,10 +56,25 @@ tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line)
 .dot.s0, .chart .end.s0 { fill: var(--s0); } .dot.s1, .chart .end.s1 { fill: var(--s1); }
 .dot.s2, .chart .end.s2 { fill: var(--s2); } .dot.s3, .chart .end.s3 { fill: var(--s3); }
 .line.dashed { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 3 5; } .dot.dashed { fill: transparent; }
+.examples article { border-top: 1px solid var(--line); padding: 20px 0 6px; margin-top: 20px; }
+blockquote { margin: 0 0 12px; padding: 2px 0 2px 14px; border-left: 3px solid var(--accent); max-width: 82ch;
+  overflow-wrap: anywhere; }
+.true { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 0 0 14px; padding: 0; }
+.true small { display: inline; }
+.answers { display: grid; gap: 14px 26px; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); }
+.answers.c2 { grid-template-columns: 1fr 1fr; } .answers.c3 { grid-template-columns: repeat(3, 1fr); }
+h4 { font-size: 13.5px; margin: 0 0 4px; overflow-wrap: anywhere; }
+h4 span { color: var(--soft); font-weight: 400; white-space: nowrap; }
+.answers ol { margin: 0; padding-left: 20px; } .answers li { padding-left: 2px; overflow-wrap: anywhere; }
+.answers li.right { font-weight: 600; } .sign { display: inline-block; width: 1.2em; text-align: center; }
+.right .sign, .better { color: var(--accent); } .wrong .sign { color: var(--soft); } .worse { color: var(--s2); }
+.tag { display: inline-block; border: 1px solid var(--line); border-radius: 6px; padding: 0 6px; font-size: 12px;
+  font-weight: 400; color: var(--soft); white-space: nowrap; }
 footer { color: var(--soft); font-size: 13px; padding-bottom: 48px; }
 @media (max-width: 560px) { section { padding: 18px 16px; } h1 { font-size: 25px; }
-  .pair { grid-template-columns: 1fr; } }
-@media print { body { background: none; } section, .tile { break-inside: avoid; } }
+  .pair, .answers.c2, .answers.c3 { grid-template-columns: 1fr; } }
+@media print { body { background: none; } section, .tile, article { break-inside: avoid; }
+  section.examples { break-inside: auto; } }
 """
 
 TREE = (
@@ -80,6 +97,16 @@ def document(title: str, lead: str, body: str, footer: str) -> str:
     )
 
 
-def section(title: str, note: str, body: str) -> str:
-    """One sheet of the page; `title` and `note` are plain text, `body` is HTML."""
-    return f'<section>\n<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n{body}\n</section>'
+def section(title: str, note: str, body: str, look: str = "") -> str:
+    """One sheet of the page; `title` and `note` are plain text, `body` is HTML, `look` a class of the style."""
+    opened = f'<section class="{look}">' if look else "<section>"
+    return f'{opened}\n<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n{body}\n</section>'
+
+
+def write(folder: Path, html: str) -> Path:
+    """Write `index.html` into `folder` in one go; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target, fresh = folder / "index.html", folder / ".index.html.tmp"
+    fresh.write_text(html, encoding="utf-8")
+    fresh.replace(target)
+    return target

@@ -15,9 +15,11 @@ from typing import Any
 from treetop.core.types import Scores
 from treetop.core.version import VERSION
 from treetop.evaluate import charts
+from treetop.evaluate.cards import texts_section
+from treetop.evaluate.examples import Examples
 from treetop.evaluate.match import Matches
 from treetop.evaluate.metrics import curves
-from treetop.evaluate.page import document, section
+from treetop.evaluate.page import document, section, write
 from treetop.evaluate.per_label import extremes
 
 MEANINGS = {
@@ -52,14 +54,23 @@ class Page:
     curves: Mapping[str, Sequence[float]]
     best: Sequence[Mapping[str, Any]]
     worst: Sequence[Mapping[str, Any]]
+    examples: Examples | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)  # for sections added later
 
     @classmethod
-    def of(cls, matches: Matches, scores: Scores, facts: Mapping[str, str], **extra: Any) -> Page:
+    def of(
+        cls,
+        matches: Matches,
+        scores: Scores,
+        facts: Mapping[str, str],
+        *,
+        examples: Examples | None = None,
+        **extra: Any,
+    ) -> Page:
         """A page about a matched ranking; `facts` are shown as they are, "Model" and "Data" make the title."""
         title = " on ".join(facts[key] for key in ("Model", "Data") if key in facts) or "Evaluation"
         best, worst = extremes(matches, 12)
-        return cls(title, facts, scores, curves(matches), best, worst, extra)
+        return cls(title, facts, scores, curves(matches), best, worst, examples, extra)
 
 
 Section = Callable[[Page], str]
@@ -67,11 +78,7 @@ Section = Callable[[Page], str]
 
 def write_report(folder: Path, page: Page, sections: Sequence[Section] | None = None) -> Path:
     """Write `index.html` into `folder`; returns its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target, fresh = folder / "index.html", folder / ".index.html.tmp"
-    fresh.write_text(render(page, SECTIONS if sections is None else sections), encoding="utf-8")
-    fresh.replace(target)
-    return target
+    return write(folder, render(page, SECTIONS if sections is None else sections))
 
 
 def render(page: Page, sections: Sequence[Section]) -> str:
@@ -187,4 +194,9 @@ def _label_row(row: Mapping[str, Any]) -> str:
     )
 
 
-SECTIONS: tuple[Section, ...] = (headline, about, metrics, along_k, frequency, by_label)
+def texts(page: Page) -> str:
+    """Some texts with the model's answers."""
+    return "" if page.examples is None else texts_section(page.examples)
+
+
+SECTIONS: tuple[Section, ...] = (headline, about, metrics, along_k, frequency, by_label, texts)
