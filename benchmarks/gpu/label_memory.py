@@ -86,10 +86,11 @@ class Words:
 
     def __init__(self, transformer: Transformer) -> None:
         library = transformer.tokenizer._library
-        found = [word for word in library.get_vocab(False) if word.isascii() and word.isalpha() and word.islower()]
-        tokens = transformer.tokenizer.encode(Texts.of(sorted(found)))
+        known = library.get_vocab(False)
+        found = sorted(word for word in known if word.isascii() and word.isalpha() and word.islower())
+        tokens = transformer.tokenizer.encode(Texts.of(found))
         alone = np.flatnonzero(tokens.lengths == 3)
-        self.words = [sorted(found)[i] for i in alone]
+        self.words = [found[i] for i in alone]
         self.first, self.last = (int(tokens.ids[tokens.offsets[alone[0]] + place]) for place in (0, 2))
         self.numbers, self.type = tokens.ids[tokens.offsets[alone] + 1], tokens.ids.dtype
 
