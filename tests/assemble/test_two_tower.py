@@ -247,6 +247,28 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
     assert torch.equal(again.tables["mining"].leaf, whole.tables["mining"].leaf)
 
 
+def test_label_vectors_learn_the_same_wherever_they_lie():
+    made, touched = [], []
+    for place in ("device", "host"):
+        task, plan, _ = setup({"dimension": 6}, {"dimension": 6, "place": place}, held_out=np.arange(N))
+        train(task, plan, TrainConfig(epochs=3, batch=8))
+        made.append((task.table.state(), task.validate()))
+        touched.append(int((task.table.count > 0).sum()))
+    (a, first), (b, second) = made
+    assert first == second and touched[0] == touched[1] > 0
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_vectors_of_one_head_are_those_of_both():
+    task, _, _ = setup({"dimension": 6}, {"dimension": 5})
+    rows = np.array([3, 31, 0, 8])
+    dual, own = task.read(rows)
+    assert dual.shape == (4, 6) and own.shape == (4, 5)
+    for head, place in (("dual", 0), ("classifier", 1)):
+        alone = task.read(rows, head)
+        assert torch.equal(alone[place], (dual, own)[place]) and alone[1 - place].shape == (4, 0)
+
+
 def test_memory_that_runs_out_is_read_in_parts(monkeypatch):
     task, plan, _ = setup({"dimension": 4})
     twin, twin_plan, _ = setup({"dimension": 4})

@@ -4,6 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.kernels import fused, fused_layers, gathered_rows
+from treetop.train.optim import AdamConfig
+from treetop.train.rows import RowTable
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -97,3 +99,31 @@ def test_row_update_equals_the_twin():
         tables.append(table)
     for name in ("weight", "first", "second", "count"):
         torch.testing.assert_close(getattr(tables[0], name), getattr(tables[1], name), rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_rows_on_the_host_learn_to_the_bit_as_on_the_device():
+    """Pools with void and repeated ids, read and updated where the rows lie."""
+    needs_programs()
+    made = []
+    for host in (False, True):
+        torch.manual_seed(0)
+        table = RowTable(50, 19, AdamConfig(lr=0.1, weight_decay=0.1), DEVICE, bias=True, host=host)
+        table.fill(torch.randn(50, 19), torch.randn(50))
+        seen = []
+        for step in range(3):
+            pool = torch.cat([torch.randperm(50)[: 9 + step], torch.tensor([49, 49])]).to(DEVICE)
+            pool[step] = -1
+            rows = table.take(pool)
+            assert rows.device.type == DEVICE.type
+            plain = table.weight.to(DEVICE)[pool.clamp_min(0)].masked_fill(pool[:, None] < 0, 0.0)
+            assert torch.equal(rows, plain)
+            rows.backward(torch.randn(rows.shape).to(DEVICE))
+            table.prepare(0.5, fuse=True, value=True)
+            table.apply()
+            seen.append(rows.detach().cpu())
+        assert table.weight.device.type == ("cpu" if host else DEVICE.type) and table.weight.is_pinned() == (
+            host and GPU
+        )
+        made.append([*seen, *(tensor.cpu() for tensor in table.state().values())])
+    for a, b in zip(*made, strict=True):
+        assert torch.equal(a, b)

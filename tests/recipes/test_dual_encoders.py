@@ -209,6 +209,8 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
         ("renee", {"memory": "low", "train": {"average": "ema"}}, "holds no averages"),
         ("unidec", {"classifier": {"memory": "low"}}, "^classifier.memory: 'low' is for classifiers over all labels"),
+        ("unidec", {"classifier": {"labels": "all", "place": "host"}}, "^classifier.place: 'host' is for classifiers"),
+        ("unidec", {"classifier": {"place": "host"}, "train": {"average": "swa"}}, "classifier.place: .* no averages"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
             treetop.fit(recipe, data, settings=settings(encoder, recipe, **changes))

@@ -40,7 +40,6 @@ from treetop.train.clustered import Mining, PoolPlan
 from treetop.train.devices import World
 from treetop.train.loop import train
 from treetop.train.pools import Known, Pools
-from treetop.train.rows import RowTable
 from treetop.train.task import TrainConfig
 
 SAMPLE = 1000  # documents that show where vectors and scores lie
@@ -158,7 +157,7 @@ def _task(
             lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
             lists[torch.from_numpy(rows)] = found
         if clusters and pool.side == "labels":
-            vectors = task.read(len(dataset) + queries)[0]
+            vectors = task.read(len(dataset) + queries, "dual")[0]
         return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
 
     training = small_batches(dataset, config.train, config.steps)
@@ -188,21 +187,20 @@ def begin(task: TwoTower, rows: Rows, seed: int) -> None:
     if table is None:
         return
     sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[: 2 * SAMPLE])
-    H, V = task.read(sample)[1], task.read(task.n + np.arange(task.n_labels))[1]
+    H, V = (task.read(some, "classifier")[1] for some in (sample, task.n + np.arange(task.n_labels)))
     bias = torch.zeros(task.n_labels, device=task.device)
     if not c.unit:
         centre = H.mean(0)
         # An encoder whose texts all point one way would make vectors so long that they spoil it.
         spread = torch.maximum((H - centre).norm(dim=1).mean(), 0.5 * H.norm(dim=1).mean()).clamp_min(1e-6)
-        V = torch.nn.functional.normalize(V - V.mean(0), dim=1) * (c.size / (spread * c.scale))
+        V -= V.mean(0)  # in place: all labels' vectors may be most of a card
+        V /= V.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        V *= c.size / (spread * c.scale)
         bias -= c.scale * (V @ centre)
     if c.labels == "all" or c.loss.kind == "bce" or c.loss.bce > 0:
         odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
         bias += torch.from_numpy(odds).to(task.device)
-    if isinstance(table, RowTable):
-        table.fill(torch.cat([V, bias[:, None]], 1) if c.bias else V)
-    else:
-        table.fill(V, bias if c.bias else None)
+    table.fill(V, bias if c.bias else None)
 
 
 def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainConfig:
@@ -215,7 +213,8 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     every = np.arange(task.n)
     tokens = plan.batch * inputs.store.count(every) / max(1, task.n)
     tokens += pool * inputs.store.count(task.n + np.arange(task.n_labels)) / max(1, task.n_labels)
-    levels = Levels(task.n_labels if task.table is not None else 0, low=config.classifier.memory == "low")
+    there = task.table is not None and config.classifier.place == "device"
+    levels = Levels(task.n_labels if there else 0, low=config.classifier.memory == "low")
     held = 8.0 * len(inputs.store.ids) + 40.0 * plan.batch * pool
 
     def needed(parts: int) -> float:

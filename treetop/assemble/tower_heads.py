@@ -57,6 +57,9 @@ class ClassifierConfig:
     loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
     memory: Memory = setting("full", MEMORY + " (labels=all only)")
     descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
+    place: Literal["device", "host"] = setting(
+        "device", "label vectors and their states lie on the GPU, or in pinned memory of its host (labels=pool only)"
+    )
 
     @property
     def text_length(self) -> float:
@@ -70,6 +73,8 @@ class ClassifierConfig:
             raise ConfigError("label_dropout: not with labels=all, whose vectors are never gathered. Use 0.")
         if self.labels == "pool" and self.memory == "low":
             raise ConfigError("memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
+        if self.labels == "all" and self.place == "host":
+            raise ConfigError("place: 'host' is for classifiers over a pool of labels. Use labels=pool, or device.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +124,8 @@ def check(config: TowersConfig) -> None:
         raise ConfigError("dual.weight, classifier.weight: both 0, so nothing would be learned. Set one above 0.")
     if config.classifier.memory == "low":
         no_average("classifier.memory", config.train)
+    if config.classifier.place == "host" and config.train.average != "none":
+        raise ConfigError("classifier.place: 'host' holds no averages of weights. Use train.average=none, or device.")
     if config.encoder.l2:
         raise ConfigError("encoder.l2: heads scale vectors themselves. Leave it false.")
     if heads == "classifier" and not classifier:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ from treetop.train.rows import RowTable, Table
 
 TEXTS = {"cpu": 64, "cuda": 2048}  # read at a time outside training
 Vectors = tuple[Tensor, Tensor]  # of the dual encoder, of the classifier
+Head = Literal["dual", "classifier"]
+HEADS: tuple[Head, Head] = ("dual", "classifier")
 
 
 class TwoTower:
@@ -84,8 +87,9 @@ class TwoTower:
         if c.labels == "all":
             how = c.descent if c.memory == "low" else learn
             return table_of(self.n_labels, width, how, self.device, bias=c.bias, world=self.world, seed=seed)
-        table = RowTable(self.n_labels, width, learn, self.device, bias=c.bias, world=self.world)
-        table.fill(nn.init.xavier_uniform_(torch.empty(self.n_labels, width)).to(self.device))
+        host = c.place == "host"
+        table = RowTable(self.n_labels, width, learn, self.device, bias=c.bias, world=self.world, host=host)
+        table.fill(nn.init.xavier_uniform_(torch.empty(self.n_labels, width)))
         return table
 
     # --- training ---
@@ -242,15 +246,20 @@ class TwoTower:
             for module, was in zip(modules, before, strict=True):
                 module.train(was)
 
-    def read(self, rows: Rows) -> Vectors:
-        """Vectors of these rows of `inputs` as the weights stand now."""
+    def read(self, rows: Rows, head: Head | None = None) -> Vectors:
+        """Vectors of these rows of `inputs` as the weights stand now; of one head alone the other's have no columns."""
+        size, made = TEXTS[self.device.type], list[Tensor]()
         with self.still():
             order = np.argsort(self._lengths(rows), kind="stable")
-            starts, size = range(0, max(1, len(rows)), TEXTS[self.device.type]), TEXTS[self.device.type]
-            parts = [self._vectors(*self.inputs.load(rows[order[i : i + size]])) for i in starts]
-            back = torch.from_numpy(np.argsort(order)).to(self.device)
-            dual, own = (torch.cat(column)[back] for column in zip(*parts, strict=True))
-        return dual, own
+            for start in range(0, max(1, len(rows)), size):
+                part = order[start : start + size]
+                found = self._vectors(*self.inputs.load(rows[part]))
+                held = [v if head in (None, name) else v[:, :0] for name, v in zip(HEADS, found, strict=True)]
+                made = made or [v.new_empty(len(rows), v.shape[1]) for v in held]
+                place = send(part, self.device)
+                for whole, some in zip(made, held, strict=True):  # vectors of all labels are held once
+                    whole[place] = some
+        return made[0], made[1]
 
     def _lengths(self, rows: Rows) -> Rows:
         if not isinstance(self.inputs, Encoded):
@@ -266,7 +275,7 @@ class TwoTower:
             return c.scale * weight.float(), bias
         if self.table is None:
             raise AttributeError("no classifier")
-        rows = self.world.rows(self.table.weight, self.n_labels)
+        rows = self.world.rows(self.table.weight, self.n_labels).to(self.device)
         vectors = rows[:, : self.classifier.width]
         vectors = c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors)
         return vectors, rows[:, -1] if c.bias else vectors.new_zeros(len(vectors))
@@ -277,7 +286,7 @@ class TwoTower:
             queries, names = self.read(rows), self.n + np.arange(self.n_labels)
             sides = []
             if self.labels_read:
-                sides.append((self.config.dual.scale * queries[0], self.read(names)[0]))
+                sides.append((self.config.dual.scale * queries[0], self.read(names, "dual")[0]))
             bias = None
             if self.table is not None:
                 vectors, bias = self.label_rows()
@@ -301,7 +310,8 @@ class TwoTower:
             if negatives:
                 pool = self.config.pool
                 if self.labels_read:
-                    side, table, bias = queries[0], self.read(self.n + np.arange(self.n_labels))[0], None
+                    side, bias = queries[0], None
+                    table = self.read(self.n + np.arange(self.n_labels), "dual")[0]
                 else:
                     side, (table, bias) = queries[1], self.label_rows()
                 score, top = products.best(side, table, max(pool.depth, pool.kept), self._seen(bias))

@@ -18,6 +18,21 @@ Numbers = tuple[float, float, float, float]
 SPLIT = 8  # programs that share one document's candidates
 
 
+def take(table: Tensor, ids: Tensor) -> Tensor:
+    """(ids, width) rows of the table on the device of `ids`; 0 where an id is negative.
+
+    A GPU reads rows of a table in pinned host memory where they lie, so that a recorded step may do so too.
+    """
+    if table.is_cuda or not fused_.here(ids):
+        return table[ids.clamp_min(0)].masked_fill(ids[:, None] < 0, 0.0)
+    from treetop.kernels import gathered_rows_triton as fused
+
+    width = table.shape[1]
+    made = torch.empty(len(ids), width, device=ids.device)
+    fused.take[(len(ids),)](table, ids.contiguous(), made, WIDTH=width, BLOCK=_power(width), num_warps=4)
+    return made
+
+
 def dots(table: Tensor, ids: Tensor, h: Tensor) -> Tensor:
     """(rows, candidates) inner products of h's rows with the table's; 0 where an id is negative."""
     if not fused_.here(table):
@@ -56,7 +71,9 @@ def weighted_sums(table: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table with Adam's states per row; the last `plain` columns do not decay."""
+    """A table with Adam's states per row, on the device or in pinned memory of its host; the last `plain` columns do
+    not decay.
+    """
 
     weight: Tensor
     first: Tensor
@@ -73,17 +90,17 @@ def update(
     `rate` is the learning rate (a tensor where steps are recorded), `numbers` are decay, beta1, beta2 and eps; `ids`,
     `owner` and `slope` are flat, negative ids void.
     """
-    if not fused_.here(table.weight):
+    if not fused_.here(h):
         _update_plain(table, ids, owner, slope, h, float(rate), numbers)
         return
     from treetop.kernels import gathered_rows_triton as fused
 
-    order = torch.sort(ids).indices
-    n, width = table.weight.shape
+    found, order = torch.sort(ids)
+    width = table.weight.shape[1]
     held = rate if isinstance(rate, Tensor) else torch.tensor(rate, device=h.device)
-    starts = torch.searchsorted(ids[order], torch.arange(n + 1, device=ids.device))
-    fused.update[(n,)](
-        table.weight, table.first, table.second, table.count, starts, order, owner, slope, h.contiguous(),
+    ends = torch.searchsorted(found, found, right=True)
+    fused.update[(len(ids),)](
+        table.weight, table.first, table.second, table.count, found, ends, order, owner, slope, h.contiguous(),
         held, *numbers,
         WIDTH=width, DECAYS=width - table.plain, BLOCK=_power(width), num_warps=4,
     )  # fmt: skip

@@ -40,16 +40,28 @@ def sums(table, ids, weights, parts, n, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 
 
 @triton.jit
+def take(table, ids, made, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """One row of the table, wherever that lies."""
+    place = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < WIDTH
+    which = tl.load(ids + place)
+    W = tl.load(table + which * WIDTH + columns, mask=inside & (which >= 0), other=0.0)
+    tl.store(made + place * WIDTH + columns, W, mask=inside)
+
+
+@triton.jit
 def update(
-    weight, first, second, count, starts, order, owner, slope, h, top, decay, beta1, beta2, eps,
+    weight, first, second, count, ids, ends, order, owner, slope, h, top, decay, beta1, beta2, eps,
     WIDTH: tl.constexpr, DECAYS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One row of the table: its gradient, then Adam with the row's own step count."""
-    row = tl.program_id(0).to(tl.int64)
-    place = tl.load(starts + row)
-    end = tl.load(starts + row + 1)
-    if place == end:
+    """The row named at the first of its places in the sorted ids: its gradient, then Adam with its own step count."""
+    place = tl.program_id(0).to(tl.int64)
+    row = tl.load(ids + place)
+    before = tl.load(ids + place - 1, mask=place > 0, other=-1)
+    if (row < 0) | (row == before):
         return
+    end = tl.load(ends + place)
     columns = tl.arange(0, BLOCK)
     inside = columns < WIDTH
     G = tl.zeros((BLOCK,), tl.float32)

@@ -53,20 +53,26 @@ class RowTable:
         *,
         bias: bool = False,
         world: World = ALONE,
+        host: bool = False,
     ) -> None:
+        """`host`: rows and states lie in the host's memory; a GPU reads and writes those of a step there (`take`)."""
         self.n, self.width, self.config, self.has_bias, self.world = n, width, config, bias, world
         self.low, self.high = world.share(n)
         shape = (self.high - self.low, width + bias)
-        self.weight = torch.zeros(shape, device=device)
-        self.first, self.second = torch.zeros_like(self.weight), torch.zeros_like(self.weight)
-        self.count = torch.zeros(shape[0], dtype=torch.int32, device=device)
+        where = torch.device("cpu") if host else device
+        self.pinned = host and device.type == "cuda"
+        made = [torch.zeros(shape, device=where, pin_memory=self.pinned) for _ in range(3)]
+        self.weight, self.first, self.second = made
+        self.count = torch.zeros(shape[0], dtype=torch.int32, device=where, pin_memory=self.pinned)
         self.rates = Rates([config.lr], device)
         self.pending: list[tuple[Tensor, Tensor, Tensor]] = []  # vectors, local ids, gradients of scores
 
-    def fill(self, values: Tensor) -> None:
-        """Start from `values` (n, width or width + 1); each process takes its rows."""
+    def fill(self, values: Tensor, bias: Tensor | None = None) -> None:
+        """Start from `values` (n, width or width + 1) and biases (n,); each process takes its rows."""
         with torch.no_grad():
             self.weight[:, : values.shape[1]] = values[self.low : self.high]
+            if bias is not None:
+                self.weight[:, -1] = bias[self.low : self.high]
 
     def score(self, h: Tensor, ids: Tensor) -> Tensor:
         """(rows, candidates) margins of the gathered vectors with the rows of `h`."""
@@ -79,7 +85,7 @@ class RowTable:
 
     def take(self, ids: Tensor) -> Tensor:
         """(ids, width) the rows themselves, for a pool that all texts of a batch share; every process gets all."""
-        anchor = torch.zeros((), device=self.weight.device, requires_grad=torch.is_grad_enabled())
+        anchor = torch.zeros((), device=ids.device, requires_grad=torch.is_grad_enabled())
         made: Tensor = _Take.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
         return made
 
@@ -92,6 +98,8 @@ class RowTable:
         self.pending.clear()
 
     def state(self) -> dict[str, Tensor]:
+        if self.pinned:  # what the GPU writes here lands later than the calls say
+            torch.cuda.synchronize()
         return {"weight": self.weight, "first": self.first, "second": self.second, "count": self.count}
 
     def weights(self) -> dict[str, Tensor]:
@@ -150,8 +158,7 @@ class _Take(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, ids: Tensor, table: RowTable) -> Tensor:
         ctx.table, ctx.local = table, table.local(ids)
-        rows = table.weight[ctx.local.clamp_min(0)]
-        return table.world.sum(rows.masked_fill(ctx.local[:, None] < 0, 0.0))
+        return table.world.sum(gathered_rows.take(table.weight, ctx.local))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, None]:
