@@ -121,6 +121,12 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
     assert "say --into LABEL" in refused("merge", model, "L01")
     assert "into.csv:2: label 'L01' has no 'into'" in refused("merge", model, "--file", tmp_path / "into.csv")
     assert "neither a new name nor a new text" in refused("rename", model, "L01")
+    (tmp_path / "names.csv").write_text("id,name\nL01,One\nL02,\n")
+    (tmp_path / "names.jsonl").write_text('{"id": "L01", "name": "One"}\n{"id": "L02", "name": " "}\n')
+    assert "names.csv:3: label 'L02': neither a new name" in refused("rename", model, "--file", tmp_path / "names.csv")
+    assert "names.jsonl:2: label 'L02': its name is empty or no string. Give it words" in refused(
+        "rename", model, "--file", tmp_path / "names.jsonl"
+    )
     assert "no change is left" in refused("undo", model)
     assert "no such model folder" in refused("list", tmp_path / "none")
     assert not (model / "edits").exists() and "intact (40 labels, 8 golden" in run("verify", model).stdout

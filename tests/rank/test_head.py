@@ -49,10 +49,12 @@ def ids_of(ranking):
 @pytest.mark.parametrize("transform", ["noop", "sigmoid", "log_sigmoid", "hinge3"])
 @pytest.mark.parametrize("keep", [1, 5, 100])
 @pytest.mark.parametrize("documents", [4, 64])  # blocks of documents, or one whose labels are shared out
-def test_all_labels_equal_sorting_everything(squeeze, transform, keep, documents, monkeypatch):
-    monkeypatch.setattr(head_, "LABELS", 13)
-    monkeypatch.setattr(head_, "SHARE", 7)
+@pytest.mark.parametrize("few", [1, 128])  # sorted, or kept while they are met
+def test_all_labels_equal_sorting_everything(squeeze, transform, keep, documents, few, monkeypatch):
+    monkeypatch.setattr(Head, "block", 13)
+    monkeypatch.setattr(Head, "share", 7)
     monkeypatch.setattr(head_, "DOCUMENTS", documents)
+    monkeypatch.setattr(head_, "FEW", few)
     head, view = setup(squeeze)
     join = Join(transform)
     ranking = head.rank(view, Candidates.all(9, 50), join, keep)

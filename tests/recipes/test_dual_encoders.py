@@ -208,6 +208,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: with fusion"),
         ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
         ("renee", {"memory": "low", "train": {"average": "ema"}}, "holds no averages"),
+        ("renee", {"memory": "low", "descent": {"lr": 0.0}}, r"^descent.lr: 0.0 is out of range. Allowed is 1e-06 or"),
         ("unidec", {"classifier": {"memory": "low"}}, "^classifier.memory: 'low' is for classifiers over all labels"),
         ("unidec", {"classifier": {"labels": "all", "place": "host"}}, "^classifier.place: 'host' is for classifiers"),
         ("unidec", {"classifier": {"place": "host"}, "train": {"average": "swa"}}, "classifier.place: .* no averages"),

@@ -62,12 +62,29 @@ def test_packed_sequences_are_the_sequences():
     rows = np.array([4, 0, 1, 3])
     packed = store.gather(rows)
     assert packed.shape == (4, 4, 10, 4, False)
-    for i, row in enumerate(rows):
+    _holds(packed, [texts[row] for row in rows])
+
+
+def _holds(packed, texts):
+    for i, text in enumerate(texts):
         s = int(packed.back[i])
         a, b = int(packed.starts[s]), int(packed.starts[s + 1])
-        assert packed.ids[a:b].tolist() == texts[row].tolist()
+        assert packed.ids[a:b].tolist() == text.tolist()
         assert packed.positions[a:b].tolist() == list(range(b - a))
         assert (packed.sequence[a:b] == s).all()
+
+
+@pytest.mark.parametrize("row", range(3))
+def test_a_text_by_itself_is_packed_as_in_a_batch(row):
+    texts = [np.array(numbers, np.uint16) for numbers in ([7, 60000, 9], [], [5])]
+    store = TokenRows(np.concatenate(texts), np.array([0, 3, 3, 4]), CPU)
+    alone, (message, shape) = store.gather(np.array([row])), store.describe(np.array([row]))
+    _holds(alone, [texts[row]])
+    as_ever = store.packed(torch.from_numpy(message), shape)
+    assert alone.shape == shape
+    for name in ("ids", "positions", "starts", "sequence", "back"):
+        found, wanted = getattr(alone, name), getattr(as_ever, name)
+        assert found.dtype == wanted.dtype and torch.equal(found, wanted), name
 
 
 def test_targets_are_the_rows_of_the_matrix():

@@ -129,7 +129,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool =
     for key, column in zip(labels, columns, strict=True):
         name, text = _name_and_text(key, labels[key], lone="name")
         if name is None and text is None:
-            raise InputError(f"label '{key}': neither a new name nor a new text. Give one.")
+            raise LabelError(f"label '{key}': neither a new name nor a new text. Give one.", label=str(key))
         names.append(now.names[column] if name is None else name)
         texts.append(now.texts[column] if text is None else text)
     packed = {"names": Texts.of(names), "texts": Texts.of(texts)}
@@ -239,10 +239,11 @@ def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None
     """(name, text) of an entry, None where it does not say; a lone string is the `lone` one."""
     fields = {lone: value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or fields.keys() - {"name", "text"}:
-        raise InputError(f"label '{id_}': {value!r:.60} is no name or text. {FORM}")
+        raise LabelError(f"label '{id_}': {value!r:.60} is no name or text. {FORM}", label=str(id_))
     for field, given in fields.items():
         if given is not None and (not isinstance(given, str) or not given.strip()):
-            raise InputError(f"label '{id_}': its {field} is empty or no string. Give it words, or leave it out.")
+            reason = f"label '{id_}': its {field} is empty or no string. Give it words, or leave it out."
+            raise LabelError(reason, label=str(id_))
     return fields.get("name"), fields.get("text")
 
 

@@ -22,10 +22,10 @@ def read_inputs(source: str, shard: str = "1/1") -> Iterator[str]:
     """Texts of `source` ('-': standard input); with shard 'i/n' the i-th of n runs of neighbouring texts."""
     part, parts = _shard(shard)
     if parts == 1:
-        return _texts(source)
+        return _some(_texts(source), source)
     if source == "-" or not Path(source).is_file():
         raise ConfigError("--shard: a stream has no known length. Give a file, or split the stream before.")
-    total = sum(1 for _ in _texts(source))
+    total = sum(1 for _ in _some(_texts(source), source))
     return islice(_texts(source), total * (part - 1) // parts, total * part // parts)
 
 
@@ -34,6 +34,15 @@ def _shard(shard: str) -> tuple[int, int]:
     if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise ConfigError(f"--shard {shard}: expected i/n with i from 1 to n, such as 2/8.")
     return int(part), int(parts)
+
+
+def _some(texts: Iterator[str], source: str) -> Iterator[str]:
+    """The same texts, and an error at the end where there were none: something upstream went wrong."""
+    text = None
+    for text in texts:
+        yield text
+    if text is None:
+        raise DataError("no texts in it. Give at least one.", file=STDIN if source == "-" else source)
 
 
 def _texts(source: str) -> Iterator[str]:

@@ -105,7 +105,8 @@ class Reader:
 
     def _split(self, name: str) -> Split:
         if name not in self.source.splits:
-            there = ", ".join(source_splits(self.source))
+            found = {split: self.source.splits[split].file for split in source_splits(self.source)}
+            there = ", ".join(f"{split} in {file}" for split, file in found.items())
             raise DataError(f"no split '{name}' (found: {there}). Choose one of these.", file=self.source.name)
         return self.source.splits[name]
 

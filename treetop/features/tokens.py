@@ -90,10 +90,9 @@ class Tokenizer:
 
     def encode(self, texts: Texts) -> Tokens:
         """Token ids of a batch, on as many threads as allowed."""
-        parts = threads.run(lambda a, b: self._block(texts.span(a, b)), threads.blocks(len(texts), BLOCK))
-        if not parts:
-            return Tokens(np.zeros(0, self._type), np.zeros(1, np.int64))
-        return Tokens.concat(parts)
+        if len(texts) <= BLOCK:
+            return self._block(texts)
+        return Tokens.concat(threads.run(lambda a, b: self._block(texts.span(a, b)), threads.blocks(len(texts), BLOCK)))
 
     def _block(self, texts: Texts) -> Tokens:
         ids: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,8 @@ class WordNet(nn.Module):
         n, pad = max(1, min(length, packed.shape.longest)), self.vocabulary
         if packed.shape.tokens == 0:
             return self.words.new_zeros(packed.shape.rows, n, self.words.shape[1])
+        if packed.shape.sequences == 1:
+            return F.embedding(packed.ids[:n], self.words)[None]
         starts = packed.starts.long()
         first = starts[:-1].index_select(0, packed.back)[:, None]
         end = starts[1:].index_select(0, packed.back)[:, None]
@@ -95,11 +98,17 @@ class BatchNorm(nn.Module):
         self.register_buffer("spread", torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        flat = x.reshape(-1, x.shape[-1]).float()
-        learns = self.training and len(flat) > 1
-        scale, shift = self.weight.float(), self.bias.float()
-        made = F.batch_norm(flat, self.centre.float(), self.spread.float(), scale, shift, learns, MOMENTUM, EPS)
+        if not self.training or x.numel() == x.shape[-1]:
+            return self.fixed()(x)
+        flat, centre, spread = x.reshape(-1, x.shape[-1]).float(), self.centre.float(), self.spread.float()
+        made = F.batch_norm(flat, centre, spread, self.weight.float(), self.bias.float(), True, MOMENTUM, EPS)
         return made.view(x.shape).to(x.dtype)
+
+    def fixed(self) -> Callable[[Tensor], Tensor]:
+        """What it does where it does not learn, in one call."""
+        scale = self.weight.float() * torch.rsqrt(self.spread.float() + EPS)
+        shift = self.bias.float() - self.centre.float() * scale
+        return lambda x: torch.addcmul(shift, x.float(), scale).to(x.dtype)
 
 
 class Spectral(nn.Module):

@@ -103,6 +103,15 @@ def kth_largest(values: F32, n: Any, heap: F32) -> Any:
 
 
 @kernel
+def kth_of_rows(values: F32, k: int) -> Any:
+    """(rows,) the k-th largest of each row, which has at least so many."""
+    made, heap = np.empty(len(values), np.float32), np.empty(k, np.float32)
+    for row in range(len(values)):
+        made[row] = kth_largest(values[row], values.shape[1], heap)
+    return made
+
+
+@kernel
 def heaps(n_documents: int, keep: int) -> Best:
     """Empty heaps."""
     shape = (n_documents, keep)

@@ -17,11 +17,12 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 from treetop.kernels import threads
 from treetop.kernels.dense_dots import dots, gathered_dots
-from treetop.kernels.topk import best_of
+from treetop.kernels.topk import best_of, kth_of_rows
 
 DOCUMENTS = 256  # in one block of work
 LABELS = 1 << 15  # whose margins are held at a time
 SHARE = 1 << 15  # labels a thread takes where there is but one block of documents: to wake one costs as much
+FEW = 128  # best of a row that are found sooner by keeping them than by sorting
 # Above these margins a float32 score stands still, so that ties there are settled by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
@@ -72,17 +73,23 @@ class Head:
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
             margins = dots(self.weight[start:stop], h)
             margins += self.bias[start:stop]
-            rows, columns = np.nonzero(margins >= _floor(margins, keep, join)[:, None])
-            return rows, columns + start, margins[rows, columns]
+            found = np.flatnonzero(margins >= _floor(margins, keep, join)[:, None])
+            rows, columns = np.divmod(found, stop - start)
+            return rows, columns + start, margins.ravel()[found]
 
         if alone:  # the threads share the labels instead of the documents
             found = threads.run(part, threads.blocks(self.n, self.share))
         else:
             found = [part(start, stop) for start, stop in threads.blocks(self.n, self.block)]
-        rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
-        order = np.argsort(rows, kind="stable")
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(rows, minlength=len(h)))])
-        return Ranking.sorted(indptr, ids[order], join.own(margin[order]), None).top(keep)
+        rows, ids, margin = found[0]
+        if len(found) > 1:
+            rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
+            order = np.argsort(rows, kind="stable")
+            rows, ids, margin = rows[order], ids[order], margin[order]
+        own, indptr = join.own(margin), np.searchsorted(rows, np.arange(len(h) + 1))
+        if keep <= FEW:
+            return Ranking(*best_of(indptr, ids, own, own, keep))
+        return Ranking.sorted(indptr, ids, own).top(keep)
 
     def _gathered(self, h: Floats, candidates: Candidates, start: int, join: Join, keep: int) -> Ranking:
         if candidates.indptr is None or candidates.ids is None:
@@ -130,7 +137,7 @@ def _floor(margins: Floats, keep: int, join: Join) -> Floats:
     lowest = np.full(len(margins), np.finfo(np.float32).min, np.float32)
     if margins.shape[1] <= keep:
         return lowest
-    edge = np.partition(margins, -keep, axis=1)[:, -keep]
+    edge = kth_of_rows(margins, keep) if keep <= FEW else np.partition(margins, -keep, axis=1)[:, -keep]
     bound = np.minimum(edge, np.float32(FLAT.get(join.transform, 1.0)))
     if join.transform != "noop":
         bound = bound - np.float32(1e-3) * (np.float32(1.0) + np.abs(bound))

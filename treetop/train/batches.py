@@ -172,8 +172,17 @@ class TokenRows:
         return first[owner] + within, owner
 
     def gather(self, rows: Rows) -> Packed:
+        if len(rows) == 1 and self.rows is None and self.device.type == "cpu":
+            return self._one(int(rows[0]))
         message, shape = self.describe(rows)
         return self.packed(send(message, self.device), shape)
+
+    def _one(self, row: int) -> Packed:
+        """A text by itself waits for every call: here they are few."""
+        start, n = int(self.starts[row]), int(self.lengths[row])
+        zero, ends = torch.zeros(max(1, n), dtype=torch.int64), torch.tensor([0, n], dtype=torch.int32)
+        ids = self.ids[start : start + n].long()
+        return Packed(ids, torch.arange(n), ends, zero[:n], zero[:1], Shape(1, 1, n, n, False))
 
     def describe(self, rows: Rows, static: bool = False) -> tuple[Rows, Shape]:
         """The message from which `packed` gathers these rows on the device."""
