@@ -134,6 +134,26 @@ def test_parts_give_the_gradients_of_the_whole(changes, symmetric):
             torch.testing.assert_close(tensor, results[0][1][name], rtol=1e-4, atol=1e-6, msg=name)
 
 
+def test_a_loss_draws_the_same_in_parts_and_in_every_process():
+    """One positive of a text and dropped numbers of labels: what was drawn before, as processes do, plays no role."""
+    made = []
+    for parts, before in ((1, (1 << 32) + 7 * 1024), (3, 5), (3, 6)):  # the first as the loop seeds a step
+        loss = LossConfig(pick="one")
+        task, plan, _ = setup({"dimension": 4, "loss": loss}, {"dimension": 5, "loss": loss, "label_dropout": 0.4})
+        batch = dataclasses.replace(batch_of(task, plan), step=7)
+        torch.manual_seed(before)
+        total = 0.0
+        for part in batch.split(parts):
+            share = task.loss(task.load(part, False))
+            share.backward()
+            total += share.item()
+        task.table.apply()
+        made.append((total, task.table.weight.clone()))
+    for value, weight in made[1:]:
+        assert value == pytest.approx(made[0][0], rel=1e-5)
+        torch.testing.assert_close(weight, made[0][1], rtol=1e-4, atol=1e-6)
+
+
 def test_dropout_drops_the_same_in_both_readings():
     """Gradients of a part agree with differences of the loss only if both readings drop alike."""
     task, plan, _ = setup({"dimension": 4, "dropout": 0.4}, {"weight": 0.0})

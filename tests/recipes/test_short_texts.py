@@ -29,12 +29,21 @@ INCEPTION = {
 ASTEC = {
     "shortlist": 15,
     "network": {"dropout": 0.2},
+    "learn_encoder": {"lr": 0.005},
+    "learn_surrogate": {"lr": 0.01},
     "learn_heads": {"lr": 0.02},
     "train": {"epochs": 30.0, "batch": 16},
     "second_train": {"epochs": 20.0, "batch": 16},
     "steps": 1,
 }
-DECAF = {"tree": {"max_leaf": 6}, "keep": 4, "train": {"epochs": 20.0, "batch": 16}, "steps": 1}
+DECAF = {
+    "tree": {"max_leaf": 6},
+    "keep": 4,
+    "learn_encoder": {"lr": 0.005},
+    "learn_heads": {"lr": 0.008},
+    "train": {"epochs": 20.0, "batch": 16},
+    "steps": 1,
+}
 LF = INCEPTION | {"train": {"epochs": 10.0, "batch": 16}, "second_train": {"epochs": 10.0, "batch": 16}}
 TREE = {"clusters": "tree"}
 

@@ -18,6 +18,7 @@ import treetop
 TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "bottleneck=16"]
 ASTEC = ["network.dropout=0.0", "shortlist=12", "second_train.epochs=3.0", "second_train.batch=16"]
 TOWERS = ["classifier.dropout=0.0", "dual.dimension=16", "pool.size=21", "pool.start=1", "pool.every=1"]
+TWO_STAGES = [*TOWERS, "second_train.epochs=3.0", "second_train.batch=16", "second_pool.size=21"]
 
 
 def write(folder):
@@ -51,6 +52,14 @@ def start(recipe, data, out, settings, **environment):
         pytest.param("unidec", [*TOWERS, "classifier.labels=all"], marks=pytest.mark.slow),
         pytest.param("unidec", [*TOWERS, "classifier.labels=all", "classifier.memory=low"], marks=pytest.mark.slow),
         pytest.param("unidec", [*TOWERS, "train.accumulate=3"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TOWERS, "classifier.place=host"], marks=pytest.mark.slow),
+        pytest.param("renee", ["dropout=0.0"], marks=pytest.mark.slow),
+        pytest.param("renee", ["dropout=0.0", "memory=low"], marks=pytest.mark.slow),
+        pytest.param("depsl", TOWERS, marks=pytest.mark.slow),
+        pytest.param("dexml", [*TOWERS, "pool.size=0"], marks=pytest.mark.slow),
+        pytest.param("ngame", TWO_STAGES, marks=pytest.mark.slow),
+        # From the labels' side a batch of odd size would lose a text to stay divisible.
+        pytest.param("siamesexml", [*TWO_STAGES, "pool.side=documents"], marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):

@@ -48,8 +48,8 @@ class BagsConfig:
     tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
     keep: int = setting(100, "clusters whose labels are ranked", low=1)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words and blocks learn")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=8e-3, weight_decay=0.0), "how free label vectors learn")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words and blocks learn")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "how free label vectors learn")
     train: TrainConfig = setting(
         TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
     )

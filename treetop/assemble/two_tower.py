@@ -213,6 +213,7 @@ class TwoTower:
             queries, labels = self.world.gather(held[:n]), self.world.gather(held[n:])
             leaves.append((queries.requires_grad_(), labels.requires_grad_()))
         (dual, names), (own, _) = leaves
+        torch.manual_seed(self._draw + batch.step * 1024)  # all processes draw alike: theirs is one loss
         pool, every = self._losses((torch.cat([dual, names]), own), loaded)
         (pool + every).backward()  # type: ignore[no-untyped-call]
         slopes = []

@@ -71,8 +71,8 @@ class Config:
     freeze: bool = setting(True, "words stay as the surrogate task left them")
     score: Literal["own", "path"] = setting("path", "the classifier's probability, or times that of being near")
     bias: bool = setting(True, "a number for each label beside its vector")
-    learn_surrogate: AdamConfig = setting(AdamConfig(lr=1e-2, weight_decay=0.0), "how clusters are learned")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how words learn on the surrogate task")
+    learn_surrogate: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how clusters are learned")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words learn on the surrogate task")
     learn_residual: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how the residual layer learns later")
     learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how label vectors learn")
     train: TrainConfig = setting(

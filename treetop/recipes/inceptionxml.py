@@ -56,15 +56,15 @@ class Config(ClustersConfig):
     walk: WalkConfig = setting(WalkConfig(), "the random walks")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
     bottleneck: int = setting(0, "width of label vectors where there are clusters; 0: the view's own", low=0)
-    meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
-    dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
+    meta_dropout: float = setting(0.5, "share of the clusters' view dropped while training", low=0.0, high=0.99)
+    dropout: float = setting(0.6, "share of the labels' view dropped while training", low=0.0, high=0.99)
     apart: float = setting(
         0.0, "share of the epochs, from the first, in which labels do not teach the network", high=1.0
     )
     bias: bool = setting(True, "a number for each label beside its vector")
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
     score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how words and network learn")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-4, weight_decay=0.0), "how words and network learn")
     learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how label vectors learn")
     train: TrainConfig = setting(
         TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop"
