@@ -72,7 +72,7 @@ class Config:
     score: Literal["own", "path"] = setting("path", "the classifier's probability, or times that of being near")
     bias: bool = setting(True, "a number for each label beside its vector")
     learn_surrogate: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how clusters are learned")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words learn on the surrogate task")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words learn on surrogates")
     learn_residual: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how the residual layer learns later")
     learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how label vectors learn")
     train: TrainConfig = setting(
