@@ -4,11 +4,12 @@
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
 "latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "joins":
-[[transform, combine]], "blend": recipe}. Choices are made on rows held out from train. `parts` scores some of the
-model's members alone, `joins` other scores of the last member's last level, `heads` each head of a dual encoder,
-`duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one of another
-recipe; `tree` trains XR-Linear on the features of a model with a linear level; runs of one `share` have all stages
-before the linear ranker in common, those of one `trees` their label trees. Products with all labels are made on the
+[[transform, combine]], "blend": recipe, "points": true}. Choices are made on rows held out from train. `parts` scores
+some of the model's members alone, `joins` other scores of the last member's last level, `heads` each head of a dual
+encoder, `duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one of
+another recipe; `points` holds 5 % of the documents out of training and scores them after every epoch; `tree` trains
+XR-Linear on the features of a model with a linear level; runs of one `share` have all stages before the linear ranker
+in common, those of one `trees` their label trees. Products with all labels are made on the
 GPU, and views of texts once.
 """
 
@@ -23,6 +24,7 @@ import resource
 import time
 import traceback
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ import numpy as np
 import torch
 from pack import unpack
 
-from treetop.assemble import neural_fit, tower_fit
+from treetop.assemble import neural_fit, neural_tree, tower_fit
 from treetop.assemble.linear_tree import Task, train_member
 from treetop.assemble.neural_start import label_texts
 from treetop.core.dataset import Dataset
@@ -38,6 +40,7 @@ from treetop.core.types import Join
 from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.evaluate.match import match
+from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
 from treetop.kernels.dense_dots import FEW
 from treetop.labels.pifa import pifa
@@ -52,6 +55,7 @@ from treetop.training import fit
 OUT: list[Path] = []  # the file of results, if any
 RESULTS: list[Any] = []
 STAGES: list[tuple[str, float]] = []
+POINTS: list[list[float]] = []  # after every epoch: step, P@1 and PSP@5 of documents held out of training
 SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
 TABLES: dict[tuple[Any, ...], Any] = {}  # label vectors on the GPU
 SHARED: dict[tuple[Any, ...], Any] = {}
@@ -118,6 +122,23 @@ def watch() -> None:
     Job.stage = timed  # type: ignore[method-assign]
 
 
+def score_epochs() -> None:
+    """Remember P@1 and PSP@5 whenever a training looks at the documents it holds out."""
+    real = neural_tree.mean_precision
+
+    def scored(top: Any, Y: Any) -> float:
+        train = halves(RUN["root"] / RUN["data"], RUN.get("on", "held-out"))[0]
+        weight = inverse_propensity(train.label_counts, len(train), *train.propensity)
+        rows = np.repeat(np.arange(len(top)), top.shape[1])
+        hit = np.asarray(Y[rows, top.ravel()]).reshape(top.shape) > 0
+        best = [np.sort(weight[Y.indices[a:b]])[::-1][:5].sum() for a, b in pairwise(Y.indptr)]
+        psp = float((hit * weight[top])[:, :5].sum() / max(1e-9, np.sum(best)))
+        POINTS.append([round(100 * float(hit[:, 0].mean()), 2), round(100 * psp, 2)])
+        return float(real(top, Y))
+
+    neural_tree.mean_precision = scored
+
+
 def quicker() -> None:
     """Large products with label vectors on the GPU, in float32: on a few cores they take longer than a training."""
     plain = head.dots
@@ -172,8 +193,11 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     STAGES.clear()
     SIZES.clear()
     TABLES.clear()
+    POINTS.clear()
     RUN.clear()
-    RUN.update(run)
+    RUN.update(run, root=root)
+    if run.get("points"):
+        settings["validation"] = 0.05
     torch.backends.cuda.matmul.allow_tf32 = True
     started = time.perf_counter()
     named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
@@ -197,6 +221,9 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     }  # fmt: skip
     if run.get("curve"):
         line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
+    if run.get("points"):
+        seen = [x["step"] for r in RESULTS for x in r.history if "validation" in x]
+        line["points"] = [[step, *point] for step, point in zip(seen, POINTS, strict=True)]
     if run.get("latency"):
         line |= latencies(model, test)
     if run.get("recall"):
@@ -377,6 +404,7 @@ def main() -> None:
     if not (options.data / "encoder").is_dir():
         unpack(options.data)
     watch()
+    score_epochs()
     quicker()
     say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
     for i, run in enumerate(json.loads(options.plan.read_text())):

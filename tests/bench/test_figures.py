@@ -181,6 +181,22 @@ def test_losses_are_drawn_training_by_training(tmp_path):
     assert "gandalf-loss-d.svg" not in figures.figures(written(tmp_path, lines))
 
 
+def test_scores_of_held_out_documents_are_drawn_over_steps(tmp_path):
+    lines = [run("r", 1.0, points=[[10, 5.0, 2.0], [20, 7.0, 3.0]]), run("gandalf+r", 1.0, points=[[12, 6.0, 4.0]])]
+    text = figures.figures(written(tmp_path, lines))["gandalf-steps-d.svg"]
+    assert {"r, P@1", "r, PSP@5"} <= set(words_of(svg(text)))
+    assert re.findall(r'class="dot [ab]"[^>]*><title>([\d.]+)</title>', text) == [
+        "5.00",
+        "7.00",
+        "6.00",
+        "2.00",
+        "3.00",
+        "4.00",
+    ]
+    lines[0]["past"] = True
+    assert "gandalf-steps-d.svg" not in figures.figures(written(tmp_path, lines))
+
+
 def test_the_command_draws_what_has_records_and_says_what_is_old(tmp_path):
     call = ["figures", "--root", str(tmp_path)]
     assert CliRunner().invoke(app, [*call, "--check"]).exit_code == 0  # no records, no figures

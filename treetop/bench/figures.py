@@ -6,6 +6,7 @@
 | `gandalf-recall-DATA.svg` | R@10 of these bins |
 | `gandalf-rows-RECIPE-DATA.svg` | scores over the share of labels whose texts are learned from, two orders |
 | `gandalf-loss-DATA.svg` | loss over steps, without and with Gandalf |
+| `gandalf-steps-DATA.svg` | P@1 and PSP@5 on held-out documents over steps |
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def figures(results: Path) -> dict[str, str]:
         made[f"gandalf-bins-{data}.svg"] = bins(pairs, f"{title}: what bins of labels add to P@5", "P@5_share")
         made[f"gandalf-recall-{data}.svg"] = bins(pairs, f"{title}: R@10 by bins of labels", "R@10")
         made[f"gandalf-loss-{data}.svg"] = losses(pairs, data)
+        made[f"gandalf-steps-{data}.svg"] = progress([*paired(tested), *paired(held)], data)
         for recipe in dict.fromkeys(str(run["recipe"]).split("+")[-1] for run in held):
             made[f"gandalf-rows-{recipe}-{data}.svg"] = rows(held, recipe, f"{data}, {PARTS[1]}")
     return {name: svg for name, svg in made.items() if svg}
@@ -133,10 +135,25 @@ def losses(pairs: Sequence[Pair], data: str) -> str:
             trainings = [list(_trainings(curve)) for curve in found if curve is not None]
             for i, both in enumerate(zip(*trainings, strict=False), start=1):
                 name = f"{pair.title}, training {i}" if len(trainings[0]) > 1 else pair.title
-                last = max(line[-1][0] for line in both)
-                ticks = [(step, f"{step:,.0f}") for step in steps(0.0, last, 3) if step <= last]
-                panels.append(Lines(name, both, ticks, "steps", dots=False))
+                panels.append(Lines(name, both, _until(both), "steps", dots=False))
     return picture(f"{data}: loss over steps (with {NAME} also that of label texts)", SIDES, panels) if panels else ""
+
+
+def progress(pairs: Sequence[Pair], data: str) -> str:
+    """Figure 1.4 a, b: scores of documents that training held out, after every epoch."""
+    panels: list[Panel] = []
+    for pair in pairs:
+        found = [next((run["points"] for run in runs if run.get("points")), None) for runs, _ in _sides(pair)]
+        if all(found):
+            for i, name in enumerate(("P@1", "PSP@5"), start=1):
+                both = [[(float(point[0]), float(point[i])) for point in points] for points in found if points]
+                panels.append(Lines(f"{pair.title}, {name}", both, _until(both), "steps"))
+    return picture(f"{data}: scores of held-out documents over steps", SIDES, panels) if panels else ""
+
+
+def _until(series: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, str]]:
+    last = max(line[-1][0] for line in series)
+    return [(step, f"{step:,.0f}") for step in steps(0.0, last, 3) if step <= last]
 
 
 def _trainings(curve: Sequence[Sequence[float]]) -> Iterable[list[tuple[float, float]]]:

@@ -40,11 +40,11 @@ class Pair:
 
 
 def paired(runs: Iterable[Run]) -> list[Pair]:
-    """Pairs by name; runs without a partner are left out."""
+    """Pairs by name; runs without a partner are left out, and those marked `past`, of code that has changed since."""
     found: dict[str, tuple[list[Run], list[Run]]] = {}
     for run in runs:
         title, more, own = read_name(run)
-        if more is not None and is_default(own):
+        if more is not None and is_default(own) and not run.get("past"):
             found.setdefault(title, ([], []))[more].append(run)
     return [Pair(title, *both) for title, both in sorted(found.items()) if all(both)]
 
