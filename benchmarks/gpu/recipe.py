@@ -3,14 +3,14 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails", "heads", "duals": [weights], "tree": true, "parts": {name: members}, "joins":
-[[transform, combine]], "blend": recipe, "points": true}. Choices are made on rows held out from train. `parts` scores
-some of the model's members alone, `joins` other scores of the last member's last level, `heads` each head of a dual
-encoder, `duals` both with the dual one weighed; `tails` looks at rare labels; `blend` averages the model with one of
-another recipe; `points` holds 5 % of the documents out of training and scores them after every epoch; `tree` trains
-XR-Linear on the features of a model with a linear level; runs of one `share` have all stages before the linear ranker
-in common, those of one `trees` their label trees. Products with all labels are made on the
-GPU, and views of texts once.
+"latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true, "parts": {name: members},
+"joins": [[transform, combine]], "blend": recipe, "points": true}. Choices are made on rows held out from train.
+`parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
+head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
+`tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
+documents out of training and scores them after every epoch; `tree` trains XR-Linear on the features of a model with a
+linear level; runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label
+trees. Products with all labels are made on the GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def one(root: Path, run: dict[str, Any]) -> Any:
 
 
 def variants_of(run: dict[str, Any]) -> bool:
-    return any(run.get(name) for name in ("parts", "heads", "duals", "joins"))
+    return any(run.get(name) for name in ("parts", "heads", "duals", "rares", "joins"))
 
 
 def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[str, Any]]:
@@ -264,6 +264,8 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
         yield f"{name} head", alone(model, name)
     for share in run.get("duals", ()):
         yield f"dual head x {share}", weighed(model, share)
+    for share in run.get("rares", ()):
+        yield f"rare labels lifted, {share}", lifted(model, share)
     if "blend" in run:
         other = fit(run["blend"], train, seed=run.get("seed", 0))
         both = {"features": {**model.features, **other.features}, "members": [*model.members, *other.members]}
@@ -294,6 +296,15 @@ def weighed(model: Any, share: float) -> Any:
     weight = rank.weight.copy()
     weight[:, rank.place("dual")] *= times[:, None]
     members = [[dataclasses.replace(level, rank=Dual(weight, rank.bias, widths=rank.widths))]]
+    return dataclasses.replace(model, members=members, golden=())
+
+
+def lifted(model: Any, share: float) -> Any:
+    """The model with `search.rare`; labels without texts stay where they are."""
+    level = model.members[0][0]
+    rank = level.rank
+    bias = rank.bias - np.float32(share) * np.log1p(model.counts).astype(np.float32)
+    members = [[dataclasses.replace(level, rank=Dual(rank.weight, bias, widths=rank.widths))]]
     return dataclasses.replace(model, members=members, golden=())
 
 

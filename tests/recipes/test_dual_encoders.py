@@ -90,6 +90,18 @@ def test_variants_learn_and_are_saved(encoder, recipe, changes, tmp_path):
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
 
 
+def test_rare_labels_are_lifted_by_the_log_of_their_texts(encoder):
+    data = toy.dataset(n=80)
+    ranks = [
+        treetop.fit("unidec", data, settings=settings(encoder, "unidec", search={"rare": rare})).members[0][0].rank
+        for rare in (0.0, 0.5)
+    ]
+    seen = data.label_counts > 0
+    fall = (ranks[0].bias - ranks[1].bias)[seen] - 0.5 * np.log1p(data.label_counts)[seen]
+    assert data.label_counts.max() > data.label_counts[seen].min() and np.ptp(fall) < 1e-4
+    np.testing.assert_array_equal(ranks[0].weight[seen], ranks[1].weight[seen])
+
+
 SELDOM = [pytest.param(recipe, marks=pytest.mark.slow) for recipe in ("depsl", "dexml", "siamesexml")]
 
 
@@ -202,6 +214,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("depsl", {"encoder": {"encoder": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
         ("depsl", {"dual": {"dimension": 9999}}, "dual.dimension: 9999 is out of range"),
         ("ngame", {"search": {"raw": True}}, "the stages' cosines are added"),
+        ("siamesexml", {"search": {"rare": 0.1}}, "not where two stages"),
         ("siamesexml", {"classifier": {"weight": 0.0}}, "each stage trains one of them"),
         ("ngame", {"fusion": 1.0}, "held-out documents"),
         ("ngame", {"fusion": 1.0, "validation": 0.1, "search": {"heads": "dual"}}, "fusion weighs both heads"),

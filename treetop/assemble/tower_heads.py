@@ -87,6 +87,9 @@ class SearchConfig:
     )
     dual: float = setting(0.0, "how often the dual encoder's cosine counts; 0: as in training", low=0.0)
     classifier: float = setting(1.0, "weight of the classifier's score beside it", low=0.0)
+    rare: float = setting(
+        0.0, "how much rare labels are lifted: so often the log of a label's texts is taken off", low=0.0, high=2.0
+    )
     near: Literal["auto", "all", "lists", "graph"] = setting(
         "auto", "labels scored: all, those of near lists, or those a graph (faiss) leads to; auto: all up to 200,000"
     )

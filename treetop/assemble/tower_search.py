@@ -50,6 +50,7 @@ def searched(
             towers.append(tower)
         else:
             bias += prior
+    bias -= np.float32(search.rare) * np.log1p(dataset.label_counts).astype(np.float32)
     transformer.encoder.to("cpu").float()
     transformer.device = torch.device("cpu")
     features = Towers(transformer, towers)
