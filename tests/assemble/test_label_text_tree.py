@@ -65,6 +65,29 @@ def make(words):
     return task
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_vectors_of_all_labels_teach_what_those_of_the_met_ones_do(form, make):
+    found = []
+    for every in (False, True):
+        torch.manual_seed(3)
+        task, rows = make(form), np.arange(10)
+        task.every = every
+        h = task.inputs.views(*task.inputs.load(rows))["document"]
+        ids = torch.tensor([[3, 7, 39, -1], [7, 0, 21, 22]]).repeat(5, 1)
+        for _ in range(2):  # a label met in the first step alone must not move in the second
+            scores = task.label_scores(h, ids)
+            (scores * (ids >= 0)).square().sum().backward(retain_graph=True)
+            if task.table is not None:
+                task.table.prepare(1.0, fuse=False, value=False)
+                task.table.apply()
+            ids = ids[1:2].expand(10, -1)
+        learned = [w.grad for m, _ in task.modules.values() for w in m.parameters() if w.grad is not None]
+        found.append([scores.detach(), *learned, *([] if task.table is None else task.table.state().values())])
+    assert len(found[0]) == len(found[1]) > 2
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.float(), b.float(), rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("form", FORMS)
 def test_stored_heads_score_as_the_trained_task(form, bias, make):

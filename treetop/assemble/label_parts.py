@@ -114,16 +114,22 @@ class LabelTexts:
         self.rows = TokenRows(tokens.ids, tokens.offsets, rarity.device)
         self.rarity, self.graph, self.n = rarity, graph, len(tokens)
         self._all: Packed | None = None
+        self._around: tuple[Tensor, ...] = ()  # the whole graph on the device
 
-    def sums(self, words: Tensor, labels: Rows) -> list[Tensor]:
-        """(labels, width) sums of the word vectors of each text, and where there is a graph G those added up by it."""
+    def sums(self, words: Tensor, labels: Rows | None = None) -> list[Tensor]:
+        """(labels, width) sums of the word vectors of each text, and where there is a graph G those added up by it.
+
+        Without `labels` those of all, for which nothing is prepared on the host from the second time on.
+        """
+        if labels is None:
+            return self._every(words)
         if self.graph is None:
-            return [self._own(words, labels)]
-        around: Csr = self.graph if len(labels) == self.n else self.graph[labels]
+            return [_read(words, self.rarity, self.rows.gather(labels))]
+        around: Csr = self.graph[labels]
         met = np.zeros(self.n, bool)
         met[labels], met[around.indices] = True, True
         place = np.cumsum(met) - 1
-        Z = self._own(words, np.flatnonzero(met))
+        Z = _read(words, self.rarity, self.rows.gather(np.flatnonzero(met)))
         at, ids, ends, weights = (
             send(part, Z.device)
             for part in (place[labels], place[around.indices], around.indptr[:-1].astype(np.int64), around.data)
@@ -131,11 +137,20 @@ class LabelTexts:
         total = F.embedding_bag(ids, Z, ends, mode="sum", per_sample_weights=weights)  # no product is kept
         return [Z.index_select(0, at), total]
 
-    def _own(self, words: Tensor, labels: Rows) -> Tensor:
-        if len(labels) == self.n:  # ascending and without repeats, so all
-            self._all = self.rows.gather(labels) if self._all is None else self._all
-        packed = self.rows.gather(labels) if len(labels) < self.n or self._all is None else self._all
-        return sums_of(words, self.rarity, packed).index_select(0, packed.back)
+    def _every(self, words: Tensor) -> list[Tensor]:
+        self._all = self.rows.gather(np.arange(self.n)) if self._all is None else self._all
+        Z = _read(words, self.rarity, self._all)
+        if self.graph is None:
+            return [Z]
+        if not self._around:
+            parts = (self.graph.indices.astype(np.int64), self.graph.indptr[:-1].astype(np.int64), self.graph.data)
+            self._around = tuple(send(part, Z.device) for part in parts)
+        ids, ends, weights = self._around
+        return [Z, F.embedding_bag(ids, Z, ends, mode="sum", per_sample_weights=weights)]
+
+
+def _read(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:
+    return sums_of(words, rarity, packed).index_select(0, packed.back)
 
 
 def joined_tokens(tokens: Tokens, parent: NDArray[np.integer], n: int) -> Tokens:

@@ -33,6 +33,7 @@ from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
 
 BLOCK = 4_096  # labels whose texts are read at a time
+EVERY = 1 << 17  # labels up to which a GPU makes the vectors of all: a batch's candidates are most of them
 Blocks = Mapping[str, NDArray[np.float32]]
 
 
@@ -53,6 +54,7 @@ class LabelTextTree:
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, self.device)
         self.targets, self.barred = target_rows(dataset.Y, self.device), barred_rows(dataset, self.device)
         self.sizes = (tree.sizes[0], tree.sizes[1])
+        self.every = self.device.type == "cuda" and self.sizes[1] <= EVERY
         self.children = Children.of(tree.parents[1], self.sizes[0], self.device)
         self.parent = torch.from_numpy(ancestors(tree)[0]).to(self.device)
         weights = torch.from_numpy(rarity(documents, inputs.encoder.vocabulary)).to(self.device)
@@ -151,8 +153,13 @@ class LabelTextTree:
 
     def label_scores(self, h: Tensor, ids: Tensor) -> Tensor:
         """(rows, candidates) margins; those of padding mean nothing."""
-        seen = torch.zeros(self.sizes[1] + 1, dtype=torch.bool, device=self.device)
+        n = self.sizes[1]
+        seen = torch.zeros(n + 1, dtype=torch.bool, device=self.device)
         seen[ids] = True  # padding stands behind the last label
+        if self.every:  # the host need not know who was met: the others' free vectors are neither read nor moved
+            met = torch.where(seen[:-1], torch.arange(n, device=self.device), -1)
+            vectors, bias = self._vectors(met, every=True)
+            return (h @ vectors.T + bias).gather(1, torch.where(ids < 0, 0, ids))
         met, place = seen[:-1].nonzero()[:, 0], torch.cumsum(seen, 0) - 1
         vectors, bias = self._vectors(met)  # a label is a candidate of many texts: one product for all
         return (h @ vectors.T + bias).gather(1, place[ids].clamp_max(len(met) - 1))
@@ -164,11 +171,10 @@ class LabelTextTree:
             raise AttributeError("clusters have no nodes of their own")
         if not plan.text:
             return side.nodes.weight, side.nodes.bias
-        sums = self._sums(0, np.arange(self.sizes[0]))
-        return side.vectors(sums, side.nodes.weight if plan.free else None), side.nodes.bias
+        return side.vectors(self._sums(0), side.nodes.weight if plan.free else None), side.nodes.bias
 
-    def _vectors(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(labels, width) vectors and their biases."""
+    def _vectors(self, labels: Tensor, *, every: bool = False) -> tuple[Tensor, Tensor]:
+        """(labels, width) vectors and their biases; `every`: all labels in order, -1 where one is not needed."""
         free, bias = None, torch.zeros(len(labels), device=self.device)
         if self.table is not None:
             rows = self.table.take(labels)
@@ -176,9 +182,10 @@ class LabelTextTree:
             bias = rows[:, -1] if self.table.has_bias else bias
         if not self.plans[1].text and free is not None:
             return free, bias
-        return self._side(1).vectors(self._sums(1, labels.cpu().numpy()), free), bias
+        sums = self._sums(1) if every else self._sums(1, labels.cpu().numpy())
+        return self._side(1).vectors(sums, free), bias
 
-    def _sums(self, t: int, rows: Rows) -> list[Tensor]:
+    def _sums(self, t: int, rows: Rows | None = None) -> list[Tensor]:
         return self.texts[t].sums(self.inputs.encoder.words, rows)
 
     def tokens(self, rows: Rows) -> int:
