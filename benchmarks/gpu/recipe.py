@@ -4,13 +4,13 @@
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
 "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true, "parts": {name: members},
-"joins": [[transform, combine]], "blend": recipe, "points": true}. Choices are made on rows held out from train.
-`parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
-head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
-`tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
-documents out of training and scores them after every epoch; `tree` trains XR-Linear on the features of a model with a
-linear level; runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label
-trees. Products with all labels are made on the GPU, and views of texts once.
+"joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true}. Choices are made on rows held out
+from train. `parts` scores some of the model's members alone, `joins` other scores of the last member's last level,
+`heads` each head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted
+(`search.rare`); `tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5
+% of the documents out of training and scores them after every epoch; `tree` trains XR-Linear on the features of a
+model with a linear level; runs of one `share` have all stages before the linear ranker in common, those of one
+`trees` their label trees. Products with all labels are made on the GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     torch.backends.cuda.matmul.allow_tf32 = True
     started = time.perf_counter()
     named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
-    model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
+    out = None if "save" not in run else Path(run["save"])
+    model = fit(run.get("recipe", "lightxml"), train, out=out, settings=settings, **named)
     whole = time.perf_counter() - started
     for features in model.features.values():
         if hasattr(features, "to"):  # words have no device
