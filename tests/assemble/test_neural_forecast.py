@@ -39,12 +39,12 @@ def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
 
 
 @pytest.mark.parametrize("case", ON_CPU, ids=lambda x: f"{x['recipe']}-{x['texts']}x{x['words']}-{x['labels']}")
-def test_peaks_seen_on_a_cpu_are_forecast_within_a_fifth(case, monkeypatch):
+def test_peaks_seen_on_a_cpu_are_forecast(case, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS / "speed")
     data = import_module("encoder_memory").made_up(case["texts"], case["words"], case["labels"])
     monkeypatch.setattr(neural_forecast.devices, "pick", lambda: torch.device("cpu"))
     made = plan(case["recipe"]).forecast(data).memory
-    assert made == pytest.approx(case["peak"], rel=0.2)
+    assert 0.9 * case["peak"] < made < 1.25 * case["peak"]
     monkeypatch.setattr(neural_forecast.devices, "pick", lambda: torch.device("cuda"))
     assert plan(case["recipe"]).forecast(data).memory < made  # what a step keeps lies on the card
 
