@@ -1,13 +1,18 @@
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from treetop.assemble import neural_forecast
 from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
+from treetop.training import plan
 
-RECORD = Path(__file__).parents[2] / "benchmarks/results/gpu/heads-h200.jsonl"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RECORD = BENCHMARKS / "results/gpu/heads-h200.jsonl"
+ON_CPU = json.loads((BENCHMARKS / "results/encoder-memory.json").read_text())["cases"]
 BERT = EncoderSize(12, 768, 3072)
 MEASURED = [json.loads(line) for line in RECORD.read_text().splitlines()]
 MEASURED = [line for line in MEASURED if line.get("section") == "memory" and "forecast" in line]
@@ -31,6 +36,17 @@ def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
     levels = Levels(line["labels"], line["clusters"], line.get("keep", 0), 400, line.get("layers", 1))
     made = gpu_memory(size, levels, rows=line["batch"], tokens=tokens, data=12 * tokens * 4 + 12 * line["batch"] * 60)
     assert made == pytest.approx(line["memory"], rel=0.15)
+
+
+@pytest.mark.parametrize("case", ON_CPU, ids=lambda x: f"{x['recipe']}-{x['texts']}x{x['words']}-{x['labels']}")
+def test_peaks_seen_on_a_cpu_are_forecast(case, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS / "speed")
+    data = import_module("encoder_memory").made_up(case["texts"], case["words"], case["labels"])
+    monkeypatch.setattr(neural_forecast.devices, "pick", lambda: torch.device("cpu"))
+    made = plan(case["recipe"]).forecast(data).memory
+    assert 0.9 * case["peak"] < made < 1.25 * case["peak"]
+    monkeypatch.setattr(neural_forecast.devices, "pick", lambda: torch.device("cuda"))
+    assert plan(case["recipe"]).forecast(data).memory < made  # what a step keeps lies on the card
 
 
 def test_many_shapes_were_measured():

@@ -15,9 +15,11 @@ from treetop.features.sources import at_hand
 from treetop.features.vectors import WordsConfig
 from treetop.kernels.full_bce_low import CHUNK
 from treetop.rank.full import ALIGN, BLOCK
+from treetop.train import devices
 from treetop.train.task import TrainConfig
 
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
+STEP = 7.2  # bytes a CPU takes for every number kept for the way back: itself, attention, and gradients on the way
 ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
 
 
@@ -54,6 +56,11 @@ class EncoderSize:
         return float(self.depth * (4 * self.width**2 + 2 * self.width * self.inner + 13 * self.width))
 
     @property
+    def kept(self) -> float:
+        """Numbers kept for the way back of every token: inputs of the linear layers, query, key, value, norms."""
+        return float(self.depth * (9 * self.width + 2 * self.inner) + 6 * self.width)
+
+    @property
     def parameters(self) -> float:
         return self.layers + float((self.vocabulary + self.positions + 4) * self.width)
 
@@ -86,19 +93,28 @@ class Numbers:
     low: float = 0.0  # of the vectors' numbers, those of two bytes without states
     frozen: float = 0.0  # numbers in a text's kept views; 0: the encoder learns
     label_texts: bool = True  # whether these are encoded too
+    pool: int = 0  # label texts read in every step
     made: float = 0.0  # numbers in label vectors that are made from texts in every step, of all parts
 
 
 def forecast_member(
     dataset: Dataset, size: EncoderSize, numbers: Numbers, training: TrainConfig, max_length: int
 ) -> Forecast:
-    """Encoder, tokens and vectors with their optimiser states; time for two CPU cores."""
+    """Encoder, tokens and vectors with their optimiser states; time for two CPU cores.
+
+    `training` has the batches that are really taken (`small_batches`).
+    """
     n, epochs = len(dataset), training.epochs
     tokens = min(len(dataset.texts.blob) / 4.0, float(max_length) * n) + 2.0 * n
     weights = 4.0 * size.parameters
     states = 16.0 * (numbers.vectors - numbers.low) + 2.0 * numbers.low + (0.0 if numbers.frozen else 4.0 * weights)
     model = weights + 4.0 * numbers.vectors + len(dataset.labels.names.blob) * 2.0
     memory = 8e8 + 2 * weights + states + 6.0 * tokens
+    if size.inner and not numbers.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
+        texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
+        about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, float(max_length)) + 2.0
+        step = min(n, training.batch) / max(1, n) * tokens + numbers.pool * about
+        memory += STEP * size.kept * step / training.accumulate
     if numbers.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
         memory += 6.0 * numbers.frozen * n + ENCODING
     read = tokens * (1.0 if numbers.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * numbers.label_texts
@@ -122,8 +138,7 @@ def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, d
     """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` lie on the card all the time."""
     # Float32 master, gradient and two moments, bfloat16 weight and gradient.
     states = 20.0 * size.parameters
-    # Kept for the way back, bfloat16: inputs of the linear layers, query, key, value, norms; one byte of dropout.
-    activations = tokens * (size.depth * (18.0 * size.width + 4.0 * size.inner) + 12.0 * size.width)
+    activations = 2.0 * tokens * size.kept  # bfloat16, with one byte of dropout
     view = size.width * levels.view_layers
     pooled = 8.0 * tokens * size.width + 16.0 * rows * view
     head = _tree(levels, rows, view) if levels.clusters else _flat(levels, rows, view)

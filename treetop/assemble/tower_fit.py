@@ -124,9 +124,10 @@ def forecast_towers(dataset: Dataset, config: TowersConfig) -> Forecast:
     searched = width + (config.dual.dimension or size.width)
     low = dataset.n_labels * width if config.classifier.memory == "low" else 0.0
     scored = (config.pool.size or dataset.n_labels) * searched
-    numbers = Numbers(vectors=dataset.n_labels * searched, scored=scored, low=low)
-    made = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
     pool = min(config.pool.size or dataset.n_labels, dataset.n_labels) if config.dual.weight > 0 else 0
+    numbers = Numbers(vectors=dataset.n_labels * searched, scored=scored, low=low, pool=pool)
+    training = small_batches(dataset, config.train, config.steps)
+    made = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
     read = 6.0 * pool * config.train.epochs * max(1.0, len(dataset) / config.train.batch)
     return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
 

@@ -96,14 +96,14 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     keep = _keep(config, sizes)
     leaf = -(-sizes[-1] // sizes[-2]) if len(sizes) > 1 else sizes[0]
     scored = sizes[0] + STEP * sum(keep[:-1]) + (keep[-1] * leaf if keep else 0)
-    needs = []
+    needs, small = [], small_batches(dataset, config.train, config.steps)
     for name in config.encoders or (config.encoder.encoder,) * config.members:
         size = EncoderSize.of(peek(name))
         numbers = Numbers(
             vectors=float(size.width * sum(sizes)), scored=float(size.width * scored),
             label_texts=config.begin != "zero",
         )  # fmt: skip
-        needs.append(forecast_member(dataset, size, numbers, config.train, config.encoder.max_length))
+        needs.append(forecast_member(dataset, size, numbers, small, config.encoder.max_length))
     return forecast_members(needs)
 
 

@@ -78,7 +78,7 @@ class Config(NetworkConfig):
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
     names = config.encoders or (config.encoder.encoder,) * config.members
-    needs = []
+    needs, small = [], small_batches(dataset, config.train, config.steps)
     for size in (EncoderSize.of(peek(name)) for name in names):
         width, is_flat = float(size.width * len(config.encoder.layers)), _is_flat(dataset, config)
         vectors = dataset.n_labels * (width if is_flat else config.bottleneck or width)
@@ -87,7 +87,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
             vectors=vectors, scored=share * vectors, frozen=width if config.frozen else 0.0,
             label_texts=config.begin != "zero",
         )  # fmt: skip
-        needs.append(forecast_member(dataset, size, numbers, config.train, config.encoder.max_length))
+        needs.append(forecast_member(dataset, size, numbers, small, config.encoder.max_length))
     return forecast_members(needs)
 
 

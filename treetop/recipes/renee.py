@@ -69,7 +69,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     vectors = float(dataset.n_labels * (config.bottleneck or size.width * len(config.encoder.layers)))
     low = vectors if config.memory == "low" else 0.0
     numbers = Numbers(vectors=vectors, scored=vectors, low=low, label_texts=config.begin != "zero")
-    made = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    small = small_batches(dataset, config.train, config.steps)
+    made = forecast_member(dataset, size, numbers, small, config.encoder.max_length)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
     return replace(made, time=made.time * more)
 

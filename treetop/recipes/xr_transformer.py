@@ -24,7 +24,7 @@ from treetop.assemble.coarse_to_fine import FineConfig, chosen_levels, embed, fi
 from treetop.assemble.label_rows import LabelRows, with_label_rows
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.linear_tree import LinearConfig, Task, train_member
-from treetop.assemble.members import encoder_of, job_of
+from treetop.assemble.members import encoder_of, job_of, small_batches
 from treetop.assemble.neural_fit import prepare
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.tree_ensemble import forecast_trees
@@ -90,7 +90,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
             vectors=nodes * width, scored=width * min(nodes, (config.keep + per_text) * config.preliminary.width),
             frozen=0.0 if config.fine_tune else width, label_texts=False,
         )  # fmt: skip
-        neural = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+        training = small_batches(dataset, config.train, config.steps)
+        neural = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
         rows = n * (3.0 * per_text + ("man" in config.ranker.negatives) * config.ranker.train_beam)
         weights = 6.0 * 1.1 * dataset.n_labels * width
         needs.append(
