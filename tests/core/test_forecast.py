@@ -29,6 +29,17 @@ def test_refusals(tmp_path):
         Forecast(1, 1e18, 1).check({}, tmp_path)
 
 
+def test_an_update_that_is_too_large_is_split():
+    job = Forecast(memory=10e9, model=1e6, time=1.0, step=8e9, parts=2)
+    for allowed, parts in ((9e9, 4), (6e9, 4), (5.9e9, 8), (2.4e9, 64)):
+        with pytest.raises(ResourceError, match=f"Set train.accumulate={parts}, use"):
+            job.check({"memory": allowed}, None)
+        assert job.memory - job.step + job.step * job.parts / parts <= allowed
+    for job, allowed in ((job, 1.9e9), (Forecast(memory=10e9, model=1e6, time=1.0), 5e9)):
+        with pytest.raises(ResourceError, match="allows .*Use a smaller preset"):
+            job.check({"memory": allowed}, None)
+
+
 def test_units():
     assert [size(x) for x in (5, 1500, 2.5e6, 3e9, 7e12)] == ["5 B", "1.5 KB", "2.5 MB", "3.0 GB", "7.0 TB"]
     assert [duration(x) for x in (0.2, 30, 600, 9000)] == ["under a second", "30 s", "10 min", "2.5 h"]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from treetop.core.dataset import Dataset
@@ -109,12 +109,12 @@ def forecast_member(
     weights = 4.0 * size.parameters
     states = 16.0 * (numbers.vectors - numbers.low) + 2.0 * numbers.low + (0.0 if numbers.frozen else 4.0 * weights)
     model = weights + 4.0 * numbers.vectors + len(dataset.labels.names.blob) * 2.0
-    memory = 8e8 + 2 * weights + states + 6.0 * tokens
+    memory, kept = 8e8 + 2 * weights + states + 6.0 * tokens, 0.0
     if size.inner and not numbers.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
         texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
         about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, float(max_length)) + 2.0
         step = min(n, training.batch) / max(1, n) * tokens + numbers.pool * about
-        memory += STEP * size.kept * step / training.accumulate
+        kept = STEP * size.kept * step / training.accumulate
     if numbers.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
         memory += 6.0 * numbers.frozen * n + ENCODING
     read = tokens * (1.0 if numbers.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * numbers.label_texts
@@ -122,13 +122,16 @@ def forecast_member(
     # A part's block and its place in attention are two square matrices; some fifteen numbers are kept for the way back.
     memory += 60.0 * numbers.made
     time += 12.0 * epochs * n / training.batch * numbers.made * size.width / 1e11
-    return Forecast(memory=memory + 4.0 * training.batch * dataset.n_labels, model=model, time=time)
+    memory += kept + 4.0 * training.batch * dataset.n_labels
+    return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
 
 
 def forecast_members(needs: Sequence[Forecast]) -> Forecast:
     """Members are trained one after the other; those that are done stay in memory."""
-    return Forecast(
-        memory=max(need.memory for need in needs) + sum(need.model for need in needs[1:]),
+    largest = max(needs, key=lambda need: need.memory)
+    return replace(
+        largest,
+        memory=largest.memory + sum(need.model for need in needs[1:]),
         model=sum(need.model for need in needs),
         time=sum(need.time for need in needs),
     )

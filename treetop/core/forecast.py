@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 import shutil
@@ -29,6 +30,8 @@ class Forecast:
     copies: float = 0.0
     beside: float = 0.0
     floor: float = 0.0
+    step: float = 0.0  # bytes of the memory that one update takes, which shrink with the parts it is split into
+    parts: int = 1
 
     def describe(self) -> str:
         return f"about {size(self.memory)} of memory, a model of {size(self.model)}, {duration(self.time)} of training"
@@ -40,6 +43,14 @@ class Forecast:
     def model_within(self, memory: float) -> float:
         """Bytes the model may have so that the job stays below `memory`; 0 where a smaller model would not help."""
         return (memory - self.beside) / self.copies if self.copies and self.floor <= memory else 0.0
+
+    def _way_out(self, memory: float) -> str:
+        """Into how many parts an update must be split so that the job stays below `memory`."""
+        room = memory - (self.memory - self.step)
+        if not 0 < room < self.step:
+            return "Use a smaller preset or less data, or raise the budget."
+        parts = self.parts * 2 ** math.ceil(math.log2(self.step / room))
+        return f"Set train.accumulate={parts}, use a smaller preset or less data, or raise the budget."
 
     def check(self, budget: Mapping[str, float], out: Path | None) -> None:
         """Refuse a job that would break the budget, the machine's memory or the disk."""
@@ -53,9 +64,9 @@ class Forecast:
             if needed > limit:
                 show = duration if name == "time" else size
                 source = f"--budget {name}" if name in budget else "this machine"
+                more = self._way_out(limit if name == "memory" else 0.0)
                 raise ResourceError(
-                    f"{name}: the job needs about {show(needed)}, {source} allows {show(limit)}. "
-                    "Use a smaller preset or less data, or raise the budget."
+                    f"{name}: the job needs about {show(needed)}, {source} allows {show(limit)}. {more}"
                 )
         if out is not None:
             free = shutil.disk_usage(next(p for p in [out.absolute(), *out.absolute().parents] if p.exists())).free
