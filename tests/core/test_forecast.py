@@ -35,9 +35,9 @@ def test_an_update_that_is_too_large_is_split():
         with pytest.raises(ResourceError, match=f"Set train.accumulate={parts}, use"):
             job.check({"memory": allowed}, None)
         assert job.memory - job.step + job.step * job.parts / parts <= allowed
-    for job, allowed in ((job, 1.9e9), (Forecast(memory=10e9, model=1e6, time=1.0), 5e9)):
+    for need, allowed in ((job, 1.9e9), (Forecast(memory=10e9, model=1e6, time=1.0), 5e9)):
         with pytest.raises(ResourceError, match="allows .*Use a smaller preset"):
-            job.check({"memory": allowed}, None)
+            need.check({"memory": allowed}, None)
 
 
 def test_units():
