@@ -195,11 +195,19 @@ def test_sums_over_the_graph_are_those_of_single_labels():
     made = LabelTexts(tokens, torch.rand(51) + 0.5, G)
     own, around = made.sums(words, np.arange(40))
     np.testing.assert_allclose(around.detach(), G.toarray() @ own.detach().numpy(), atol=1e-5)
-    few = np.array([3, 17, 39])
-    for whole, part in zip((own, around), made.sums(words, few), strict=True):
-        np.testing.assert_allclose(part.detach(), whole.detach()[few], atol=1e-6)
+    for some in (np.array([3, 17, 39]), rng.permutation(40)):  # a penalty may draw all labels, in any order
+        for whole, part in zip((own, around), made.sums(words, some), strict=True):
+            np.testing.assert_allclose(part.detach(), whole.detach()[some], atol=1e-6)
     around.square().sum().backward()
     assert torch.isfinite(words.grad).all() and words.grad.abs().sum() > 0
+
+
+def test_labels_in_any_order_leave_the_whole_as_it_is():
+    tokens = Tokens(np.arange(10, dtype=np.uint16), np.arange(11))
+    made, words, order = LabelTexts(tokens, torch.ones(10), None), torch.randn(10, 3), np.arange(10)[::-1].copy()
+    np.testing.assert_array_equal(made.sums(words, order)[0], words[order])
+    np.testing.assert_array_equal(made.sums(words, np.arange(10))[0], words)
+    np.testing.assert_array_equal(made.sums(words, order)[0], words[order])
 
 
 def test_clusters_have_the_words_of_their_labels():

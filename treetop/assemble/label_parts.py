@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -113,13 +114,12 @@ class LabelTexts:
     def __init__(self, tokens: Tokens, rarity: Tensor, graph: Csr | None) -> None:
         self.rows = TokenRows(tokens.ids, tokens.offsets, rarity.device)
         self.rarity, self.graph, self.n = rarity, graph, len(tokens)
-        self._all: Packed | None = None
 
     def sums(self, words: Tensor, labels: Rows) -> list[Tensor]:
         """(labels, width) sums of the word vectors of each text, and where there is a graph G those added up by it."""
         if self.graph is None:
             return [self._own(words, labels)]
-        around: Csr = self.graph if len(labels) == self.n else self.graph[labels]
+        around: Csr = self.graph if self._are_all(labels) else self.graph[labels]
         met = np.zeros(self.n, bool)
         met[labels], met[around.indices] = True, True
         place = np.cumsum(met) - 1
@@ -132,10 +132,16 @@ class LabelTexts:
         return [Z.index_select(0, at), total]
 
     def _own(self, words: Tensor, labels: Rows) -> Tensor:
-        if len(labels) == self.n:  # ascending and without repeats, so all
-            self._all = self.rows.gather(labels) if self._all is None else self._all
-        packed = self.rows.gather(labels) if len(labels) < self.n or self._all is None else self._all
+        packed = self._all if self._are_all(labels) else self.rows.gather(labels)
         return sums_of(words, self.rarity, packed).index_select(0, packed.back)
+
+    @cached_property
+    def _all(self) -> Packed:
+        return self.rows.gather(np.arange(self.n))
+
+    def _are_all(self, labels: Rows) -> bool:
+        """Whether these are all labels in order; penalties draw them in any."""
+        return len(labels) == self.n and bool((np.diff(labels) > 0).all())
 
 
 def joined_tokens(tokens: Tokens, parent: NDArray[np.integer], n: int) -> Tokens:
