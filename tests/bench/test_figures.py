@@ -105,7 +105,8 @@ def test_augmentations_of_a_recipe_stand_below_it(tmp_path):
     lines = [
         run("gandalf+r", 14.0, settings={**zero, "gandalf": {"delta": 0.2}}), run("r", 10.0, settings=zero),
         run("gandalf+r", 12.0, settings=zero), run("synonym+r", 9.5, settings={**zero, "synonym": {}}),
-        run("r", 1.0, settings=zero, past=True), run("r", 50.0), run("mixup+r", 60.0),  # other settings, fewer augmentations
+        run("r", 1.0, settings=zero, past=True),
+        run("r", 50.0), run("mixup+r", 60.0),  # other settings, fewer augmentations
         run("gandalf+q", 70.0, settings=zero), run("glas+r", 70.0, settings={"begin": "one"}),
     ]  # fmt: skip
     results = written(tmp_path, lines)
