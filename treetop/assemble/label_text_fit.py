@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +11,7 @@ from scipy import sparse
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import Makeup
 from treetop.assemble.label_text_tree import Blocks, LabelTextTree
-from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of, prepare_words
+from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
 from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
@@ -23,13 +22,12 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Combine, Floats, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.bag import Bag, BagConfig, rarity
+from treetop.features.bag import BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
-from treetop.features.word_layers import Task as View
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig, counted, links, walk_graph
-from treetop.labels.text import have_words, label_words
+from treetop.labels.text import have_words
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
 from treetop.train import devices
@@ -81,18 +79,6 @@ def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
     if not have_words(dataset.labels):
         logger.warning("%s: no label has a text or a name beside its id; ids are read in their place", recipe)
     World.join(devices.pick(job.device)).alone(recipe)
-
-
-def prepare_label_words(
-    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, m: int, own: Job, job: Job
-) -> Prepared:
-    """The m-th member's untrained network over the words of texts and labels; bags know how rare words are."""
-    prepared = prepare_words(dataset, config, net, views, seed=own.seed, job=job, more=label_words(dataset.labels))
-    words = prepared.transformer
-    words.name += f"-{m}" if m else ""
-    if isinstance(words.encoder, Bag):
-        words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
-    return prepared
 
 
 def graph_stage(dataset: Dataset, walk: WalkConfig, job: Job, recipe: str) -> Csr:
