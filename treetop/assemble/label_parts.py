@@ -89,10 +89,10 @@ class Side(nn.Module):
         self.blocks = nn.ModuleList([Residual(width, plan.dropout, plan.block) for _ in range(plan.texts)])
         parts = plan.texts + plan.free
         self.mix: nn.Module | None = None
-        if plan.text and plan.mix == "attention":
-            self.mix = Attention(width, parts, plan.dropout) if parts > 1 else None
-        elif plan.text:
+        if plan.text and plan.mix == "gates":
             self.mix = Gates(width, parts)
+        elif plan.text and parts > 1:
+            self.mix = Attention(width, parts, plan.dropout)
         self.view_dropout = nn.Dropout(plan.view_dropout)
         self.nodes = nn.Linear(width, nodes) if nodes else None
 
