@@ -96,9 +96,10 @@ def fused_descent(
     loss = _loss_at_positives(held, table, positives) if value else torch.zeros((), device=h.device)
     grad = torch.zeros(held.shape, device=h.device)
     marks = merged(positives, rows)
-    space = Slopes.room(min(tiles.chunk, n), held, tiles.slopes)
-    for start in range(0, n, tiles.chunk):
-        stop = min(n, start + tiles.chunk)
+    chunk = min(tiles.chunk, (1 << 31) // len(held))  # offsets of a chunk's slopes fit 32 bits
+    space = Slopes.room(min(chunk, n), held, tiles.slopes)
+    for start in range(0, n, chunk):
+        stop = min(n, start + chunk)
         part = LowRows(table.weight[start:stop], table.bias[start:stop], table.first + start, table.learns_bias)
         slopes = space.first(stop - start)
         negative = launch_slopes(held, part, slopes, rows, value=value, tile=tiles.slopes)
