@@ -3,8 +3,9 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true, "parts": {name: members},
-"joins": [[transform, combine]], "blend": recipe, "points": true}. Choices are made on rows held out from train.
+"resamples": for intervals, "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true,
+"parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "points": true}. Choices are made on rows
+held out from train.
 `parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
 head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
 `tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
@@ -200,7 +201,7 @@ def one(root: Path, run: dict[str, Any]) -> None:
     model = fit(run.get("recipe", "lightxml"), train, settings=settings, **named)
     whole = time.perf_counter() - started
     for features in model.features.values():
-        if hasattr(features, "to"):  # words have no device
+        if hasattr(features, "to"):  # tf-idf has no device
             features.to(torch.device("cuda"))
         if variants_of(run):
             remember(features)

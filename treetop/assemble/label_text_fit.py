@@ -31,7 +31,7 @@ from treetop.labels.text import have_words
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
 from treetop.train import devices
-from treetop.train.devices import World
+from treetop.train.devices import ALONE, World
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
@@ -112,11 +112,11 @@ def train_label_texts(
             inputs, dataset, tree, plans, config, tokenizer=prepared.transformer.tokenizer, documents=prepared.tokens,
             keep=keep, seed=job.seed, hooks=Hooks(job.mix, job.penalty), blocks=before.blocks if before else None,
         )  # fmt: skip
-        plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, World())
+        plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, ALONE)
         more = (lambda: {"texts": task.text_vectors(), **task.blocks()}) if again else None
-        return learn(prepared, task, plan, training, world=World(), job=job, name=name, more=more)
+        return learn(prepared, task, plan, training, world=ALONE, job=job, name=name, more=more)
 
-    part = once(job, f"{name}ed", World(), make)
+    part = once(job, f"{name}ed", ALONE, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(2)]
     arrays = dict(part.arrays)
     texts = arrays.pop("texts", None)
