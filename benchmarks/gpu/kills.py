@@ -86,7 +86,7 @@ def score(test: Dataset, out: Path, file: Path, device: str) -> None:
 
     model = treetop.load(out)
     for features in model.features.values():
-        if hasattr(features, "to"):  # words have no device
+        if hasattr(features, "to"):  # tf-idf has no device
             features.to(torch.device(device))
     found = model.evaluate(test, resamples=0)
     file.write_text(json.dumps({f"P@{k}": round(found[f"P@{k}"], 2) for k in (1, 3, 5)}))

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pack import unpack
 from scipy import sparse
 
@@ -45,7 +44,6 @@ from treetop.train.optim import AdamConfig
 from treetop.train.pools import PoolConfig
 from treetop.train.rows import RowTable
 
-Ints = NDArray[np.int64]
 STATUS = Path("/proc/self/status")
 LONGEST = 32  # tokens of a document
 

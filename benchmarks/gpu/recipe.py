@@ -3,14 +3,15 @@
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true, "parts": {name: members},
-"joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true}. Choices are made on rows held out
-from train. `parts` scores some of the model's members alone, `joins` other scores of the last member's last level,
-`heads` each head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted
-(`search.rare`); `tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5
-% of the documents out of training and scores them after every epoch; `tree` trains XR-Linear on the features of a
-model with a linear level; runs of one `share` have all stages before the linear ranker in common, those of one
-`trees` their label trees. Products with all labels are made on the GPU, and views of texts once.
+"resamples": for intervals, "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true,
+"parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true}.
+Choices are made on rows held out from train.
+`parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
+head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
+`tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
+documents out of training and scores them after every epoch; `tree` trains XR-Linear on the features of a model with a
+linear level; runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label
+trees. Products with all labels are made on the GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def count(pools: Any) -> None:
     pools.batch = counted
 
 
-def one(root: Path, run: dict[str, Any]) -> Any:
+def one(root: Path, run: dict[str, Any]) -> None:
     on = run.get("on", "held-out")
     train, test = halves(root / run["data"], on)
     settings = {**run.get("settings", {})}
@@ -189,12 +190,8 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
-    RESULTS.clear()
-    STAGES.clear()
-    SIZES.clear()
-    TABLES.clear()
-    POINTS.clear()
-    RUN.clear()
+    for held in (RESULTS, STAGES, SIZES, TABLES, POINTS, RUN):
+        held.clear()
     RUN.update(run, root=root)
     if run.get("points"):
         settings["validation"] = 0.05
@@ -205,7 +202,7 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     model = fit(run.get("recipe", "lightxml"), train, out=out, settings=settings, **named)
     whole = time.perf_counter() - started
     for features in model.features.values():
-        if hasattr(features, "to"):  # words have no device
+        if hasattr(features, "to"):  # tf-idf has no device
             features.to(torch.device("cuda"))
         if variants_of(run):
             remember(features)
@@ -217,7 +214,7 @@ def one(root: Path, run: dict[str, Any]) -> Any:
         "loss": RESULTS[-1].loss if RESULTS else None,
         **shown(scores), "levels": [level.rank.n for level in model.members[0]],
         "stages": STAGES[:],
-        "model_bytes": sum(array.nbytes for array in arrays(model)),
+        "model_bytes": model_bytes(model),
         "peak_rss": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }  # fmt: skip
     if run.get("curve"):
@@ -234,17 +231,19 @@ def one(root: Path, run: dict[str, Any]) -> Any:
     if run.get("tails"):
         line |= tails(model, test) | {"intervals": intervals(scores)}
     say(section="recipe", **line)
+    parts(model, run, train, test)
+
+
+def parts(model: Any, run: dict[str, Any], train: Dataset, test: Dataset) -> None:
+    """A line for each of what else a run asks for."""
+    facts = {"section": "part", "of": run.get("name"), "data": run["data"], "on": run.get("on", "held-out")}
     for name, some in variants(model, run, train):
-        found = shown(some.evaluate(test, resamples=0))
-        say(section="part", of=run.get("name"), data=run["data"], name=name, on=on, seed=run.get("seed", 0), **found)
+        say(**facts, name=name, seed=run.get("seed", 0), **shown(some.evaluate(test, resamples=0)))
     if run.get("tree"):
         started = time.perf_counter()
         some = on_same_features(model, train)
-        spent = time.perf_counter() - started
-        found = {"fit_s": spent, "model_bytes": sum(array.nbytes for array in arrays(some))}
-        found |= shown(some.evaluate(test, resamples=0))
-        say(section="part", of=run.get("name"), data=run["data"], name="XR-Linear, same features", on=on, **found)
-    return model
+        found = {"fit_s": time.perf_counter() - started, "model_bytes": model_bytes(some)}
+        say(**facts, name="XR-Linear, same features", **found, **shown(some.evaluate(test, resamples=0)))
 
 
 def variants_of(run: dict[str, Any]) -> bool:
@@ -276,36 +275,36 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
 
 def alone(model: Any, name: str) -> Any:
     """The model searched by one of its heads."""
-    level = model.members[0][0]
-    rank = level.rank
+    rank = model.members[0][0].rank
     weight = np.zeros_like(rank.weight)
     weight[:, rank.place(name)] = rank.part(name)
     bias = rank.bias
     if name == "dual":  # labels without training texts have the other head's word in theirs
         weight[model.counts == 0] /= np.float32(rank.text[0])
         bias = np.zeros_like(bias)
-    members = [[dataclasses.replace(level, rank=Dual(weight, bias, widths=rank.widths))]]
-    return dataclasses.replace(model, members=members, golden=())
+    return placed(model, weight, bias)
 
 
 def weighed(model: Any, share: float) -> Any:
     """The model with its dual head's score counted `share` times as often (`search.dual`)."""
-    level = model.members[0][0]
-    rank = level.rank
+    rank = model.members[0][0].rank
     slope = np.float32(rank.text[0] - 1.0)
     times = np.where(model.counts == 0, (share + slope) / (1.0 + slope), share).astype(np.float32)
     weight = rank.weight.copy()
     weight[:, rank.place("dual")] *= times[:, None]
-    members = [[dataclasses.replace(level, rank=Dual(weight, rank.bias, widths=rank.widths))]]
-    return dataclasses.replace(model, members=members, golden=())
+    return placed(model, weight, rank.bias)
 
 
 def lifted(model: Any, share: float) -> Any:
     """The model with `search.rare`; labels without texts stay where they are."""
+    rank = model.members[0][0].rank
+    return placed(model, rank.weight, rank.bias - np.float32(share) * np.log1p(model.counts).astype(np.float32))
+
+
+def placed(model: Any, weight: Any, bias: Any) -> Any:
+    """The model with other label vectors."""
     level = model.members[0][0]
-    rank = level.rank
-    bias = rank.bias - np.float32(share) * np.log1p(model.counts).astype(np.float32)
-    members = [[dataclasses.replace(level, rank=Dual(rank.weight, bias, widths=rank.widths))]]
+    members = [[dataclasses.replace(level, rank=Dual(weight, bias, widths=level.rank.widths))]]
     return dataclasses.replace(model, members=members, golden=())
 
 
@@ -344,13 +343,13 @@ def tails(model: Any, test: Dataset) -> dict[str, Any]:
     }
 
 
-def arrays(model: Any) -> list[np.ndarray]:
+def model_bytes(model: Any) -> int:
     parts = [item.to_part() for item in model.features.values()]
     parts += [level.rank.to_part() for member in model.members for level in member]
-    made = []
+    made = 0
     while parts:
         part = parts.pop()
-        made += part.arrays.values()
+        made += sum(array.nbytes for array in part.arrays.values())
         parts += part.parts.values()
     return made
 

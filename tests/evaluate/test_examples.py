@@ -16,7 +16,7 @@ from treetop.evaluate.examples import LONG, Examples, differing, from_worst_to_b
 from treetop.evaluate.match import Matches
 from treetop.evaluate.page import document
 from treetop.evaluate.paired import difference
-from treetop.evaluate.report import SECTIONS, Page, render
+from treetop.evaluate.report import Page, render
 from treetop.evaluate.score import score_matches
 from treetop.evaluate.versus import Versus, write_versus
 from treetop.evaluate.versus import render as render_versus
@@ -151,7 +151,7 @@ def test_the_page_of_one_model_ends_with_texts():
     case = random_case(1)
     matches = Matches.of(*case.arguments)
     examples = Examples.of({"m": matches}, case.dataset)
-    html = checked(render(Page.of(matches, score_matches(matches, resamples=20), {}, examples=examples), SECTIONS))
+    html = checked(render(Page.of(matches, score_matches(matches, resamples=20), {}, examples=examples)))
     assert "Texts from the worst to the best answered" in html and html.count("<article>") == 10
 
 

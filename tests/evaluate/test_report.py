@@ -11,7 +11,7 @@ from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.evaluate import charts
 from treetop.evaluate.match import Matches
-from treetop.evaluate.report import SECTIONS, Page, render, write_report
+from treetop.evaluate.report import Page, render, write_report
 from treetop.evaluate.score import score_matches
 
 EMPTY_TAGS = {"meta", "rect", "line", "polyline", "path"}
@@ -70,21 +70,15 @@ def test_names_cannot_break_the_page():
     evil = '"><script>alert(1)</script>'
     labels = LabelSet.of(list(case.dataset.labels.ids), [evil] * 40)
     case.dataset = Dataset(case.dataset.texts, case.dataset.Y, labels)
-    html = checked(render(page_of(case), SECTIONS))
+    html = checked(render(page_of(case)))
     assert "<script" not in html and "&lt;script&gt;" in html
 
 
 def test_other_cuts_no_intervals_and_nothing_right():
     matches = Matches.of(ranking_of([{1: 1.0}, {}]), dataset_of([{0: 1.0}, {}], 2), np.array([3, 0]), 10)
     page = Page.of(matches, score_matches(matches, ks=(2,), resamples=0), {})
-    html = checked(render(page, SECTIONS))
+    html = checked(render(page))
     assert "<h1>Evaluation</h1>" in html and "95 %" not in html
-
-
-def test_sections_can_be_added():
-    page = page_of(random_case(3))
-    html = render(page, [*SECTIONS, lambda page: f"<p>more about {page.facts['Model']}</p>", lambda page: ""])
-    assert "<p>more about m</p>" in checked(html)
 
 
 def test_names_of_lines_do_not_cover_each_other():

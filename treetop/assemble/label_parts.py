@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -88,10 +89,10 @@ class Side(nn.Module):
         self.blocks = nn.ModuleList([Residual(width, plan.dropout, plan.block) for _ in range(plan.texts)])
         parts = plan.texts + plan.free
         self.mix: nn.Module | None = None
-        if plan.text and plan.mix == "attention":
-            self.mix = Attention(width, parts, plan.dropout) if parts > 1 else None
-        elif plan.text:
+        if plan.text and plan.mix == "gates":
             self.mix = Gates(width, parts)
+        elif plan.text and parts > 1:
+            self.mix = Attention(width, parts, plan.dropout)
         self.view_dropout = nn.Dropout(plan.view_dropout)
         self.nodes = nn.Linear(width, nodes) if nodes else None
 
@@ -113,8 +114,6 @@ class LabelTexts:
     def __init__(self, tokens: Tokens, rarity: Tensor, graph: Csr | None) -> None:
         self.rows = TokenRows(tokens.ids, tokens.offsets, rarity.device)
         self.rarity, self.graph, self.n = rarity, graph, len(tokens)
-        self._all: Packed | None = None
-        self._around: tuple[Tensor, ...] = ()  # the whole graph on the device
 
     def sums(self, words: Tensor, labels: Rows | None = None) -> list[Tensor]:
         """(labels, width) sums of the word vectors of each text, and where there is a graph G those added up by it.
@@ -138,15 +137,22 @@ class LabelTexts:
         return [Z.index_select(0, at), total]
 
     def _every(self, words: Tensor) -> list[Tensor]:
-        self._all = self.rows.gather(np.arange(self.n)) if self._all is None else self._all
         Z = _read(words, self.rarity, self._all)
         if self.graph is None:
             return [Z]
-        if not self._around:
-            parts = (self.graph.indices.astype(np.int64), self.graph.indptr[:-1].astype(np.int64), self.graph.data)
-            self._around = tuple(send(part, Z.device) for part in parts)
         ids, ends, weights = self._around
         return [Z, F.embedding_bag(ids, Z, ends, mode="sum", per_sample_weights=weights)]
+
+    @cached_property
+    def _all(self) -> Packed:
+        return self.rows.gather(np.arange(self.n))
+
+    @cached_property
+    def _around(self) -> list[Tensor]:
+        """The whole graph on the device."""
+        G = self.graph
+        parts = () if G is None else (G.indices.astype(np.int64), G.indptr[:-1].astype(np.int64), G.data)
+        return [send(part, self.rarity.device) for part in parts]
 
 
 def _read(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:

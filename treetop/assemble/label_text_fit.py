@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +11,7 @@ from scipy import sparse
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import Makeup
 from treetop.assemble.label_text_tree import Blocks, LabelTextTree
-from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of, prepare_words
+from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
 from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
@@ -23,17 +22,16 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Combine, Floats, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.bag import Bag, BagConfig, rarity
+from treetop.features.bag import BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
-from treetop.features.word_layers import Task as View
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig, counted, links, walk_graph
-from treetop.labels.text import have_words, label_words
+from treetop.labels.text import have_words
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
 from treetop.train import devices
-from treetop.train.devices import World
+from treetop.train.devices import ALONE, World
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
@@ -83,18 +81,6 @@ def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
     World.join(devices.pick(job.device)).alone(recipe)
 
 
-def prepare_label_words(
-    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, m: int, own: Job, job: Job
-) -> Prepared:
-    """The m-th member's untrained network over the words of texts and labels; bags know how rare words are."""
-    prepared = prepare_words(dataset, config, net, views, seed=own.seed, job=job, more=label_words(dataset.labels))
-    words = prepared.transformer
-    words.name += f"-{m}" if m else ""
-    if isinstance(words.encoder, Bag):
-        words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
-    return prepared
-
-
 def graph_stage(dataset: Dataset, walk: WalkConfig, job: Job, recipe: str) -> Csr:
     """The graph of random walks between labels that share a document; one resumable stage."""
 
@@ -126,11 +112,11 @@ def train_label_texts(
             inputs, dataset, tree, plans, config, tokenizer=prepared.transformer.tokenizer, documents=prepared.tokens,
             keep=keep, seed=job.seed, hooks=Hooks(job.mix, job.penalty), blocks=before.blocks if before else None,
         )  # fmt: skip
-        plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, World())
+        plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, ALONE)
         more = (lambda: {"texts": task.text_vectors(), **task.blocks()}) if again else None
-        return learn(prepared, task, plan, training, world=World(), job=job, name=name, more=more)
+        return learn(prepared, task, plan, training, world=ALONE, job=job, name=name, more=more)
 
-    part = once(job, f"{name}ed", World(), make)
+    part = once(job, f"{name}ed", ALONE, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(2)]
     arrays = dict(part.arrays)
     texts = arrays.pop("texts", None)

@@ -78,18 +78,17 @@ class LabelTextTree:
         """Free vectors where the plan says, biases at the log odds."""
         learned: Csr = dataset.Y[dataset.learned]
         odds = [log_odds(learned, node, n) for node, n in zip(ancestors(tree), self.sizes, strict=True)]
-        bias = np.minimum(
-            odds[1] - np.float32(np.log(self.keep / self.sizes[0])), np.float32(0.0)
-        )  # its cluster was kept
+        kept = np.float32(np.log(self.keep / self.sizes[0]))  # its cluster was
+        bias = np.minimum(odds[1] - kept, np.float32(0.0))
         nodes, free = self._side(0).nodes, self.plans[1].free
         self.sides.eval()
         if nodes is not None:
             nodes.bias.copy_(torch.from_numpy(odds[0]))
             if self.plans[0].begin != "random":
-                nodes.weight.copy_(self._part(0))
+                nodes.weight.copy_(self._part(0, self.plans[0].begin))
         parts = []
         if free:
-            parts.append(vectors if self.plans[1].begin == "random" else self._part(1))
+            parts.append(vectors if self.plans[1].begin == "random" else self._part(1, self.plans[1].begin))
         if self.config.bias:
             parts.append(torch.from_numpy(bias)[:, None].to(self.device))
         self.table: RowTable | None = None
@@ -98,9 +97,9 @@ class LabelTextTree:
             self.table = RowTable(self.sizes[1], width, self.config.head, self.device, bias=self.config.bias)
             self.table.fill(torch.cat(parts, 1))
 
-    def _part(self, t: int) -> Tensor:
-        """(n, width) what the block that `begin` names makes of every label or cluster."""
-        k = ("text", "graph").index(self.plans[t].begin)
+    def _part(self, t: int, name: str) -> Tensor:
+        """(n, width) what the block over texts or over the graph makes of every label or cluster."""
+        k = ("text", "graph").index(name)
         return torch.cat([self._side(t).parts(self._sums(t, rows))[k] for rows in _spans(self.sizes[t])])
 
     def _side(self, t: int) -> Side:
@@ -166,12 +165,12 @@ class LabelTextTree:
 
     def _nodes(self) -> tuple[Tensor, Tensor]:
         """Vectors and biases of all clusters."""
-        side, plan = self._side(0), self.plans[0]
+        side = self._side(0)
         if side.nodes is None:
             raise AttributeError("clusters have no nodes of their own")
-        if not plan.text:
+        if not self.plans[0].text:
             return side.nodes.weight, side.nodes.bias
-        return side.vectors(self._sums(0), side.nodes.weight if plan.free else None), side.nodes.bias
+        return side.vectors(self._sums(0), side.nodes.weight), side.nodes.bias
 
     def _vectors(self, labels: Tensor, *, every: bool = False) -> tuple[Tensor, Tensor]:
         """(labels, width) vectors and their biases; `every`: all labels in order, -1 where one is not needed."""
@@ -205,8 +204,7 @@ class LabelTextTree:
     @torch.no_grad()
     def text_vectors(self) -> NDArray[np.float32]:
         """(labels, width) the part that is made from each label's own text."""
-        parts = [self._side(1).parts(self._sums(1, rows))[0] for rows in _spans(self.sizes[1])]
-        return array(torch.cat(parts))
+        return array(self._part(1, "text"))
 
     def blocks(self) -> Blocks:
         """The blocks over labels' texts as arrays."""

@@ -22,6 +22,7 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Combine, Join, LabelTree, Level
 from treetop.core.work import Job
+from treetop.features.bag import Bag, rarity
 from treetop.features.learned import Learned
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.transformer import Transformer, TransformerConfig
@@ -81,12 +82,12 @@ def prepare(
 
 
 def prepare_words(
-    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, seed: int, job: Job,
+    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, m: int, own: Job, job: Job,
     more: Texts | None = None,
 ) -> Prepared:  # fmt: skip
-    """An untrained network over word vectors, its name and settings given, and the texts as numbers of words.
+    """The m-th member's untrained network over word vectors, its name and settings given, and texts as numbers.
 
-    `more` are other texts it will read, whose words are wanted too.
+    `more` are other texts it will read, whose words are wanted too. Bags know how rare words are.
     """
 
     def find() -> Part:
@@ -96,8 +97,12 @@ def prepare_words(
 
     part = job.stage("words", find)
     table = WordVectors(part.files["tokenizer.json"], np.array(part.arrays["vectors"]))
-    words = Words.begin(*net, table, max_length=config.max_length, views=views, seed=seed)
-    return Prepared(words, read_tokens(dataset, words, job), devices.pick(job.device))
+    words = Words.begin(*net, table, max_length=config.max_length, views=views, seed=own.seed)
+    words.name += f"-{m}" if m else ""
+    tokens = read_tokens(dataset, words, job)
+    if isinstance(words.encoder, Bag):
+        words.encoder.weigh(rarity(tokens, words.encoder.vocabulary))
+    return Prepared(words, tokens, devices.pick(job.device))
 
 
 def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:

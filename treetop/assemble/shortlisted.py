@@ -140,11 +140,9 @@ class Shortlisted:
         message, shape = self.inputs.load(batch.rows, static)
         ids = self.lists[batch.rows].astype(np.int64)
         values = self._values(batch.rows, self.Y)
-        weights = (
-            None if self.relevance is None else np.where(values > 0, self._values(batch.rows, self.relevance), 1.0)
-        )
         tensors = [message, *(send(part, self.device) for part in (ids, values))]
-        if weights is not None:
+        if self.relevance is not None:
+            weights = np.where(values > 0, self._values(batch.rows, self.relevance), 1.0)
             tensors.append(send(weights.astype(np.float32), self.device))
         key = (shape, len(batch.rows), batch.total) if static else None
         return Loaded(batch, tuple(tensors), key, (shape,))

@@ -15,6 +15,7 @@ from treetop.assemble.tower_new import with_map
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.texts import Texts
+from treetop.core.types import Floats
 from treetop.features.tokens import Tokens
 from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer
@@ -24,7 +25,6 @@ from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 from treetop.train import devices
 
-Floats = NDArray[np.float32]
 SAMPLE = 1000  # documents that show where scores lie
 NEAR = 50  # labels of each that are looked at
 FALL = 6.0  # what a label known by its text alone loses at most between its own text and any other

@@ -105,10 +105,10 @@ def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Du
 
 def fused(dataset: Dataset, held_out: Rows, features: Towers, rank: Dual, *, beta: float, depth: int) -> Dual:
     """The same label vectors with a small tree over both scores and the label's rarity, learned on held-out texts."""
-    rare = inverse_propensity(dataset.label_counts, int(dataset.documents.sum()), *dataset.propensity)
-    plain = Fusion(rank, rare.astype(np.float32), beta=beta)
     if len(held_out) == 0:
         return rank
+    n = int(dataset.documents.sum())
+    rare = inverse_propensity(dataset.label_counts, n, *dataset.propensity).astype(np.float32)
     view = features.views(dataset.texts.take(held_out))[features.view_name()]
-    X, y = seen_pairs(plain, view, dataset.Y[held_out])
-    return Fusion(rank, rare.astype(np.float32), beta=beta, tree=grow(X, y, depth=depth))
+    X, y = seen_pairs(Fusion(rank, rare, beta=beta), view, dataset.Y[held_out])
+    return Fusion(rank, rare, beta=beta, tree=grow(X, y, depth=depth))

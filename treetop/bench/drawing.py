@@ -63,9 +63,9 @@ class Lines:
 Panel = Bars | Lines
 
 
-def picture(title: str, legend: Sequence[str], panels: Sequence[Panel], *, columns: int = 3) -> str:
-    """A whole SVG file: panels in rows; bars of all panels have one scale from 0, lines each their own."""
-    columns = max(1, min(columns, len(panels)))
+def picture(title: str, legend: Sequence[str], panels: Sequence[Panel]) -> str:
+    """A whole SVG file: panels in rows of three; bars of all panels have one scale from 0, lines each their own."""
+    columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     tops = [bar.value + bar.spread for p in panels if isinstance(p, Bars) for group in p.groups for bar in group]
     ticks = steps(0.0, max(tops, default=1.0))

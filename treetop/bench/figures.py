@@ -44,13 +44,12 @@ def figures(results: Path) -> dict[str, str]:
     made = {}
     for data in dict.fromkeys(run["data"] for run in runs if "data" in run):
         tested, held = ([r for r in runs if (r.get("data"), r.get("on")) == (data, part)] for part in PARTS)
-        pairs = paired(tested)
-        title = f"{data}, {PARTS[0 if pairs else 1]}"
-        pairs = pairs or paired(held)
+        first, second = paired(tested), paired(held)
+        pairs, title = first or second, f"{data}, {PARTS[0 if first else 1]}"
         made[f"gandalf-bins-{data}.svg"] = bins(pairs, f"{title}: what bins of labels add to P@5", "P@5_share")
         made[f"gandalf-recall-{data}.svg"] = bins(pairs, f"{title}: R@10 by bins of labels", "R@10")
         made[f"gandalf-loss-{data}.svg"] = losses(pairs, data)
-        made[f"gandalf-steps-{data}.svg"] = progress([*paired(tested), *paired(held)], data)
+        made[f"gandalf-steps-{data}.svg"] = progress([*first, *second], data)
         for recipe in dict.fromkeys(str(run["recipe"]).split("+")[-1] for run in held):
             made[f"gandalf-rows-{recipe}-{data}.svg"] = rows(held, recipe, f"{data}, {PARTS[1]}")
     return {name: svg for name, svg in made.items() if svg}
@@ -78,17 +77,14 @@ def bins(pairs: Sequence[Pair], title: str, metric: str) -> str:
     for pair in pairs:
         first = next((found for run in pair.base if (found := volumes(run))), [])
         if first and all(volumes(run) for run in (*pair.base, *pair.more)):
-            groups = [[_bar(runs, side, i, metric) for runs, side in _sides(pair)] for i in range(len(first))]
+            sides = list(zip((pair.base, pair.more), SIDES, strict=True))
+            groups = [[_bar(runs, side, i, metric) for runs, side in sides] for i in range(len(first))]
             below = [
                 [f"{i + 1}", f"{row['labels']:,}", spanned(row["train_counts"]), f"{more.value - base.value:+.2f}"]
                 for i, (row, (base, more)) in enumerate(zip(first, groups, strict=True))
             ]
             panels.append(Bars(pair.title, groups, below, ("bin", "labels", "texts", "gain")))
     return picture(title, SIDES, panels) if panels else ""
-
-
-def _sides(pair: Pair) -> Iterable[tuple[Sequence[Run], str]]:
-    return zip((pair.base, pair.more), SIDES, strict=True)
 
 
 def _bar(runs: Sequence[Run], side: str, i: int, metric: str) -> Bar:
@@ -130,9 +126,9 @@ def losses(pairs: Sequence[Pair], data: str) -> str:
     """Loss over steps, a panel for each recipe and training; the first run of a side that kept its losses counts."""
     panels: list[Panel] = []
     for pair in pairs:
-        found = [next((run["curve"] for run in runs if run.get("curve")), None) for runs, _ in _sides(pair)]
+        found = _kept(pair, "curve")
         if all(found):
-            trainings = [list(_trainings(curve)) for curve in found if curve is not None]
+            trainings = [list(_trainings(curve)) for curve in found]
             for i, both in enumerate(zip(*trainings, strict=False), start=1):
                 name = f"{pair.title}, training {i}" if len(trainings[0]) > 1 else pair.title
                 panels.append(Lines(name, both, _until(both), "steps", dots=False))
@@ -143,12 +139,17 @@ def progress(pairs: Sequence[Pair], data: str) -> str:
     """Figure 1.4 a, b: scores of documents that training held out, after every epoch."""
     panels: list[Panel] = []
     for pair in pairs:
-        found = [next((run["points"] for run in runs if run.get("points")), None) for runs, _ in _sides(pair)]
+        found = _kept(pair, "points")
         if all(found):
             for i, name in enumerate(("P@1", "PSP@5"), start=1):
-                both = [[(float(point[0]), float(point[i])) for point in points] for points in found if points]
+                both = [[(float(point[0]), float(point[i])) for point in points] for points in found]
                 panels.append(Lines(f"{pair.title}, {name}", both, _until(both), "steps"))
     return picture(f"{data}: scores of held-out documents over steps", SIDES, panels) if panels else ""
+
+
+def _kept(pair: Pair, key: str) -> list[Sequence[Sequence[float]]]:
+    """What the first run of each side that kept such numbers has; nothing where none did."""
+    return [next((run[key] for run in runs if run.get(key)), ()) for runs in (pair.base, pair.more)]
 
 
 def _until(series: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, str]]:

@@ -14,7 +14,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from treetop.bench.markdown import MISSING, markdown
-from treetop.bench.runs import Run, lines
+from treetop.bench.runs import Run, select
 from treetop.core.errors import InputError, choose
 
 NAME = "gandalf"
@@ -44,7 +44,7 @@ def paired(runs: Iterable[Run]) -> list[Pair]:
     found: dict[str, tuple[list[Run], list[Run]]] = {}
     for run in runs:
         title, more, own = read_name(run)
-        if more is not None and is_default(own) and not run.get("past"):
+        if more is not None and is_default(own):
             found.setdefault(title, ([], []))[more].append(run)
     return [Pair(title, *both) for title, both in sorted(found.items()) if all(both)]
 
@@ -58,9 +58,9 @@ def augmented(results: Path, words: Sequence[str]) -> str:
         raise InputError("table augmented: give a file, a data set, a split and a recipe.")
     file, data, split, recipe = words
     found: dict[tuple[str, ...], dict[str, list[Run]]] = {}  # other settings -> augmentation -> runs
-    for run in select(results / "gpu" / f"{file}.jsonl", data, split):
+    for run in select(results, file, data, split):
         *before, name = str(run["recipe"]).split("+")
-        if name == recipe and run["section"] == "recipe":
+        if name == recipe and run["section"] == "recipe" and not run.get("past"):
             settings = dict(run.get("settings") or {})
             own = [part for one in before for part in _shown(settings.pop(one, {}))]
             title = ", ".join(["+".join(before) or PLAIN, *own])
@@ -83,11 +83,11 @@ def _gain(base: Figures, more: Figures, plain: bool) -> str:
 
 
 def read_name(run: Run) -> tuple[str, bool | None, dict[str, Any]]:
-    """Recipe with its settings, whether Gandalf alone stands before it (None: something else), Gandalf's settings."""
+    """Recipe with its settings, whether Gandalf alone stands before it (None: not to be compared), Gandalf's own."""
     *before, recipe = str(run["recipe"]).split("+")
     settings = dict(run.get("settings") or {})
     own = dict(settings.pop(NAME, {}))
-    whole = run["section"] == "recipe" and before in ([], [NAME])
+    whole = run["section"] == "recipe" and before in ([], [NAME]) and not run.get("past")
     return ", ".join([recipe, *_shown(settings)]), bool(before) if whole else None, own
 
 
@@ -107,13 +107,6 @@ def _shown(settings: dict[str, Any], before: str = "") -> list[str]:
         else:
             made.append(f"{before}{key}={value if isinstance(value, str) else json.dumps(value)}")
     return made
-
-
-def select(file: Path, data: str, split: str) -> list[Run]:
-    """Runs of a file on a part of a data set."""
-    if not file.exists():
-        raise InputError(f"{file}: no such file of runs. Write the name of one in benchmarks/results/gpu.")
-    return [run for run in lines(file) if run.get("data") == data and run.get("on") == split]
 
 
 def by_seed(runs: Sequence[Run], read: Reader) -> Figures:
@@ -166,7 +159,7 @@ def gandalf(results: Path, words: Sequence[str]) -> str:
         raise InputError("table gandalf: give a file, a data set and a split, such as gandalf-h200 wordnet test.")
     file, data, split, *rest = words
     kind = choose("table gandalf: kind", rest[0] if rest else "scores", ("scores", "costs", "bins"), InputError)
-    pairs = paired(select(results / "gpu" / f"{file}.jsonl", data, split))
+    pairs = paired(select(results, file, data, split))
     if not pairs:
         raise InputError(f"table gandalf: {file} has no recipe with and without {NAME} for '{data} {split}'.")
     if kind == "bins":

@@ -13,6 +13,7 @@ from statistics import mean
 from typing import Any
 
 from treetop.bench.markdown import MISSING, markdown, text
+from treetop.core.errors import InputError
 
 Run = dict[str, Any]
 
@@ -20,11 +21,7 @@ Run = dict[str, Any]
 def gpu(results: Path, words: Sequence[str]) -> str:
     """`gpu FILE DATA SPLIT [RECIPE]`: every run of a file on a data set, means over runs of the same name."""
     file, data, split, *recipe = words
-    runs = [
-        run
-        for run in lines(results / "gpu" / f"{file}.jsonl")
-        if run.get("data") == data and run.get("on") == split and (not recipe or run.get("recipe") in recipe)
-    ]
+    runs = [run for run in select(results, file, data, split) if not recipe or run["recipe"] in recipe]
     several = len({run["recipe"] for run in runs}) > 1
     found: dict[str, list[Run]] = {}
     for run in runs:
@@ -34,6 +31,14 @@ def gpu(results: Path, words: Sequence[str]) -> str:
     rows = [[name, *_cells(runs)] for name, runs in found.items()]
     used = [i for i in range(len(head)) if any(row[i] != MISSING for row in rows)]
     return markdown([head[i] for i in used], [[row[i] for i in used] for row in rows])
+
+
+def select(results: Path, name: str, data: str, split: str) -> list[Run]:
+    """Runs of a file on a part of a data set."""
+    file = results / "gpu" / f"{name}.jsonl"
+    if not file.exists():
+        raise InputError(f"{file}: no such file of runs. Write the name of one in benchmarks/results/gpu.")
+    return [run for run in lines(file) if run.get("data") == data and run.get("on") == split]
 
 
 def lines(file: Path) -> Iterator[Run]:

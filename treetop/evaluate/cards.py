@@ -108,10 +108,10 @@ def _name(name: str) -> str:
 
 
 def _tag(count: int | None) -> str:
-    if count is not None and count > RARE:
-        return ""
     if count is None:
         words = "unknown to the model"
+    elif count > RARE:
+        return ""
     elif count == 0:
         words = "rare: no training text"
     else:

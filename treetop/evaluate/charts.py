@@ -37,12 +37,11 @@ def lines(series: Mapping[str, Sequence[float]], dashed: Sequence[str] = ()) -> 
     return f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Curves">{"".join(parts)}</svg>'
 
 
-def bar(value: float, ceiling: float, title: str = "") -> str:
+def bar(value: float, ceiling: float) -> str:
     """A horizontal bar for a table cell."""
     width = 100 * min(max(value / ceiling, 0), 1) if ceiling > 0 else 0
-    shown = f"<title>{escape(title)}</title>" if title else ""
     return (
-        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{shown}'
+        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="track" width="100" height="8"/><rect class="fill" width="{width:.2f}" height="8"/></svg>'
     )
 

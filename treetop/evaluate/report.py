@@ -1,13 +1,12 @@
 """An evaluation as one self-contained HTML page.
 
-A page is a list of sections, each a function from `Page` to HTML (or "" when it has nothing to say); later parts of
-the library add theirs by passing a longer list.
+A page is a list of sections, each a function from `Page` to HTML (or "" when it has nothing to say).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -55,38 +54,28 @@ class Page:
     best: Sequence[Mapping[str, Any]]
     worst: Sequence[Mapping[str, Any]]
     examples: Examples | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)  # for sections added later
 
     @classmethod
     def of(
-        cls,
-        matches: Matches,
-        scores: Scores,
-        facts: Mapping[str, str],
-        *,
-        examples: Examples | None = None,
-        **extra: Any,
+        cls, matches: Matches, scores: Scores, facts: Mapping[str, str], *, examples: Examples | None = None
     ) -> Page:
         """A page about a matched ranking; `facts` are shown as they are, "Model" and "Data" make the title."""
         title = " on ".join(facts[key] for key in ("Model", "Data") if key in facts) or "Evaluation"
         best, worst = extremes(matches, 12)
-        return cls(title, facts, scores, curves(matches), best, worst, examples, extra)
+        return cls(title, facts, scores, curves(matches), best, worst, examples)
 
 
-Section = Callable[[Page], str]
-
-
-def write_report(folder: Path, page: Page, sections: Sequence[Section] | None = None) -> Path:
+def write_report(folder: Path, page: Page) -> Path:
     """Write `index.html` into `folder`; returns its path."""
-    return write(folder, render(page, SECTIONS if sections is None else sections))
+    return write(folder, render(page))
 
 
-def render(page: Page, sections: Sequence[Section]) -> str:
+def render(page: Page) -> str:
     """The page as one string of HTML."""
     counts = page.scores.counts
     lead = f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested. All figures in percent"
     lead += ", ranges are 95 % intervals." if page.scores.intervals else "."
-    body = "\n".join(made for made in (part(page) for part in sections) if made)
+    body = "\n".join(made for made in (part(page) for part in SECTIONS) if made)
     return document(page.title, lead, body, f"Written by treetop {VERSION}. Formulas and conventions: docs/metrics.md.")
 
 
@@ -199,4 +188,4 @@ def texts(page: Page) -> str:
     return "" if page.examples is None else texts_section(page.examples)
 
 
-SECTIONS: tuple[Section, ...] = (headline, about, metrics, along_k, frequency, by_label, texts)
+SECTIONS: tuple[Callable[[Page], str], ...] = (headline, about, metrics, along_k, frequency, by_label, texts)

@@ -96,11 +96,11 @@ def _slope(z: Tensor, loss: Loss) -> Tensor:
 def _shift(z: Tensor, positives: Positives, inside: Tensor, loss: Loss) -> Tensor:
     """What a positive's slope lacks, given that of a negative."""
     t, k = positives.target, positives.strength
+    if loss == "bce" and k is None:
+        return torch.where(inside, -t, 0.0)
     if loss == "bce":
         negative, true = torch.sigmoid(z), torch.sigmoid(z) - t
     else:
         negative = 2.0 * F.relu(1.0 + z)
         true = -2.0 * t * F.relu(1.0 - z) + (1.0 - t) * negative
-    if k is None and loss == "bce":
-        return torch.where(inside, -t, 0.0)
     return torch.where(inside, (true if k is None else k * true) - negative, 0.0)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from treetop.core import log
+from treetop.kernels import fused as fused_
 from treetop.kernels.full_bce import Positives
 from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows
 
@@ -67,7 +68,7 @@ class Slopes:
 
     @classmethod
     def room(cls, chunk: int, h: Tensor, tile: Tile) -> Slopes:
-        blocks = -(-len(h) // min(tile.across, _power(len(h))))
+        blocks = -(-len(h) // min(tile.across, fused_.power(len(h))))
         made = torch.empty(chunk, len(h), device=h.device, dtype=torch.bfloat16)
         return cls(made, torch.empty(blocks * chunk, device=h.device))
 
@@ -91,14 +92,14 @@ def fused_descent(
     n, rows = len(table.weight), len(h)
     held = _padded(h)
     tiles = tuned(held, n) if tiles is None else tiles
-    if not isinstance(rule.rate, Tensor):
-        rule = replace(rule, rate=torch.tensor(rule.rate, device=h.device))
+    rule = replace(rule, rate=torch.as_tensor(rule.rate, device=h.device))
     loss = _loss_at_positives(held, table, positives) if value else torch.zeros((), device=h.device)
     grad = torch.zeros(held.shape, device=h.device)
     marks = merged(positives, rows)
-    space = Slopes.room(min(tiles.chunk, n), held, tiles.slopes)
-    for start in range(0, n, tiles.chunk):
-        stop = min(n, start + tiles.chunk)
+    chunk = min(tiles.chunk, (1 << 31) // len(held))  # offsets of a chunk's slopes fit 32 bits
+    space = Slopes.room(min(chunk, n), held, tiles.slopes)
+    for start in range(0, n, chunk):
+        stop = min(n, start + chunk)
         part = LowRows(table.weight[start:stop], table.bias[start:stop], table.first + start, table.learns_bias)
         slopes = space.first(stop - start)
         negative = launch_slopes(held, part, slopes, rows, value=value, tile=tiles.slopes)
@@ -115,7 +116,7 @@ def launch_slopes(h: Tensor, part: LowRows, room: Slopes, rows: int, *, value: b
     from treetop.kernels import full_bce_triton as fused
 
     n, padded, width = len(part.weight), len(h), h.shape[1]
-    batch, inner = min(tile.across, _power(padded)), min(tile.inner, max(16, _power(width)))
+    batch, inner = min(tile.across, fused_.power(padded)), min(tile.inner, max(16, fused_.power(width)))
     programs = -(-n // tile.labels) * -(-padded // batch)
     shape = {"WIDTH": width, "PADDED": padded, "VALUE": value, "LABELS": tile.labels, "BATCH": batch, "INNER": inner}
     more = {"num_warps": tile.warps, "num_stages": tile.stages}
@@ -165,9 +166,9 @@ def launch_step(room: Slopes, h: Tensor, part: LowRows, rule: Descent, *, scale:
     from treetop.kernels import full_bce_triton as fused
 
     (n, padded), width = room.made.shape, h.shape[1]
-    columns = min(tile.across, max(16, _power(width)))
+    columns = min(tile.across, max(16, fused_.power(width)))
     blocks = -(-width // columns)
-    rate = rule.rate if isinstance(rule.rate, Tensor) else torch.tensor(rule.rate, device=h.device)
+    rate = torch.as_tensor(rule.rate, device=h.device)
     draw = rate if rule.draw is None else rule.draw
     given = (part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
     shape = {
@@ -176,7 +177,7 @@ def launch_step(room: Slopes, h: Tensor, part: LowRows, rule: Descent, *, scale:
     }  # fmt: skip
     more = {"num_warps": tile.warps, "num_stages": tile.stages}
     tall = -(-n // tile.labels)
-    if tile.way == "held" and padded <= 256 and padded == _power(padded):
+    if tile.way == "held" and padded <= 256 and padded == fused_.power(padded):
         side = max(1, min(tall, _processors(h.device) // blocks))  # programs along the labels
         rounds = -(-tall // side)
         fused.step_held[(side * blocks,)](room.made, room.sums, h, *given, **shape, ROUNDS=rounds, **more)
@@ -217,10 +218,6 @@ def _padded(h: Tensor) -> Tensor:
     n = len(h)
     rows = 16 if n <= 16 else 32 if n <= 32 else -(-n // 64) * 64
     return F.pad(h.to(torch.bfloat16), (0, 0, 0, rows - n)).contiguous()
-
-
-def _power(n: int) -> int:
-    return 1 << (n - 1).bit_length()
 
 
 @functools.cache

@@ -69,7 +69,7 @@ class LayerNorm(torch.autograd.Function):
         mean, scale = (torch.empty(len(rows), device=x.device, dtype=torch.float32) for _ in range(2))
         n, width = rows.shape
         fused.norm_forward[(-(-n // 4),)](
-            rows, weight, bias, out, mean, scale, n, eps, WIDTH=width, BLOCK=_power(width), ROWS=4, num_warps=4
+            rows, weight, bias, out, mean, scale, n, eps, WIDTH=width, BLOCK=fused_.power(width), ROWS=4, num_warps=4
         )
         ctx.save_for_backward(rows, weight, mean, scale)
         return out.view(x.shape)
@@ -85,7 +85,7 @@ class LayerNorm(torch.autograd.Function):
         parts = torch.empty(2, PROGRAMS, width, device=rows.device, dtype=torch.float32)
         fused.norm_backward[(PROGRAMS,)](
             grad, rows, weight, mean, scale, made, parts[0], parts[1], n,
-            WIDTH=width, BLOCK=_power(width), ROWS=4, num_warps=4,
+            WIDTH=width, BLOCK=fused_.power(width), ROWS=4, num_warps=4,
         )  # fmt: skip
         sums = parts.sum(1).to(weight.dtype)
         return made.view(grads[0].shape), sums[0], sums[1], None
@@ -120,7 +120,3 @@ def column_sums(rows: Tensor) -> Tensor:
     parts = torch.empty(programs, width, device=rows.device, dtype=torch.float32)
     fused.sum_columns[(programs, blocks)](rows, parts, n, WIDTH=width, ROWS=32, num_warps=4)
     return parts.sum(0)
-
-
-def _power(width: int) -> int:
-    return 1 << (width - 1).bit_length()

@@ -29,7 +29,7 @@ def take(table: Tensor, ids: Tensor) -> Tensor:
 
     width = table.shape[1]
     made = torch.empty(len(ids), width, device=ids.device)
-    fused.take[(len(ids),)](table, ids.contiguous(), made, WIDTH=width, BLOCK=_power(width), num_warps=4)
+    fused.take[(len(ids),)](table, ids.contiguous(), made, WIDTH=width, BLOCK=fused_.power(width), num_warps=4)
     return made
 
 
@@ -45,7 +45,7 @@ def dots(table: Tensor, ids: Tensor, h: Tensor) -> Tensor:
     (n, width), h = ids.shape, h.contiguous()
     made = torch.empty(ids.shape, device=h.device)
     fused.dots[(n, -(-width // 32))](
-        table, ids.contiguous(), h, made, width, WIDTH=h.shape[1], BLOCK=_power(h.shape[1]), num_warps=4
+        table, ids.contiguous(), h, made, width, WIDTH=h.shape[1], BLOCK=fused_.power(h.shape[1]), num_warps=4
     )
     return made
 
@@ -64,7 +64,7 @@ def weighted_sums(table: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
     parts = torch.empty(n, SPLIT, table.shape[1], device=table.device)
     fused.sums[(n, SPLIT)](
         table, ids.contiguous(), weights, parts, width,
-        WIDTH=table.shape[1], BLOCK=_power(table.shape[1]), SPLIT=SPLIT, num_warps=4,
+        WIDTH=table.shape[1], BLOCK=fused_.power(table.shape[1]), SPLIT=SPLIT, num_warps=4,
     )  # fmt: skip
     return parts.sum(1)
 
@@ -97,12 +97,11 @@ def update(
 
     found, order = torch.sort(ids)
     width = table.weight.shape[1]
-    held = rate if isinstance(rate, Tensor) else torch.tensor(rate, device=h.device)
     ends = torch.searchsorted(found, found, right=True)
     fused.update[(len(ids),)](
         table.weight, table.first, table.second, table.count, found, ends, order, owner, slope, h.contiguous(),
-        held, *numbers,
-        WIDTH=width, DECAYS=width - table.plain, BLOCK=_power(width), num_warps=4,
+        torch.as_tensor(rate, device=h.device), *numbers,
+        WIDTH=width, DECAYS=width - table.plain, BLOCK=fused_.power(width), num_warps=4,
     )  # fmt: skip
 
 
@@ -133,7 +132,3 @@ def _update_plain(
 def _blocks(ids: Tensor, width: int) -> list[slice]:
     step = max(1, BLOCK // max(1, ids.shape[1] * width))
     return [slice(i, i + step) for i in range(0, len(ids), step)]
-
-
-def _power(width: int) -> int:
-    return 1 << (width - 1).bit_length()

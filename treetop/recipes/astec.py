@@ -1,10 +1,10 @@
 """Astec (WSDM 2021): word vectors learned on an easier task, then one classifier per label on near labels only.
 
 Features: the bag of a text's word vectors, weighed by tf-idf, with a residual layer. Labels: surrogate clusters (PIFA
-smoothed by random walks) where there are very many, else themselves; later the mean vectors of their texts. Tree: none.
-Shortlist: near labels by those means (all, or lists of near ones). Rank: head. The own idea is the order: words are
-learned once on the surrogate task and then stay; the residual layer and the classifiers see nothing but shortlists, so
-a step costs the same for any number of labels. Score: the classifier's probability times that of being near.
+smoothed by random walks) where there are very many, else themselves; later the mean vectors of their documents. Tree:
+none. Shortlist: near labels by those means (all, or lists of near ones). Rank: head. The own idea is the order: words
+are learned once on the surrogate task and then stay; the residual layer and the classifiers see nothing but shortlists,
+so a step costs the same for any number of labels. Score: the classifier's probability times that of being near.
 
 Deviations: word vectors begin at an encoder's token vectors where no file is given (published: fastText); lists of
 near labels in place of HNSW, without a second index of texts; scores are multiplied instead of added at a weight
@@ -33,7 +33,7 @@ from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
+from treetop.features.bag import COARSE, FINE, NEAR, BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.features.words import Words
@@ -123,10 +123,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 
 def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prepared:
     """Module 1: word vectors learned on clusters of labels, or on the labels."""
-    prepared = prepare_words(dataset, config.encoder, ("bag", config.network), (COARSE,), seed=own.seed, job=job)
-    words = prepared.transformer
-    words.name += f"-{m}" if m else ""
-    words.encoder.weigh(rarity(prepared.tokens, words.encoder.vocabulary))
+    prepared = prepare_words(dataset, config.encoder, ("bag", config.network), (COARSE,), m=m, own=own, job=job)
     data = dataset
     if dataset.n_labels > config.surrogate:
         leaf = -(-dataset.n_labels // config.surrogate)
@@ -134,7 +131,7 @@ def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prep
         data = of_clusters(dataset, tree)
     trained = train_levels(
         data, prepared, prepared.inputs(frozen=False, job=own), flat(data.n_labels),
-        [LevelPlan(COARSE.name, words.encoder.width)],
+        [LevelPlan(COARSE.name, prepared.transformer.encoder.width)],
         TreeConfig(config.learn_encoder, config.learn_surrogate), job=own, name="surrogate-train",
         training=small_batches(dataset, config.train, config.steps),
     )  # fmt: skip

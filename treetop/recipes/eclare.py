@@ -25,12 +25,12 @@ from treetop.assemble.label_text_fit import (
     check_labels,
     forecast_bags,
     graph_stage,
-    prepare_label_words,
     train_label_texts,
     two_levels,
 )
 from treetop.assemble.label_tree import in_clusters, smoothed_clusters
 from treetop.assemble.members import Member, fit_members, small_batches
+from treetop.assemble.neural_fit import prepare_words
 from treetop.assemble.neural_tree import TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -38,6 +38,7 @@ from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.features.bag import DOCUMENT
 from treetop.labels.graph import WalkConfig, node_graph
+from treetop.labels.text import label_words
 from treetop.model import Model
 
 GROUP = "short text, label text"
@@ -68,8 +69,8 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    net = ("decaf", config.network)
-    prepared = prepare_label_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job)
+    net, texts = ("decaf", config.network), label_words(dataset.labels)
+    prepared = prepare_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job, more=texts)
     G = graph_stage(dataset, config.walk, own, "eclare")
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
     keep = min(config.keep, tree.sizes[0])

@@ -92,10 +92,10 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    tree = flat(dataset.n_labels) if config.is_flat(dataset.n_labels) else _clusters(dataset, config, own)
+    n, walk = dataset.n_labels, config.walk if config.smooth else None
+    tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, walk, own)
     levels = TASKS if len(tree.sizes) > 1 else (EXTREME,)
-    prepared = prepare_words(dataset, config.encoder, ("inception", config.network), levels, seed=own.seed, job=job)
-    prepared.transformer.name += f"-{m}" if m else ""
+    prepared = prepare_words(dataset, config.encoder, ("inception", config.network), levels, m=m, own=own, job=job)
     plans = _plans(prepared, config, tree)
     learning = TreeConfig(
         config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias, apart=config.apart
@@ -118,7 +118,3 @@ def _plans(prepared: Prepared, config: Config, tree: LabelTree) -> list[LevelPla
         LevelPlan(META.name, width, dropout=config.meta_dropout),
         replace(labels, keep=keep, bottleneck=config.bottleneck),
     ]
-
-
-def _clusters(dataset: Dataset, config: Config, job: Job) -> LabelTree:
-    return smoothed_clusters(dataset, config.tfidf, config.tree, config.walk if config.smooth else None, job)

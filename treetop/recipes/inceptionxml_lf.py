@@ -26,13 +26,12 @@ from treetop.assemble.label_text_fit import (
     Made,
     check_labels,
     graph_stage,
-    prepare_label_words,
     train_label_texts,
     two_levels,
 )
 from treetop.assemble.label_tree import ClustersConfig, in_clusters, smoothed_clusters, tree_stage
 from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared
+from treetop.assemble.neural_fit import Prepared, prepare_words
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
 from treetop.assemble.neural_tree import TreeConfig
 from treetop.core.config import setting
@@ -45,6 +44,7 @@ from treetop.features.inception import TASKS, InceptionConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
+from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.partition.balanced import balanced
 from treetop.partition.flat import flat
@@ -111,10 +111,10 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    net = ("inception", config.network)
-    prepared = prepare_label_words(dataset, config.encoder, net, TASKS, m=m, own=own, job=job)
+    net, texts, n = ("inception", config.network), label_words(dataset.labels), dataset.n_labels
+    prepared = prepare_words(dataset, config.encoder, net, TASKS, m=m, own=own, job=job, more=texts)
     G = graph_stage(dataset, config.walk, own, "inceptionxml_lf")
-    tree = flat(dataset.n_labels) if config.is_flat(dataset.n_labels) else _clusters(dataset, config, G, own)
+    tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, G, own)
     tree, plans = in_clusters(tree), _plans(config, G)
     made = _phase(dataset, config, prepared, tree, plans, own)
     if config.phases > 1:
@@ -145,10 +145,6 @@ def _phase(
         keep=config.kept(tree.sizes[1], tree.sizes[0]), training=training, job=job,
         name="train" if before is None else "second-train", before=before, again=before is None and config.phases > 1,
     )  # fmt: skip
-
-
-def _clusters(dataset: Dataset, config: Config, G: Csr, job: Job) -> LabelTree:
-    return smoothed_clusters(dataset, config.tfidf, config.tree, G, job)
 
 
 def _clusters_again(config: Config, made: Made, job: Job) -> LabelTree:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from treetop.core.log import logger
-from treetop.kernels import threads
+from treetop.kernels import fused, threads
 from treetop.kernels.packed_attention import TILES
 
 Work = Callable[[], Any]
@@ -83,8 +83,7 @@ def _layers(shapes: Shapes) -> list[Work]:
     from treetop.kernels import fused_layers_triton as programs
 
     half, single, n = torch.bfloat16, torch.float32, 4099
-    block = 1 << (shapes.width - 1).bit_length()
-    named = {"WIDTH": shapes.width, "BLOCK": block, "ROWS": 4, "num_warps": 4, "grid": (1,)}
+    named = {"WIDTH": shapes.width, "BLOCK": fused.power(shapes.width), "ROWS": 4, "num_warps": 4, "grid": (1,)}
     sums = {"ROWS": 32, "num_warps": 4, "grid": (1, 1)}
     return [
         partial(programs.norm_backward.warmup, *[half] * 3, single, single, half, single, single, n, **named),
