@@ -177,3 +177,11 @@ def test_the_page_of_several_models_is_whole(tmp_path):
     assert row.count("★") == 1 and row.index("★") < row.index(f"<b>{scores['m1']['P@1']:.2f}</b>")
     alone = Versus("d", {"m0": {}}, {"m0": scores["m0"]}, {}, Examples.of({"m0": models["m0"]}, dataset))
     assert "★</span>" not in checked(render_versus(alone)) and "Paired" not in render_versus(alone)
+
+
+def test_labels_of_a_model_without_names_bear_those_of_the_data():
+    dataset = data([[0]])
+    bare = data([[0]], names=[*dataset.labels.ids])  # the model was trained on ids alone
+    matches = Matches.of(ranking_of([first(0, 2)]), bare, COUNTS, 100)
+    (example,) = Examples.of({"m": matches}, dataset).texts
+    assert [answer.name for answer in example.answers["m"]] == ["name 0", "name 2"]

@@ -47,7 +47,7 @@ def _stands_for(examples: Examples, several: bool) -> str:
     head = f'<th>{what}</th><th class="barred">Texts in all</th><th class="number">Shown here</th>'
     rows = "".join(
         f"<tr><th>{step}</th>"
-        f'<td class="barred"><span>{count:,}</span> {charts.bar(count, examples.documents)}</td>'
+        f'<td class="barred"><span>{count:,}</span>{charts.bar(count, examples.documents)}</td>'
         f'<td class="number">{chosen}</td></tr>'
         for step, count, chosen in examples.steps
     )
