@@ -12,8 +12,9 @@ import toy
 import treetop.model
 from treetop.cli.compare import compare
 from treetop.cli.evaluate import evaluate
-from treetop.core.dataset import Dataset
-from treetop.core.errors import ConfigError, InputError
+from treetop.core import store
+from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.types import Ranking
 from treetop.evaluate.score import evaluate_model
 
@@ -43,6 +44,7 @@ def run(monkeypatch, tmp_path):
     app.command()(evaluate)
     app.command()(compare)
     monkeypatch.setattr(treetop.model, "load", lambda path: Stub(Path(path).name))
+    monkeypatch.setattr(store, "check_folder", lambda path: None)
     monkeypatch.setattr(Dataset, "read", lambda path, split, strict=False, **_: toy.dataset(seed=1))
 
     def call(*words: str, code: int = 0):
@@ -110,3 +112,55 @@ def test_compare_tells_equal_names_apart(run):
     found = json.loads(run("compare", "toy", "a/forward", "b/forward", "a/forward", "--json"))
     assert list(found["models"]) == ["a/forward", "b/forward", "a/forward (3)"]
     assert found["differences"]["a/forward (3)"]["P@1"] == {"value": 0.0, "interval": [0.0, 0.0], "p": 1.0}
+
+
+def test_a_report_spoils_neither_a_model_nor_another_page(run, tmp_path):
+    for place in (tmp_path / "model", tmp_path / "model" / "labels" / "r"):
+        (tmp_path / "model").mkdir(exist_ok=True)
+        for name in ("manifest.json", "part.json"):
+            (tmp_path / "model" / name).write_text("{}")
+        with pytest.raises(ConfigError, match="lies in a model's folder"):
+            run("evaluate", "forward", "toy", "--report", str(place))
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["manifest.json", "part.json"]
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("<p>my own page</p>")
+    with pytest.raises(ConfigError, match="no report of treetop"):
+        run("compare", "toy", "forward", "reverse", "--report", str(tmp_path / "site"))
+    assert "my own" in (tmp_path / "site" / "index.html").read_text()
+    for _ in range(2):  # a report may take the place of an older one
+        run("compare", "toy", "forward", "reverse", "--report", str(tmp_path / "r"))
+        run("evaluate", "forward", "toy", "--report", str(tmp_path / "r"))
+
+
+def test_compare_looks_at_every_model_before_it_works(run, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(Dataset, "read", lambda *_, **__: pytest.fail("worked before it looked"))
+    with pytest.raises(ModelError, match="absent: no such model folder"):
+        run("compare", "toy", str(tmp_path / "absent"))
+
+
+def test_compare_names_the_model_that_lacks_labels(run, monkeypatch, caplog):
+    def cut(path):
+        stub = Stub(Path(path).name)
+        if stub.card.recipe == "reverse":
+            stub.labels, stub.counts = LabelSet.of(list(stub.labels.ids)[:30]), stub.counts[:30]
+        return stub
+
+    monkeypatch.setattr(treetop.model, "load", cut)
+    run("compare", "toy", "forward", "reverse")
+    said = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
+    assert len(said) == 1 and "labels reverse does not know" in said[0]
+
+
+def test_a_page_of_one_model_speaks_of_one(run, tmp_path):
+    run("compare", "toy", "forward", "--report", str(tmp_path))
+    html = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "best of a row" not in html and "the first is the measure" not in html and "★" not in html
+
+
+def test_models_alike_are_said_to_be(run, tmp_path):
+    run("compare", "toy", "forward", "forward", "--report", str(tmp_path))
+    said = "all models have as many right on every text"
+    assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
+    run("compare", "toy", "forward", "reverse", "--report", str(tmp_path))
+    assert said not in (tmp_path / "index.html").read_text(encoding="utf-8")

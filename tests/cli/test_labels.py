@@ -52,6 +52,7 @@ def test_retire_rename_merge_restore_list_log_and_undo(home):
     assert labels("retire", model, "L01", "L02", "--by", "ann", "--note", "gone") == (
         f"{model}: 2 labels retired (change 1)\n"
     )
+    assert "intact (40 labels, 1 label change, 8 golden inputs" in run("verify", model).stdout
     assert "1 label renamed (change 2)" in labels("rename", model, "L03", "tin and glass", "--text", "about tin")
     assert json.loads(labels("merge", model, "L04", "L05", "--into", "tin and glass", "--json"))["ids"] == [
         "L04",
@@ -95,7 +96,8 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
     (tmp_path / "new.jsonl").write_text('{"id": "a", "text": "a cat"}\n')
     (tmp_path / "into.csv").write_text("id,into\nL01,\n")
     assert "'neighbours' learns labels from training texts alone" in refused("add", model, tmp_path / "new.jsonl")
-    assert "bad.jsonl:2: broken JSON" in refused("add", model, tmp_path / "bad.jsonl")
+    broken = refused("add", model, tmp_path / "bad.jsonl")
+    assert "bad.jsonl:2: broken JSON" in broken and 'such as {"id": "cat"' in broken
     assert "twice.csv:3: label id 'a' stands twice" in refused("add", model, tmp_path / "twice.csv")
     assert "noid.csv:1: the header has no column 'id'" in refused("add", model, tmp_path / "noid.csv")
     assert "no such file" in refused("add", model, tmp_path / "nothing.jsonl")

@@ -156,8 +156,17 @@ def test_dry_run_says_what_it_needs(home):
         (["fit", "popular", "", "--out", "x"], "an empty path"),
         (["predict", "{home}/model", "{home}/data"], "a folder. Give one file"),
         (["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "."], "a folder. Give the name of a file"),
-        (["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "no/where"], "No such file or directory"),
+        (
+            ["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "no/where"],
+            "there is no folder no. Make it first.",
+        ),
+        (
+            ["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "{home}/data/test.jsonl"],
+            "the file the texts come from",
+        ),
         (["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"], "File exists"),
+        (["explain", "{home}/model", "--label", "L00", "--data", "metamath"], "metamath: no label 'L00' in it."),
+        (["recipes", "gandalf+popular"], "'popular' has no place for rows"),
         (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),
         (["data", "stats", "a\nb"], "a b: no such file or folder"),
         (["explain", "{home}/model"], "explain: give either --text or --label."),
@@ -195,6 +204,8 @@ def test_augmentations_are_listed_with_their_settings():
     assert {"gandalf", "mixup", "glas"} <= {row["name"] for row in rows if row["group"] == "augmentation"}
     shown = run("recipes", "gandalf").stdout
     assert "delta" in shown and "gandalf+lightxml" in shown and "presets" not in shown
+    both = json.loads(run("recipes", "identity+xr_linear", "--json").stdout)
+    assert {"identity.share", "linear.beam"} <= {row["name"] for row in both["settings"]} and both["scores"] == {}
 
 
 def test_resume_after_kill(home, tmp_path):

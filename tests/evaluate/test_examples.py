@@ -54,9 +54,11 @@ def test_right_answers_bear_a_sign_and_rare_labels_their_count():
     assert [(t.name, t.count, t.found) for t in example.true] == [("name 0", 50, 1), ("name 1", 5, 1), ("name 3", 0, 1)]
     html = page(examples)
     right, wrong = f'<li class="right">{cards.RIGHT} ', f'<li class="wrong">{cards.WRONG} '
-    assert f"{right}name 0</li>" in html and f"{wrong}name 2</li>" in html  # six training texts are not rare
-    assert f'{right}name 1 <span class="tag">rare: 5 training texts</span></li>' in html
-    assert f'{right}name 3 <span class="tag">rare: no training text</span></li>' in html
+    assert (
+        f"{right}<bdi>name 0</bdi></li>" in html and f"{wrong}<bdi>name 2</bdi></li>" in html
+    )  # six training texts are not rare
+    assert f'{right}<bdi>name 1</bdi> <span class="tag">rare: 5 training texts</span></li>' in html
+    assert f'{right}<bdi>name 3</bdi> <span class="tag">rare: no training text</span></li>' in html
     assert html.count(cards.RIGHT) == 3 and html.count(cards.WRONG) == 2
     assert "m0 <span>2 of 3 right</span>" in html and "m1 <span>1 of 2 right</span>" in html
     assert "found by 1 of 2" in html and "✓" in cards.RIGHT and 'aria-label="right"' in cards.RIGHT
@@ -68,7 +70,7 @@ def test_texts_and_names_cannot_break_the_page():
     matches = matched(dataset, [first(0, 5)])[("m0")]
     html = page(Examples.of({evil: matches, "other": matches}, dataset))
     assert "<script" not in html and html.count("&lt;script&gt;") >= 5
-    assert "<blockquote>&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; co</blockquote>" in html
+    assert '<blockquote dir="auto">&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; co</blockquote>' in html
 
 
 def test_texts_that_models_differ_in_most_come_first_then_those_with_rare_labels():
@@ -132,7 +134,7 @@ def test_labels_no_model_knows_and_rows_that_are_no_documents():
     assert example.text == "text 1" and example.answers["m"][0].right
     dataset = data([[5]])
     html = page(Examples.of({"m": Matches.of(ranking_of([first(0)]), dataset, COUNTS[:3], 100)}, dataset))
-    assert 'name 5 <span class="tag">unknown to the model</span>' in html
+    assert '<bdi>name 5</bdi> <span class="tag">unknown to the model</span>' in html
     with pytest.raises(InputError, match="m has answers to 1 of 2 documents"):
         Examples.of({"m": known}, data([[0], [1]]))
 
@@ -175,3 +177,11 @@ def test_the_page_of_several_models_is_whole(tmp_path):
     assert row.count("★") == 1 and row.index("★") < row.index(f"<b>{scores['m1']['P@1']:.2f}</b>")
     alone = Versus("d", {"m0": {}}, {"m0": scores["m0"]}, {}, Examples.of({"m0": models["m0"]}, dataset))
     assert "★</span>" not in checked(render_versus(alone)) and "Paired" not in render_versus(alone)
+
+
+def test_labels_of_a_model_without_names_bear_those_of_the_data():
+    dataset = data([[0]])
+    bare = data([[0]], names=[*dataset.labels.ids])  # the model was trained on ids alone
+    matches = Matches.of(ranking_of([first(0, 2)]), bare, COUNTS, 100)
+    (example,) = Examples.of({"m": matches}, dataset).texts
+    assert [answer.name for answer in example.answers["m"]] == ["name 0", "name 2"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -90,3 +91,11 @@ def test_names_of_lines_do_not_cover_each_other():
 @pytest.mark.parametrize(("value", "ceiling", "width"), [(5, 10, 50), (20, 10, 100), (-1, 10, 0), (1, 0, 0)])
 def test_bars_stay_inside(value, ceiling, width):
     assert f'class="fill" width="{width:.2f}"' in charts.bar(value, ceiling)
+
+
+def test_long_names_of_labels_are_cut():
+    case = random_case(1)
+    page = page_of(case)
+    long = "averyveryverylongname" * 20
+    html = checked(render(replace(page, best=[{**page.best[0], "name": long}]), SECTIONS))
+    assert html.count(long) == 1 and f'title="{long}"' in html

@@ -37,17 +37,21 @@ def compare(
 ) -> None:
     """Evaluate models side by side, with a paired test of each against the first."""
     ks = parse_ks(k)
+    from treetop.core import store
     from treetop.core.dataset import Dataset
     from treetop.core.log import logger
     from treetop.evaluate.match import match
+    from treetop.evaluate.page import check_folder
     from treetop.evaluate.paired import difference
     from treetop.evaluate.score import score_matches
     from treetop.kernels import threads as pool
     from treetop.model import load
 
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is told before the work
+        check_folder(report)  # a place that cannot be written is told before the work
     names = _names(models)
+    for path in models:
+        store.check_folder(path)  # a broken model is told before the others work
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     scores: dict[str, Scores] = {}
     differences: dict[str, dict[str, Difference]] = {}
@@ -58,7 +62,7 @@ def compare(
     with pool.limited(threads):
         for name, path in zip(names, models, strict=True):
             opened = load(path)
-            found = match(opened, dataset, depth=max(ks), strict=strict)
+            found = match(opened, dataset, depth=max(ks), strict=strict, name=name)
             scores[name] = score_matches(found, ks=ks, seed=seed)
             if report is not None:  # else the rankings of one model may go before the next comes
                 matches[name] = found

@@ -40,6 +40,7 @@ def evaluate(
     ks = parse_ks(k)
     from treetop.core.dataset import Dataset
     from treetop.evaluate.match import match
+    from treetop.evaluate.page import check_folder
     from treetop.evaluate.per_label import check_target, write_labels
     from treetop.evaluate.score import score_matches
     from treetop.kernels import threads as pool
@@ -48,7 +49,7 @@ def evaluate(
     if per_label is not None:
         check_target(per_label)
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is told before the work
+        check_folder(report)  # a place that cannot be written is told before the work
     opened = load(model)
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     with pool.limited(threads):

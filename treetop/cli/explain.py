@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.core.errors import ConfigError
+from treetop.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from treetop.model import Explanation, Model
@@ -98,7 +98,10 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
     from treetop.labels.graph import counted, neighbours
 
     column = model.labels.find(key)
-    dataset = Dataset.read(data).align(model.labels)
+    given = Dataset.read(data)
+    if model.labels.ids[column] not in given.labels.columns:
+        raise InputError(f"{given.name}: no label '{model.labels.ids[column]}' in it. Give the data of the training.")
+    dataset = given.align(model.labels)
     Y, labels = counted(dataset), dataset.labels
     found, texts = neighbours(Y, column, k), int(Y[:, [column]].nnz)
     if as_json:

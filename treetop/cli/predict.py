@@ -34,6 +34,10 @@ def predict(
             )
     if out is not None and (out.is_dir() or not out.name):
         raise ConfigError(f"--out {out}: a folder. Give the name of a file to write.")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    if out is not None and source != "-" and out.exists() and Path(source).exists() and out.samefile(source):
+        raise ConfigError(f"--out {out}: the file the texts come from. Give another name.")
     from treetop.data.inputs import read_inputs
     from treetop.kernels import threads as pool
     from treetop.model import load

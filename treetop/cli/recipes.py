@@ -62,28 +62,50 @@ def _scores() -> dict[str, Any]:
 
 
 def _show(name: str, as_json: bool) -> None:
+    from treetop.augment.compose import split_name
     from treetop.core import registry
-    from treetop.core.config import describe
-    from treetop.training import presets
+    from treetop.training import plan, presets
 
-    question = "augment" if name in registry.names("augment") else "recipe"
-    module = registry.find(question, name)
-    settings = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in describe(module.Config)]
+    augments = registry.names("augment")
+    alone = name in augments
+    before, base = ([], name) if alone or "+" not in name else split_name(name)
+    if before:
+        plan(name)  # refuses what cannot go together
+    question = "augment" if alone else "recipe"
+    module = registry.find(question, base)
+    settings = [row for part in before for row in _settings(registry.find("augment", part), f"{part}.")]
+    settings += _settings(module)
+    about = summary(base, question)
     if as_json:
-        full = {**summary(name, question), "presets": presets(name), "settings": settings}
+        full = {**about, "name": name, "presets": presets(base), "settings": settings}
+        if before:
+            full["scores"] = {}  # those of the recipe alone
         typer.echo(json.dumps(full, indent=1, default=list))
         return
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    console.print(f"[bold]{name}[/bold] ({summary(name, question)['group']})\n")
-    console.print(str(module.__doc__).strip(), markup=False, highlight=False)
-    if question == "recipe":
-        console.print(f"\npresets: {', '.join(presets(name))}\n")
+    console.print(f"[bold]{name}[/bold] ({about['group']})\n")
+    for part in (*(registry.find("augment", part) for part in before), module):
+        console.print(_paragraphs(part.__doc__), "", markup=False, highlight=False, sep="\n")
+    if alone:
+        console.print(f"written before a recipe, as in {name}+lightxml; set as --set {name}.setting=value\n")
     else:
-        console.print(f"\nwritten before a recipe, as in {name}+lightxml; set as --set {name}.setting=value\n")
+        console.print(f"presets: {', '.join(presets(base))}\n")
     table = Table("setting", "default", "what it does", box=None, pad_edge=False)
     for row in settings:
         table.add_row(row["name"], str(row["default"]), row["help"])
     console.print(table)
+
+
+def _settings(module: Any, before: str = "") -> list[dict[str, Any]]:
+    from treetop.core.config import describe
+
+    rows = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in describe(module.Config)]
+    return [{**row, "name": f"{before}{row['name']}"} for row in rows]
+
+
+def _paragraphs(text: str | None) -> str:
+    """A docstring without the line breaks inside its paragraphs, so that a window of any width breaks it well."""
+    return "\n\n".join(" ".join(part.split()) for part in str(text).strip().split("\n\n"))

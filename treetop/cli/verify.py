@@ -14,7 +14,8 @@ def verify(model: Annotated[Path, typer.Argument(help="Model folder.")]) -> None
 
     opened = load(model, check="full")
     opened.check_golden()
-    changed = f", {len(opened.edits.log):,} label changes" if opened.edits is not None else ""
+    changes = 0 if opened.edits is None else len(opened.edits.log)
+    changed = f", {changes:,} label change{'s' if changes > 1 else ''}" if changes else ""
     typer.echo(
         f"{model}: intact ({len(opened.labels):,} labels{changed}, {len(opened.golden)} golden inputs answered alike)"
     )

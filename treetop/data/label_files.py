@@ -9,7 +9,7 @@ from typing import Any
 
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError
-from treetop.data.lines import json_lines, lines
+from treetop.data.lines import LABEL, json_lines, lines
 from treetop.data.rows import Reading
 from treetop.data.sidecar import label_set
 from treetop.data.table import parquet_records
@@ -35,7 +35,7 @@ def label_rows(source: str | Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         raise DataError(f"{what}. Give a file of labels ({KINDS}).", file=file)
     suffix = Path(file.name.lower().removesuffix(".gz")).suffix
     if suffix in {".jsonl", ".json", ".ndjson"}:
-        return json_lines(file, reading.problem)
+        return json_lines(file, reading.problem, LABEL)
     if suffix in {".csv", ".tsv"}:
         return _table(file, reading, "\t" if suffix == ".tsv" else ",")
     if suffix == ".parquet":

@@ -127,11 +127,13 @@ def _constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
+ROW = '{"text": "a cat", "labels": ["pet"]}'
+LABEL = '{"id": "cat", "text": "a small tame cat"}'
 _decoder = json.JSONDecoder(parse_constant=_constant)
 
 
-def json_lines(file: Path, problem: Problem) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """(line, object) of each line that is not blank."""
+def json_lines(file: Path, problem: Problem, example: str = ROW) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """(line, object) of each line that is not blank; `example` is shown where one is broken."""
     for number, line in lines(file, problem):
         if not line or line.isspace():
             continue
@@ -139,7 +141,7 @@ def json_lines(file: Path, problem: Problem) -> Iterator[tuple[int, Mapping[str,
             record = _decoder.decode(line)
         except json.JSONDecodeError as error:
             what = f"broken JSON at column {error.colno} ({error.msg}). Every line must be one JSON object"
-            problem(DataError(f'{what}, such as {{"text": "a cat", "labels": ["pet"]}}.', file=file, line=number))
+            problem(DataError(f"{what}, such as {example}.", file=file, line=number))
             continue
         except (ValueError, RecursionError) as error:
             problem(

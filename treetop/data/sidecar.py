@@ -15,7 +15,7 @@ from treetop.core.errors import DataError
 from treetop.core.texts import Texts
 from treetop.data.fields import kind
 from treetop.data.format import SPLITS, Writing
-from treetop.data.lines import json_lines, lines, writer
+from treetop.data.lines import LABEL, json_lines, lines, writer
 from treetop.data.rows import Reading
 
 STATUS = ("active", "retired")
@@ -76,7 +76,7 @@ def label_records(labels: LabelSet) -> Iterator[dict[str, str]]:
 
 def read_labels(file: Path, reading: Reading) -> LabelSet:
     """The labels file of a plain folder: JSON lines, or CSV/TSV with an `id` column."""
-    return label_set(file, json_lines(file, reading.problem), reading)
+    return label_set(file, json_lines(file, reading.problem, LABEL), reading)
 
 
 def read_label_table(file: Path, reading: Reading) -> LabelSet:

@@ -32,6 +32,8 @@ def _rule(examples: Examples, several: bool) -> str:
             "among equals those that differ most in right rare labels; where not all of these fit, evenly over the "
             "file. No text stands twice. They show where models differ, not how good these are."
         )
+        if examples.steps and not examples.steps[0][0]:
+            start += " Here all models have as many right on every text."
     else:
         start += (
             f"texts are put in order by how many of the first {k} labels are right, and taken at even distances, so "
@@ -45,7 +47,7 @@ def _stands_for(examples: Examples, several: bool) -> str:
     head = f'<th>{what}</th><th class="barred">Texts in all</th><th class="number">Shown here</th>'
     rows = "".join(
         f"<tr><th>{step}</th>"
-        f'<td class="barred"><span>{count:,}</span> {charts.bar(count, examples.documents)}</td>'
+        f'<td class="barred"><span>{count:,}</span>{charts.bar(count, examples.documents)}</td>'
         f'<td class="number">{chosen}</td></tr>'
         for step, count, chosen in examples.steps
     )
@@ -69,7 +71,8 @@ def _card(example: Example, documents: int) -> str:
     text = f"{escape(example.text)}{more}" if example.text else "<small>(no text)</small>"
     true = "".join(_truth(label, len(example.answers)) for label in example.true) or "<li><small>none</small></li>"
     return (
-        f"<article>\n<h3>Text {example.row + 1:,} of {documents:,}{name}</h3>\n<blockquote>{text}</blockquote>\n"
+        f"<article>\n<h3>Text {example.row + 1:,} of {documents:,}{name}</h3>\n"
+        f'<blockquote dir="auto">{text}</blockquote>\n'
         f'<h4>True labels</h4><ul class="true">{true}</ul>\n'
         f"{_answers(example.answers)}\n</article>"
     )
@@ -80,7 +83,7 @@ def _truth(label: Truth, models: int) -> str:
         found = "found" if label.found else "not found"
     else:
         found = f"found by {label.found} of {models}"
-    return f"<li>{_name(label.name)}{_tag(label.count)} <small>{found}</small></li>"
+    return f"<li>{short_name(label.name)}{_tag(label.count)} <small>{found}</small></li>"
 
 
 def _answers(models: Mapping[str, Sequence[Answer]]) -> str:
@@ -90,21 +93,22 @@ def _answers(models: Mapping[str, Sequence[Answer]]) -> str:
     for name, answers in models.items():
         right = sum(answer.right for answer in answers)
         rows = "".join(_answer(answer) for answer in answers)
+        count = f"{right} of {len(answers)} right" if answers else "nothing right"
         body = f"<ol>{rows}</ol>" if answers else "<small>no answer</small>"
-        columns.append(f"<div><h4>{escape(name)} <span>{right} of {len(answers)} right</span></h4>{body}</div>")
+        columns.append(f"<div><h4>{escape(name)} <span>{count}</span></h4>{body}</div>")
     return f'<div class="answers{wide}">{"".join(columns)}</div>'
 
 
 def _answer(answer: Answer) -> str:
     look, sign = ("right", RIGHT) if answer.right else ("wrong", WRONG)
-    return f'<li class="{look}">{sign} {_name(answer.name)}{_tag(answer.count)}</li>'
+    return f'<li class="{look}">{sign} {short_name(answer.name)}{_tag(answer.count)}</li>'
 
 
-def _name(name: str) -> str:
-    """A label's name; the end of a long one shows when pointed at."""
-    if len(name) <= LONG:
-        return escape(name)
-    return f'<span title="{escape(name)}">{escape(name[:LONG].rsplit(" ", 1)[0])} …</span>'
+def short_name(name: str) -> str:
+    """A label's name as HTML; the end of a long one shows when pointed at."""
+    if len(name) <= LONG:  # bdi: names that are read from the right turn nothing beside them around
+        return f"<bdi>{escape(name)}</bdi>"
+    return f'<bdi title="{escape(name)}">{escape(name[:LONG].rsplit(" ", 1)[0])} …</bdi>'
 
 
 def _tag(count: int | None) -> str:

@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.dataset import Dataset, Ints
+from treetop.core.dataset import Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.evaluate.match import Matches
@@ -130,7 +130,7 @@ def _rare_hits(matches: Matches, k: int) -> Ints:
 
 
 def _example(models: Mapping[str, Matches], documents: Dataset, row: int, k: int) -> Example:
-    answers = {name: tuple(_answers(matches, row, k)) for name, matches in models.items()}
+    answers = {name: tuple(_answers(matches, documents.labels, row, k)) for name, matches in models.items()}
     given = [_ids(matches, matches.top[row, :k]) for matches in models.values()]
     start, stop = documents.Y.indptr[row : row + 2]
     columns = documents.Y.indices[start:stop][documents.Y.data[start:stop] > 0]
@@ -148,10 +148,13 @@ def _example(models: Mapping[str, Matches], documents: Dataset, row: int, k: int
     return Example(row, name, short, len(text) - len(short), true, answers)
 
 
-def _answers(matches: Matches, row: int, k: int) -> Iterable[Answer]:
+def _answers(matches: Matches, known: LabelSet, row: int, k: int) -> Iterable[Answer]:
     for column, right in zip(matches.top[row, :k].tolist(), matches.hits[row, :k].tolist(), strict=True):
         if column >= 0:
-            yield Answer(matches.labels.names[column], right, int(matches.counts[column]))
+            name, label = matches.labels.names[column], matches.labels.ids[column]
+            if name == label and label in known.columns:  # trained without names: the data may have them
+                name = known.names[known.columns[label]]
+            yield Answer(name, right, int(matches.counts[column]))
 
 
 def _ids(matches: Matches, columns: NDArray[np.int32]) -> set[str]:

@@ -103,15 +103,16 @@ class Matches:
         return total
 
 
-def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = False) -> Matches:
+def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = False, name: str = "") -> Matches:
     """Rank the documents of `dataset` deep enough to survive its filter pairs, and match them.
 
     Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them.
+    `name` tells models apart in what is said.
     """
     dataset = dataset.align(model.labels)
     if not dataset.documents.all():
         dataset = dataset.take(np.flatnonzero(dataset.documents))
-    _check_truth(dataset, len(model.labels), strict=strict)
+    _check_truth(dataset, len(model.labels), name or "the model", strict=strict)
     pairs = dataset.filter_pairs
     most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
     ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
@@ -143,13 +144,13 @@ def _true_labels(dataset: Dataset, rows: Ints) -> tuple[Ints, Ids]:
     return indptr, columns
 
 
-def _check_truth(dataset: Dataset, n_known: int, *, strict: bool) -> None:
+def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) -> None:
     indptr, columns = _true_labels(dataset, np.arange(len(dataset)))
     unknown = np.unique(columns[columns >= n_known])
     found = []
     if len(unknown):
         example = dataset.labels.ids[int(unknown[0])]
-        found.append(f"{len(unknown):,} labels the model does not know (for example '{example}')")
+        found.append(f"{len(unknown):,} labels {model} does not know (for example '{example}')")
     if empty := int((np.diff(indptr) == 0).sum()):
         found.append(f"{empty:,} rows without labels")
     if found and strict:

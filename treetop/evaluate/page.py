@@ -5,6 +5,10 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from treetop.core.errors import ConfigError
+
+SIGNED = "Written by treetop "  # how every footer begins
+
 STYLE = """
 :root { color-scheme: light dark;
   --paper: #f7f8f5; --sheet: #ffffff; --ink: #1b221e; --soft: #5d6a62; --line: #e2e7e1; --track: #e9eee8;
@@ -37,12 +41,13 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; padding: 8px 14px 8px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td, tr:last-child th { border-bottom: 0; }
 thead th { color: var(--soft); font-weight: 600; font-size: 13px; white-space: nowrap; }
-tbody th { font-weight: 600; } .number { text-align: right; white-space: nowrap; }
+tbody th { font-weight: 600; overflow-wrap: anywhere; min-width: 96px; }
+.number { text-align: right; white-space: nowrap; }
 small { display: block; color: var(--soft); font-size: 12.5px; font-weight: 400; }
 tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line); }
-.barred { min-width: 150px; padding-left: 14px; } .barred span { display: inline-block; min-width: 46px; }
+.barred { min-width: 150px; padding-left: 14px; } .barred span { display: inline-block; min-width: 52px; }
 .bar, .gauge { height: 8px; border-radius: 4px; overflow: hidden; }
-.bar { width: calc(100% - 56px); min-width: 70px; vertical-align: 1px; }
+.bar { width: calc(100% - 62px); min-width: 70px; vertical-align: 1px; }
 .stacked { min-width: 84px; } .stacked .bar { display: block; width: 100%; min-width: 0; margin-top: 3px; }
 .wide { min-width: 150px; } .gauge { width: 100%; height: 6px; display: block; }
 .track { fill: var(--track); } .fill { fill: var(--accent); } .spread { fill: var(--spread); opacity: .5; }
@@ -57,7 +62,7 @@ tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line)
 .dot.s2, .chart .end.s2 { fill: var(--s2); } .dot.s3, .chart .end.s3 { fill: var(--s3); }
 .line.dashed { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 3 5; } .dot.dashed { fill: transparent; }
 .examples article { border-top: 1px solid var(--line); padding: 20px 0 6px; margin-top: 20px; }
-blockquote { margin: 0 0 12px; padding: 2px 0 2px 14px; border-left: 3px solid var(--accent); max-width: 82ch;
+blockquote { margin: 0 0 12px; padding: 2px 14px; border-inline-start: 3px solid var(--accent); max-width: 82ch;
   overflow-wrap: anywhere; }
 .true { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 0 0 14px; padding: 0; }
 .true small { display: inline; }
@@ -100,7 +105,19 @@ def document(title: str, lead: str, body: str, footer: str) -> str:
 def section(title: str, note: str, body: str, look: str = "") -> str:
     """One sheet of the page; `title` and `note` are plain text, `body` is HTML, `look` a class of the style."""
     opened = f'<section class="{look}">' if look else "<section>"
-    return f'{opened}\n<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n{body}\n</section>'
+    below = f'<p class="note">{escape(note)}</p>\n' if note else ""
+    return f"{opened}\n<h2>{escape(title)}</h2>\n{below}{body}\n</section>"
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder of a report; refuse one where the page would spoil a model or write over another page."""
+    places = (folder, *folder.resolve().parents)
+    if any((place / "manifest.json").exists() and (place / "part.json").exists() for place in places):
+        raise ConfigError(f"--report {folder}: lies in a model's folder, which may hold nothing else. Choose another.")
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "index.html"
+    if page.exists() and SIGNED not in page.read_text(encoding="utf-8", errors="replace"):
+        raise ConfigError(f"--report {folder}: its index.html is no report of treetop. Choose another folder.")
 
 
 def write(folder: Path, html: str) -> Path:

@@ -14,11 +14,11 @@ from typing import Any
 from treetop.core.types import Scores
 from treetop.core.version import VERSION
 from treetop.evaluate import charts
-from treetop.evaluate.cards import texts_section
+from treetop.evaluate.cards import short_name, texts_section
 from treetop.evaluate.examples import Examples
 from treetop.evaluate.match import Matches
 from treetop.evaluate.metrics import curves
-from treetop.evaluate.page import document, section, write
+from treetop.evaluate.page import SIGNED, document, section, write
 from treetop.evaluate.per_label import extremes
 
 MEANINGS = {
@@ -76,7 +76,7 @@ def render(page: Page) -> str:
     lead = f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested. All figures in percent"
     lead += ", ranges are 95 % intervals." if page.scores.intervals else "."
     body = "\n".join(made for made in (part(page) for part in SECTIONS) if made)
-    return document(page.title, lead, body, f"Written by treetop {VERSION}. Formulas and conventions: docs/metrics.md.")
+    return document(page.title, lead, body, f"{SIGNED}{VERSION}. Formulas and conventions: docs/metrics.md.")
 
 
 def headline(page: Page) -> str:
@@ -177,7 +177,7 @@ def by_label(page: Page) -> str:
 def _label_row(row: Mapping[str, Any]) -> str:
     detail = f"precision {row['precision']:.0f}, recall {row['recall']:.0f}"
     return (
-        f"<tr><th>{escape(row['name'])}<small>{detail}</small></th>"
+        f"<tr><th>{short_name(row['name'])}<small>{detail}</small></th>"
         f'<td class="number">{row["train_count"]:,}</td><td class="number">{row["test_positives"]:,}</td>'
         f"{_barred(row['F1'], 100.0)}</tr>"
     )

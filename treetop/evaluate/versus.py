@@ -12,7 +12,7 @@ from treetop.core.version import VERSION
 from treetop.evaluate import charts
 from treetop.evaluate.cards import texts_section
 from treetop.evaluate.examples import Examples
-from treetop.evaluate.page import document, section, write
+from treetop.evaluate.page import SIGNED, document, section, write
 from treetop.evaluate.paired import Difference
 
 
@@ -43,7 +43,7 @@ def render(page: Versus) -> str:
     lead = f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested. All figures in percent, "
     lead += f"ranges are 95 % intervals. {page.note}".strip()
     parts = (about(page), metrics(page), differences(page), frequency(page), texts_section(page.examples))
-    footer = f"Written by treetop {VERSION}. Formulas and conventions: docs/metrics.md."
+    footer = f"{SIGNED}{VERSION}. Formulas and conventions: docs/metrics.md."
     models = f"{len(page.scores)} models" if len(page.scores) > 1 else page.first
     return document(f"{models} on {page.data}", lead, "\n".join(part for part in parts if part), footer)
 
@@ -55,7 +55,9 @@ def about(page: Versus) -> str:
     for model, facts in page.facts.items():
         cells = "".join(f"<td>{escape(facts.get(name, ''))}</td>" for name in names)
         rows += f"<tr><th>{escape(model)}</th>{cells}</tr>"
-    return section("Models", "In the order they were given; the first is the measure.", _table(["Model", *names], rows))
+    several = len(page.facts) > 1
+    title, note = ("Models", "In the order they were given; the first is the measure.") if several else ("Model", "")
+    return section(title, note, _table(["Model", *names], rows))
 
 
 def metrics(page: Versus) -> str:
@@ -72,7 +74,8 @@ def metrics(page: Versus) -> str:
                 value = f'<span class="better" role="img" aria-label="best">★</span> <b>{value}</b>'
             cells += f'<td class="number">{value}{small}</td>'
         rows.append(f"<tr><th>{metric}</th>{cells}</tr>")
-    note = "★ is the best of a row. Coverage (C) and macroF1 are no sums over documents and have no interval."
+    note = "★ is the best of a row. " if len(page.scores) > 1 else ""
+    note += "Coverage (C) and macroF1 are no sums over documents and have no interval."
     return section("Scores", note, _table(["", *page.scores], "".join(rows), numbers=True))
 
 
