@@ -97,5 +97,5 @@ def test_long_names_of_labels_are_cut():
     case = random_case(1)
     page = page_of(case)
     long = "averyveryverylongname" * 20
-    html = checked(render(replace(page, best=[{**page.best[0], "name": long}]), SECTIONS))
+    html = checked(render(replace(page, best=[{**page.best[0], "name": long}])))
     assert html.count(long) == 1 and f'title="{long}"' in html
