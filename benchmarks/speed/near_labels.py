@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -19,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from treetop.bench import record
 from treetop.core.dataset import Dataset
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.core.version import VERSION
 from treetop.data.catalog import bundled_folder
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.kernels import threads
@@ -108,6 +107,7 @@ def main() -> None:
     parser.add_argument("--efforts", type=int, nargs="*", default=[64, 128, 256])
     parser.add_argument("--only-encode", action="store_true")
     options = parser.parse_args()
+    facts = record.provenance(seed=0, root=ROOT, command=["python", "benchmarks/speed/near_labels.py"])
     folder = bundled_folder("wordnet")
     train, test = Dataset.read(folder, "train"), Dataset.read(folder, "test")
     transformer = Transformer.load(TransformerConfig(l2=True))
@@ -125,13 +125,11 @@ def main() -> None:
             runs.append({"effort": effort, "keep": 100} | asked(tried, queries, truth))
             print(json.dumps(runs[-1]), flush=True)
     found = {
-        "what": "candidates of one query out of a graph, one query at a time, two threads",
-        "command": "python benchmarks/speed/near_labels.py", "labels": len(vectors), "width": vectors.shape[1],
-        "encoder": "all-MiniLM-L6-v2", "queries": len(queries), **built, "runs": runs,
-        "bytes": sum(array.nbytes for array in graph.to_part().arrays.values()),
-        "versions": {"treetop": VERSION, "faiss-cpu": version("faiss-cpu")}, "python": platform.python_version(),
+        "what": "candidates of one query out of a graph, one query at a time, two threads", "labels": len(vectors),
+        "width": vectors.shape[1], "encoder": "all-MiniLM-L6-v2", "queries": len(queries), **built, "runs": runs,
+        "bytes": sum(array.nbytes for array in graph.to_part().arrays.values()), "faiss-cpu": version("faiss-cpu"),
     }  # fmt: skip
-    (ROOT / "benchmarks/results/near-labels-speed.json").write_text(json.dumps(found, indent=1) + "\n")
+    record.write(ROOT / "benchmarks/results/near-labels-speed.json", facts | found)
 
 
 if __name__ == "__main__":
