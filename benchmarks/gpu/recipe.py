@@ -4,14 +4,16 @@
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
 "resamples": for intervals, "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true,
-"parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true}.
+"parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true,
+"bare": true}.
 Choices are made on rows held out from train.
 `parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
 head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
 `tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
-documents out of training and scores them after every epoch; `tree` trains XR-Linear on the features of a model with a
-linear level; runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label
-trees. Products with all labels are made on the GPU, and views of texts once.
+documents out of training and scores them after every epoch; `bare` reads the texts of a dual encoder's batches and
+goes back, without heads, losses and label vectors (its scores mean nothing); `tree` trains XR-Linear on the features of
+a model with a linear level; runs of one `share` have all stages before the linear ranker in common, those of one
+`trees` their label trees. Products with all labels are made on the GPU, and views of texts once.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from variants import on_same_features, variants, variants_of
 
 from treetop.assemble import neural_fit, neural_tree, tower_fit
 from treetop.assemble.neural_start import label_texts
+from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
@@ -44,6 +47,7 @@ from treetop.kernels.dense_dots import FEW
 from treetop.predict.beam import step
 from treetop.rank import head
 from treetop.train import journal
+from treetop.train.clustered import PoolPlan
 from treetop.training import fit
 
 OUT: list[Path] = []  # the file of results, if any
@@ -51,6 +55,8 @@ RESULTS: list[Any] = []
 STAGES: list[tuple[str, float]] = []
 POINTS: list[list[float]] = []  # after every epoch: step, P@1 and PSP@5 of documents held out of training
 SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
+REFRESHES: list[float] = []  # seconds in which clusters and hard negatives were found
+BEGUN: list[float] = []  # when each step of a training with pools began, those seconds taken off
 TABLES: dict[tuple[Any, ...], Any] = {}  # label vectors on the GPU
 SHARED: dict[tuple[Any, ...], Any] = {}
 RUN: dict[str, Any] = {}
@@ -98,8 +104,10 @@ def watch() -> None:
     def train(*args: Any, **named: Any) -> Any:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        if hasattr(args[1], "pools"):
-            count(args[1].pools)
+        if isinstance(args[1], PoolPlan):
+            count(args[1])
+        if RUN.get("bare"):
+            strip(args[0])
         made = real(*args, **named)
         torch.cuda.synchronize()
         RESULTS.append(made)
@@ -162,17 +170,33 @@ def remember(features: Any) -> None:
     features.views = views
 
 
-def count(pools: Any) -> None:
-    """Remember the sizes of all batches of a training."""
-    batch, sizes = pools.batch, []
+def count(plan: PoolPlan) -> None:
+    """Remember the sizes of all batches of a training, and how long its clusters and hard negatives take."""
+    batch, refresh, sizes = plan.pools.batch, plan.refresh, []
     SIZES.append(sizes)
 
     def counted(*args: Any) -> Any:
+        BEGUN.append(time.perf_counter() - sum(REFRESHES))
         made = batch(*args)
         sizes.append((len(made.everyone), len(made.pool), len(made.positive) / len(made.everyone)))
         return made
 
-    pools.batch = counted
+    def timed(epoch: int) -> None:
+        if plan.config.due(epoch):
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            refresh(epoch)
+            torch.cuda.synchronize()
+            REFRESHES.append(time.perf_counter() - started)
+
+    plan.pools.batch = counted  # type: ignore[method-assign]
+    object.__setattr__(plan, "refresh", timed)
+
+
+def strip(task: TwoTower) -> None:
+    """Leave nothing but the encoder: what it makes of the texts is added up."""
+    task.tables.pop("labels", None)
+    task._losses = lambda vectors, loaded: (1e-6 * vectors[0].sum(), 0.0 * vectors[0].sum())  # type: ignore
 
 
 def one(root: Path, run: dict[str, Any]) -> None:
@@ -183,7 +207,7 @@ def one(root: Path, run: dict[str, Any]) -> None:
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
-    for held in (RESULTS, STAGES, SIZES, TABLES, POINTS, RUN):
+    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, TABLES, POINTS, RUN):
         held.clear()
     RUN.update(run, root=root)
     if run.get("points"):
@@ -221,6 +245,8 @@ def one(root: Path, run: dict[str, Any]) -> None:
         line["recall"] = recalls(model, test)
     if SIZES:  # of the last quarter of the batches: queries, labels, positives of a query
         line["pools"] = [np.mean(sizes[-(-3 * len(sizes) // 4) :], axis=0).round(2).tolist() for sizes in SIZES]
+        step = (BEGUN[-1] - BEGUN[len(BEGUN) // 2]) / max(1, len(BEGUN) - 1 - len(BEGUN) // 2)  # of the second half
+        line |= {"refresh_s": np.round(REFRESHES, 3).tolist(), "step_ms": 1e3 * step}
     if run.get("tails"):
         line |= tails(model, test) | {"intervals": intervals(scores)}
     say(section="recipe", **line)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+from treetop.train import pools
 from treetop.train.pools import Known, PoolConfig, Pools, draw_negatives, most_shared, transposed, without_positives
 
 N, LABELS = 30, 25
@@ -143,13 +144,26 @@ def test_hard_negatives_leave_out_what_is_no_negative():
     known, Y, V, text = data()
     rng = np.random.default_rng(1)
     found = np.stack([rng.permutation(LABELS)[:12] for _ in range(N)])
-    made = without_positives(found, np.arange(N), known, 8)
+    found[::3, -2:] = -1  # labels no text carries are never found
+    made = without_positives(torch.from_numpy(found), np.arange(N), known, 8)
     same = (np.arange(LABELS)[:, None] == np.arange(LABELS)) | ((text[:, None] == text) & (text >= 0))
     for row in range(N):
         barred = same[(Y[row] + V[row]) > 0].any(0)  # a twin of a positive would be the hardest of all
-        good = [label for label in found[row].tolist() if not barred[label]][:8]
+        good = [label for label in found[row].tolist() if label >= 0 and not barred[label]][:8]
         assert made[row].tolist() == good + [-1] * (8 - len(good))
-    assert without_positives(found[:, :3], np.arange(N), known, 8).shape == (N, 8)
+    assert without_positives(torch.from_numpy(found[:, :3]), np.arange(N), known, 8).shape == (N, 8)
+    some = np.array([5, 2, 7])
+    few = without_positives(torch.from_numpy(found[some]), some, known, 8)
+    assert torch.equal(few, made[some])
+
+
+def test_hard_negatives_do_not_depend_on_blocks(monkeypatch):
+    known, *_ = data()
+    found = torch.from_numpy(np.random.default_rng(2).integers(0, LABELS, (N, 12)))
+    whole = without_positives(found, np.arange(N), known, 5)
+    monkeypatch.setattr(pools, "BLOCK", 7)
+    assert torch.equal(without_positives(found, np.arange(N), known, 5), whole)
+    assert without_positives(found[:0], np.arange(0), known, 5).shape == (0, 5)
 
 
 def test_a_batch_is_a_function_of_seed_and_step():

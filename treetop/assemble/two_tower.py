@@ -316,8 +316,8 @@ class TwoTower:
                 else:
                     side, (table, bias) = queries[1], self.label_rows()
                 score, top = products.best(side, table, max(pool.depth, pool.kept), self._seen(bias))
-                likely = torch.where(torch.isfinite(score), top, -1).cpu().numpy()
-                found = torch.from_numpy(without_positives(likely, rows, self.known, pool.kept))
+                likely = torch.where(torch.isfinite(score), top, -1)
+                found = without_positives(likely, rows, self.known, pool.kept).cpu()
             return vectors, found
 
     def _seen(self, bias: Tensor | None) -> Tensor:

@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from treetop.core.config import setting
 from treetop.train.batches import Batch, Rows
 
 Side = Literal["documents", "labels"]
 NONE: Rows = np.zeros(0, np.int64)
+BLOCK = 1 << 16  # rows whose hard negatives are sifted at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,23 +210,38 @@ def draw_negatives(lists: NDArray[np.int32], count: int, rng: np.random.Generato
     return found[found >= 0]
 
 
-def without_positives(found: NDArray[np.integer], rows: Rows, known: Known, keep: int) -> NDArray[np.int32]:
-    """(rows, keep) the first of each row's labels that are neither positive nor void there, nor of the same text as
-    such a label; -1 behind the last.
+def without_positives(found: Tensor, rows: Rows, known: Known, keep: int) -> Tensor:
+    """(rows, keep) int32 the first of each row's labels that are neither positive nor void there, nor of the same text
+    as such a label; -1 behind the last.
     """
-    text = np.arange(known.n_labels)
+    text = torch.arange(known.n_labels)
     if known.text is not None:
-        text = np.where(known.text >= 0, known.text, text)
-    owner, place = stretch(known.indptr, rows)
-    taken = owner * known.n_labels + text[known.indices[place]]
-    if known.void_indptr is not None and known.void_indices is not None:
-        owner, place = stretch(known.void_indptr, rows)
-        taken = np.concatenate([taken, owner * known.n_labels + text[known.void_indices[place]]])
-    keys = np.arange(len(rows))[:, None] * known.n_labels + text[found]
-    bad = np.isin(keys, taken) | (found < 0)
-    order = np.argsort(bad, axis=1, kind="stable")[:, :keep]
-    made = np.where(np.take_along_axis(bad, order, 1), -1, np.take_along_axis(found, order, 1)).astype(np.int32)
-    return np.pad(made, ((0, 0), (0, keep - made.shape[1])), constant_values=-1)
+        own = torch.from_numpy(known.text)
+        text = torch.where(own >= 0, own, text)
+    text = text.to(found.device)
+    made = found.new_full((len(rows), keep), -1, dtype=torch.int32)
+    for start in range(0, len(rows), BLOCK):
+        part = slice(start, start + BLOCK)
+        likely = found[part].to(torch.int64)
+        taken = [_keys(known.indptr, known.indices, rows[part], text)]
+        if known.void_indptr is not None and known.void_indices is not None:
+            taken.append(_keys(known.void_indptr, known.void_indices, rows[part], text))
+        beyond = text.new_full((1,), len(likely) * len(text))  # no key is that large
+        held = torch.cat([*taken, beyond]).sort().values
+        owner = torch.arange(len(likely), device=text.device)[:, None]
+        keys = owner * len(text) + text[likely.clamp_min(0)]
+        good = (held[torch.searchsorted(held, keys)] != keys) & (likely >= 0)
+        place = good.cumsum(1) - 1
+        good &= place < keep
+        made[part][owner.expand_as(good)[good], place[good]] = likely[good].to(torch.int32)
+    return made
+
+
+def _keys(indptr: Rows, indices: Rows, rows: Rows, text: Tensor) -> Tensor:
+    """One number for each entry of these rows of a csr matrix: of its row and of its label's text."""
+    owner, place = stretch(indptr, rows)
+    row, label = (torch.from_numpy(array).to(text.device) for array in (owner, indices[place]))
+    return row * len(text) + text[label]
 
 
 def _joined(pool: Rows, more: Rows, budget: int) -> Rows:
