@@ -208,9 +208,9 @@ def watched(plan: PoolPlan, steps: int, clock: Clock, measured: int) -> tuple[li
 
 
 def same_bits(labels: int, pool: int, device: torch.device, width: int = 384) -> dict[str, Any]:
-    """Rows of pools taken and updated, on the GPU and on its host."""
+    """Rows of pools taken and updated, on the GPU, there again, and on its host."""
     made, clock, found = [], Clock(device), dict[str, Any]()
-    for host in (False, True):
+    for host in (False, False, True):
         torch.manual_seed(0)
         table = RowTable(labels, width, AdamConfig(lr=1e-3), device, bias=True, host=host)
         table.fill(torch.randn(labels, width))
@@ -227,13 +227,22 @@ def same_bits(labels: int, pool: int, device: torch.device, width: int = 384) ->
         started = clock.now()
         go()
         found["host_ms" if host else "device_ms"] = round(1e3 * (clock.now() - started) / len(pools), 4)
-        made.append([tensor.cpu() for tensor in table.state().values()])
+        made.append({name: tensor.cpu() for name, tensor in table.state().items()})
+    first, again, there = made
     return {
-        "labels": labels,
-        "pool": pool,
-        "equal": all(torch.equal(a, b) for a, b in zip(*made, strict=True)),
-        **found,
-    }
+        "labels": labels, "pool": pool, "equal": apart(first, there) == {}, "again": apart(first, again),
+        "apart": apart(first, there), **found,
+    }  # fmt: skip
+
+
+def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Of each part that differs: by how much at most, in how many rows."""
+    made = {}
+    for name, held in one.items():
+        gap = (held.double() - other[name].double()).abs().reshape(len(held), -1).amax(1)
+        if not torch.equal(held, other[name]):
+            made[name] = [float(gap.max()), int((gap > 0).sum())]
+    return made
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from treetop.training import fit
 
 
 def variants_of(run: dict[str, Any]) -> bool:
-    return any(run.get(name) for name in ("parts", "heads", "duals", "rares", "joins"))
+    return any(run.get(name) for name in ("parts", "heads", "duals", "rares", "joins", "blend"))
 
 
 def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[str, Any]]:
@@ -41,9 +41,11 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
         yield f"rare labels lifted, {share}", lifted(model, share)
     if "blend" in run:
         other = fit(run["blend"], train, seed=run.get("seed", 0))
-        both = {"features": {**model.features, **other.features}, "members": [*model.members, *other.members]}
-        for blend in ("average", "rank_average"):
-            yield f"with {run['blend']}, {blend}", dataclasses.replace(model, **both, blend=blend, golden=())
+        for blend, times in (("average", 1), ("average", 2), ("average", 4), ("rank_average", 1)):
+            both = {"features": {**model.features, **other.features}, "blend": blend}
+            name = f"with {run['blend']}, {blend}" + (f", {times} to 1" if times > 1 else "")
+            members = [*model.members * times, *other.members]
+            yield name, dataclasses.replace(model, **both, members=members, golden=())
 
 
 def alone(model: Any, name: str) -> Any:

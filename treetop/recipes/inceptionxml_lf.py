@@ -67,6 +67,7 @@ class Config(ClustersConfig):
     walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what the first clusters are made from")
     phases: int = setting(2, "1: text and graph only; 2: then free vectors too, on clusters made anew", low=1, high=2)
+    recluster: bool = setting(True, "phase II clusters labels by what phase I made of their texts; otherwise as before")
     meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
     dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
     label_dropout: float = setting(
@@ -119,7 +120,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     made = _phase(dataset, config, prepared, tree, plans, own)
     if config.phases > 1:
         prepared = Prepared(made.words, prepared.tokens, prepared.device)
-        tree = tree if tree.sizes[0] == 1 else _clusters_again(config, made, own)
+        tree = _clusters_again(config, made, own) if config.recluster and tree.sizes[0] > 1 else tree
         plans = (plans[0], replace(plans[1], free=True, begin="text"))
         made = _phase(dataset, config, prepared, tree, plans, own, made)
     return [made.words], [two_levels(made, tree, plans, config.kept(tree.sizes[1], tree.sizes[0]), config.score)]
