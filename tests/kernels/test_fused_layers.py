@@ -127,3 +127,20 @@ def test_rows_on_the_host_learn_to_the_bit_as_on_the_device():
         made.append([*seen, *(tensor.cpu() for tensor in table.state().values())])
     for a, b in zip(*made, strict=True):
         assert torch.equal(a, b)
+
+
+def test_all_of_a_row_is_updated_with_one_count():
+    """Warps share a row's count: one that read it after another had raised it would take a smaller step."""
+    needs_programs()
+    torch.manual_seed(0)
+    n, width = (100_000 if GPU else 64), 385
+    G = torch.randn(n, width, device=DEVICE).sign() * (0.5 + torch.rand(n, width, device=DEVICE))
+    ids, ones = torch.arange(n, device=DEVICE), torch.ones(n, device=DEVICE)
+    made = []
+    for _ in range(3 if GPU else 1):
+        held = [torch.zeros(n, width, device=DEVICE) for _ in range(3)]
+        table = gathered_rows.Rows(*held, torch.zeros(n, dtype=torch.int32, device=DEVICE), 1)
+        gathered_rows.update(table, ids, ids, ones, G, rate=0.05, numbers=(0.0, 0.9, 0.999, 1e-8))
+        made.append(table.weight)
+    torch.testing.assert_close(made[0], -0.05 * G.sign(), rtol=1e-3, atol=1e-6)  # Adam's first step from zero
+    assert all(torch.equal(made[0], other) for other in made[1:])

@@ -72,6 +72,7 @@ def update(
         place += 1
     rate = tl.load(top)
     steps = tl.load(count + row) + 1
+    tl.debug_barrier()  # every warp reads the count before one of them raises it
     tl.store(count + row, steps)
     t = steps.to(tl.float32)
     mine = row * WIDTH + columns
