@@ -14,7 +14,7 @@ from treetop.cli.compare import compare
 from treetop.cli.evaluate import evaluate
 from treetop.core import store
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
 from treetop.core.types import Ranking
 from treetop.evaluate.score import evaluate_model
 
@@ -73,6 +73,16 @@ def test_table_report_and_label_file(run, tmp_path):
     assert f"{scores['nDCG@5']:.2f}" in shown and "share of P@5" in shown and "volume 5" in shown
     assert "forward on toy (test)" in (tmp_path / "r" / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "l.csv").read_text(encoding="utf-8").startswith("id,name,train_count")
+
+
+def test_a_label_file_is_replaced_only_when_asked(run, tmp_path):
+    file = tmp_path / "labels.csv"
+    file.write_text("mine", encoding="utf-8")
+    with pytest.raises(WorkError, match=r"labels.csv: exists already.*--overwrite"):
+        run("evaluate", "forward", "toy", "--per-label", str(file))
+    assert file.read_text(encoding="utf-8") == "mine"
+    run("evaluate", "forward", "toy", "--per-label", str(file), "--overwrite")
+    assert file.read_text(encoding="utf-8").startswith("id,name")
 
 
 def test_cuts_and_no_intervals(run):

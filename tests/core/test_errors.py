@@ -8,7 +8,9 @@ from treetop.core.errors import LabelError, did_you_mean
 FAR = [f"label {i:03d}: something of kind {i % 7}" for i in range(300)]
 
 
-@pytest.mark.parametrize(("word", "near"), [("addcomm", "addcom"), ("domestik cat", "domestic cat"), ("horze", "horse")])
+@pytest.mark.parametrize(
+    ("word", "near"), [("addcomm", "addcom"), ("domestik cat", "domestic cat"), ("horze", "horse")]
+)
 def test_a_slip_is_seen_in_any_list(word, near):
     for choices in ([near], [*FAR, near]):
         assert did_you_mean(word, choices) == f" Did you mean '{near}'?"

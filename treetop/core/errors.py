@@ -24,6 +24,7 @@ from types import ModuleType
 MANY = 50  # choices among which something half alike always turns up
 NEAR, NEARER = 0.5, 0.8  # share of letters in common; of five letters the stricter one forgives one
 
+
 class TreetopError(Exception):
     """Base of all errors that mean "the input, not the program"; the command prints them without traceback."""
 
