@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from treetop.cli.evaluate import KS, parse_ks, print_whole
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from treetop.core.dataset import Dataset
     from treetop.core.types import Scores
     from treetop.evaluate.match import Matches
     from treetop.evaluate.paired import Difference
@@ -39,57 +40,82 @@ def compare(
     ks = parse_ks(k)
     from treetop.core import store
     from treetop.core.dataset import Dataset
-    from treetop.core.log import logger
-    from treetop.evaluate.match import match
     from treetop.evaluate.page import check_folder
-    from treetop.evaluate.paired import difference
-    from treetop.evaluate.score import score_matches
     from treetop.kernels import threads as pool
-    from treetop.model import load
 
     if report is not None:
         check_folder(report)  # a place that cannot be written is told before the work
-    names = _names(models)
     for path in models:
         store.check_folder(path)  # a broken model is told before the others work
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
-    scores: dict[str, Scores] = {}
-    differences: dict[str, dict[str, Difference]] = {}
-    matches: dict[str, Matches] = {}
-    facts: dict[str, dict[str, str]] = {}
-    first = None
-    notes: list[str] = []
     with pool.limited(threads):
-        for name, path in zip(names, models, strict=True):
-            opened = load(path)
-            found = match(opened, dataset, depth=max(ks), strict=strict, name=name)
-            scores[name] = score_matches(found, ks=ks, seed=seed)
-            if report is not None:  # else the rankings of one model may go before the next comes
-                matches[name] = found
-            trained = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
-            facts[name] = {"Recipe": opened.card.recipe, "Trained on": trained}
-            if first is None:
-                first, n_train = found, opened.n_train
-                continue
-            if opened.n_train != n_train:
-                notes.append(f"{name} was trained on other documents than {names[0]}: PSP weighs labels unlike.")
-                logger.warning("%s", notes[-1])
-            differences[name] = difference(first, found, ks=ks, seed=seed)
+        named = dict(zip(_names(models), models, strict=True))
+        found = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
     if report is not None:
-        from treetop.evaluate.examples import Examples
-        from treetop.evaluate.versus import Versus, write_versus
-
-        examples = Examples.of(matches, dataset, k=max(ks))
-        page = Versus(f"{Path(data).name} ({split})", facts, scores, differences, examples, " ".join(notes))
-        typer.echo(f"report: {write_versus(report, page)}", err=True)
+        page = _write_page(report, f"{Path(data).name} ({split})", found, dataset, k=max(ks))
+        typer.echo(f"report: {page}", err=True)
     if as_json:
-        plain = {name: {key: dataclasses.asdict(d) for key, d in rows.items()} for name, rows in differences.items()}
-        made = {"models": {name: found.to_dict() for name, found in scores.items()}, "against": names[0]}
-        typer.echo(json.dumps({**made, "differences": plain}, ensure_ascii=False))
+        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     from rich.console import Console
 
-    _show(Console(), scores, differences)
+    _show(Console(), found.scores, found.differences)
+
+
+@dataclass
+class Compared:
+    """What is known of each model, by its name; differences are from the first, which has none itself."""
+
+    scores: dict[str, Scores] = field(default_factory=dict)
+    differences: dict[str, dict[str, Difference]] = field(default_factory=dict)
+    matches: dict[str, Matches] = field(default_factory=dict)
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        models = {name: scores.to_dict() for name, scores in self.scores.items()}
+        rows = {name: {key: asdict(d) for key, d in found.items()} for name, found in self.differences.items()}
+        return {"models": models, "against": next(iter(self.scores)), "differences": rows}
+
+
+def _compared(
+    models: dict[str, Path], dataset: Dataset, *, ks: tuple[int, ...], seed: int, strict: bool, keep: bool
+) -> Compared:
+    """Open and match one model after the other; unless asked to `keep` its rankings, they go before the next comes."""
+    from treetop.core.log import logger
+    from treetop.evaluate.match import match
+    from treetop.evaluate.paired import difference
+    from treetop.evaluate.score import score_matches
+    from treetop.model import load
+
+    made, first = Compared(), None
+    for name, path in models.items():
+        model = load(path)
+        found = match(model, dataset, depth=max(ks), strict=strict, name=name)
+        made.scores[name] = score_matches(found, ks=ks, seed=seed)
+        if keep:
+            made.matches[name] = found
+        trained = f"{model.n_train:,} documents, {len(model.labels):,} labels"
+        made.facts[name] = {"Recipe": model.card.recipe, "Trained on": trained}
+        if first is None:
+            first, first_name, n_train = found, name, model.n_train
+            continue
+        if model.n_train != n_train:
+            made.notes.append(f"{name} was trained on other documents than {first_name}: PSP weighs labels unlike.")
+            logger.warning("%s", made.notes[-1])
+        made.differences[name] = difference(first, found, ks=ks, seed=seed)
+    return made
+
+
+def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, k: int) -> Path:
+    from treetop.evaluate.examples import Examples
+    from treetop.evaluate.versus import Versus, write_versus
+
+    examples = Examples.of(found.matches, dataset, k=k)
+    return write_versus(
+        folder, Versus(title, found.facts, found.scores, found.differences, examples, " ".join(found.notes))
+    )
 
 
 def _names(models: list[Path]) -> list[str]:
