@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import typer
 from typer.testing import CliRunner
 
 import toy
+import treetop
 import treetop.model
 from treetop.cli.compare import compare
 from treetop.cli.evaluate import evaluate
 from treetop.core import store
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
+from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 from treetop.evaluate.score import evaluate_model
 
@@ -160,6 +163,36 @@ def test_compare_names_the_model_that_lacks_labels(run, monkeypatch, caplog):
     run("compare", "toy", "forward", "reverse")
     said = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
     assert len(said) == 1 and "labels reverse does not know" in said[0]
+
+
+def test_compare_says_when_a_model_comes_from_other_data(run, tmp_path, monkeypatch, caplog):
+    """By the hash of the data that a folder holds; by the number of documents where one of the two has none."""
+    origins = {"m": ("aa", 60), "same": ("aa", 60), "swapped": ("bb", 60), "more": ("", 61), "old": ("", 60)}
+
+    def load(path):
+        stub = Stub(Path(path).name)
+        digest, stub.n_train = origins[Path(path).name]
+        stub.card = treetop.model.Card("stub", data={"sha256": digest} if digest else {"name": "toy"})
+        return stub
+
+    monkeypatch.setattr(treetop.model, "load", load)
+    run("compare", "toy", *origins, "--report", str(tmp_path), "-k", "1")
+    said = [record.getMessage() for record in caplog.records if "other data" in record.getMessage()]
+    assert [sentence.split()[0] for sentence in said] == ["swapped", "more"]
+    assert "swapped was trained on other data than m: PSP may weigh" in (tmp_path / "index.html").read_text("utf-8")
+    caplog.clear()
+    run("compare", "toy", "old", "swapped", "more", "-k", "1")
+    said = [record.getMessage() for record in caplog.records if "other data" in record.getMessage()]
+    assert [sentence.split()[0] for sentence in said] == ["more"]
+
+
+def test_fit_leaves_the_hash_that_compare_looks_at(tmp_path):
+    data = toy.dataset()
+    turned = dataclasses.replace(data, texts=Texts.of([*data.texts][::-1]))  # as many texts, labels and assignments
+    for name, source in (("a", data), ("b", data), ("c", turned)):
+        treetop.fit("popular", source, out=tmp_path / name)
+    a, b, c = (treetop.load(tmp_path / name).card.data["sha256"] for name in "abc")
+    assert a == b != c
 
 
 def test_a_page_of_one_model_speaks_of_one(run, tmp_path):
