@@ -50,8 +50,8 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "check_folder", lambda path: None)
     monkeypatch.setattr(Dataset, "read", lambda path, split, strict=False, **_: toy.dataset(seed=1))
 
-    def call(*words: str, code: int = 0):
-        result = CliRunner().invoke(app, list(words), env={"COLUMNS": "120"})
+    def call(*words: str, code: int = 0, columns: str | None = "120"):
+        result = CliRunner().invoke(app, list(words), env={"COLUMNS": columns})
         if code == 0 and result.exception:
             raise result.exception
         return result.stdout
@@ -105,6 +105,30 @@ def test_compare_puts_models_side_by_side(run):
     assert row["value"] < 0 and row["interval"][1] < 0 and row["p"] < 0.01
     shown = run("compare", "toy", "forward", "reverse")
     assert "forward" in shown and "reverse" in shown and f"{row['value']:+.2f}" in shown
+
+
+@pytest.mark.parametrize(("columns", "room"), [("100", 100), ("120", 120), (None, 120), ("400", 400)])
+def test_compare_fits_many_models_into_the_window(run, columns, room):
+    names = [f"model-{i}" for i in range(5)] + ["reverse"]
+    shown = run("compare", "toy", *names, columns=columns)
+    found = json.loads(run("compare", "toy", *names, "--json", columns=columns))
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= room
+    heads = [line.split() for line in lines if "model-" in line or "reverse" in line][:-1]  # the last is the footnote
+    assert [word for head in heads for word in head if word not in ("difference", "p")] == names
+    assert len(heads) == 1 if room == 400 else len(heads) > 1
+    rows = [line for line in lines if line.split()[:1] == ["nDCG@5"]]
+    assert len(rows) == len(heads)
+    for scores in found["models"].values():
+        assert f"{scores['nDCG@5']:.2f}" in " ".join(rows)
+    for differences in found["differences"].values():
+        assert f"{differences['nDCG@5']['value']:+.2f} (" in " ".join(rows)
+
+
+def test_compare_shows_a_name_that_is_wider_than_the_window(run):
+    names = ["forward", "reverse", "a-model-with-a-name-that-is-longer-than-the-window"]
+    shown = run("compare", "toy", *names, columns="40")
+    assert all(name in shown for name in names) and "…" not in shown
 
 
 def test_compare_writes_a_page_with_texts(run, tmp_path):

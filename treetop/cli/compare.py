@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,16 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
-from treetop.cli.evaluate import KS, parse_ks, print_whole
+from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from treetop.core.dataset import Dataset
     from treetop.core.types import Scores
     from treetop.evaluate.match import Matches
     from treetop.evaluate.paired import Difference
     from treetop.model import Model
+
+WIDTH = 120  # columns of a table that no terminal shows
 
 
 def compare(
@@ -60,7 +64,7 @@ def compare(
         return
     from rich.console import Console
 
-    _show(Console(), found.scores, found.differences)
+    _show(Console(), found)
 
 
 @dataclass
@@ -137,31 +141,46 @@ def _names(models: list[Path]) -> list[str]:
     return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
 
 
-def _show(console: Console, scores: dict[str, Scores], differences: dict[str, dict[str, Difference]]) -> None:
+def _show(console: Console, found: Compared) -> None:
+    """Print the models side by side; those that do not fit beside the others follow below."""
+    from rich.text import Text
+
+    room = console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH
+    first, *_ = names = list(found.scores)
+    while names:
+        fit = (n for n in range(len(names), 1, -1) if whole_width(console, _table(found, names[:n])) <= room)
+        n = next(fit, 1)
+        print_whole(console, _table(found, names[:n]))
+        names = names[n:]
+        if names:
+            console.print()
+    if found.differences:
+        console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))
+
+
+def _table(found: Compared, names: list[str]) -> Table:
+    """Metrics as rows, these models as columns; bold is the best of all models."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for name in scores:
+    for name in names:
         table.add_column(Text(name), justify="right")
-        if name in differences:
+        if name in found.differences:
             table.add_column("difference", no_wrap=True)
             table.add_column("p", no_wrap=True)
-    for metric in next(iter(scores.values())).values:
-        best = max(found[metric] for found in scores.values())
+    for metric in found.scores[names[0]].values:
+        best = max(scores[metric] for scores in found.scores.values())
         cells = []
-        for name, found in scores.items():
-            value = f"{found[metric]:.2f}"
-            cells.append(f"[bold]{value}[/bold]" if found[metric] == best and len(scores) > 1 else value)
-            if name in differences:
-                d = differences[name].get(metric)
+        for name in names:
+            value = found.scores[name][metric]
+            cells.append(f"[bold]{value:.2f}[/bold]" if value == best and len(found.scores) > 1 else f"{value:.2f}")
+            if name in found.differences:
+                d = found.differences[name].get(metric)
                 cells += ["", ""] if d is None else _difference(d)
         table.add_row(metric, *cells)
-    print_whole(console, table)
-    if differences:
-        first = next(iter(scores))
-        console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))
+    return table
 
 
 def _difference(d: Difference) -> list[str]:

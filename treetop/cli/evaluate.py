@@ -89,11 +89,15 @@ def evaluate(
 
 def print_whole(console: Console, table: Table) -> None:
     """Print a table in full; in a narrow window its lines wrap, but no cell is left out."""
+    console.width = max(console.width, whole_width(console, table))
+    console.print(table)
+
+
+def whole_width(console: Console, table: Table) -> int:
+    """Columns a table takes where no line of it wraps."""
     from rich.measure import Measurement
 
-    wide = console.options.update(max_width=10_000)
-    console.width = max(console.width, Measurement.get(console, wide, table).maximum)
-    console.print(table)
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
 
 def parse_ks(text: str) -> tuple[int, ...]:
