@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import typer
 from typer.testing import CliRunner
 
 import toy
+import treetop
 import treetop.model
 from treetop.cli.compare import compare
 from treetop.cli.evaluate import evaluate
 from treetop.core import store
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
+from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 from treetop.evaluate.score import evaluate_model
 
@@ -47,8 +50,8 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "check_folder", lambda path: None)
     monkeypatch.setattr(Dataset, "read", lambda path, split, strict=False, **_: toy.dataset(seed=1))
 
-    def call(*words: str, code: int = 0):
-        result = CliRunner().invoke(app, list(words), env={"COLUMNS": "120"})
+    def call(*words: str, code: int = 0, columns: str | None = "120"):
+        result = CliRunner().invoke(app, list(words), env={"COLUMNS": columns})
         if code == 0 and result.exception:
             raise result.exception
         return result.stdout
@@ -75,6 +78,16 @@ def test_table_report_and_label_file(run, tmp_path):
     assert (tmp_path / "l.csv").read_text(encoding="utf-8").startswith("id,name,train_count")
 
 
+def test_a_label_file_is_replaced_only_when_asked(run, tmp_path):
+    file = tmp_path / "labels.csv"
+    file.write_text("mine", encoding="utf-8")
+    with pytest.raises(WorkError, match=r"labels.csv: exists already.*--overwrite"):
+        run("evaluate", "forward", "toy", "--per-label", str(file))
+    assert file.read_text(encoding="utf-8") == "mine"
+    run("evaluate", "forward", "toy", "--per-label", str(file), "--overwrite")
+    assert file.read_text(encoding="utf-8").startswith("id,name")
+
+
 def test_cuts_and_no_intervals(run):
     found = json.loads(run("evaluate", "forward", "toy", "--json", "-k", "7,2", "--no-intervals"))
     assert found["intervals"] == {} and "P@7" in found and "P@1" not in found
@@ -92,6 +105,30 @@ def test_compare_puts_models_side_by_side(run):
     assert row["value"] < 0 and row["interval"][1] < 0 and row["p"] < 0.01
     shown = run("compare", "toy", "forward", "reverse")
     assert "forward" in shown and "reverse" in shown and f"{row['value']:+.2f}" in shown
+
+
+@pytest.mark.parametrize(("columns", "room"), [("100", 100), ("120", 120), (None, 120), ("400", 400)])
+def test_compare_fits_many_models_into_the_window(run, columns, room):
+    names = [f"model-{i}" for i in range(5)] + ["reverse"]
+    shown = run("compare", "toy", *names, columns=columns)
+    found = json.loads(run("compare", "toy", *names, "--json", columns=columns))
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= room
+    heads = [line.split() for line in lines if "model-" in line or "reverse" in line][:-1]  # the last is the footnote
+    assert [word for head in heads for word in head if word not in ("difference", "p")] == names
+    assert len(heads) == 1 if room == 400 else len(heads) > 1
+    rows = [line for line in lines if line.split()[:1] == ["nDCG@5"]]
+    assert len(rows) == len(heads)
+    for scores in found["models"].values():
+        assert f"{scores['nDCG@5']:.2f}" in " ".join(rows)
+    for differences in found["differences"].values():
+        assert f"{differences['nDCG@5']['value']:+.2f} (" in " ".join(rows)
+
+
+def test_compare_shows_a_name_that_is_wider_than_the_window(run):
+    names = ["forward", "reverse", "a-model-with-a-name-that-is-longer-than-the-window"]
+    shown = run("compare", "toy", *names, columns="40")
+    assert all(name in shown for name in names) and "…" not in shown
 
 
 def test_compare_writes_a_page_with_texts(run, tmp_path):
@@ -150,6 +187,36 @@ def test_compare_names_the_model_that_lacks_labels(run, monkeypatch, caplog):
     run("compare", "toy", "forward", "reverse")
     said = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
     assert len(said) == 1 and "labels reverse does not know" in said[0]
+
+
+def test_compare_says_when_a_model_comes_from_other_data(run, tmp_path, monkeypatch, caplog):
+    """By the hash of the data that a folder holds; by the number of documents where one of the two has none."""
+    origins = {"m": ("aa", 60), "same": ("aa", 60), "swapped": ("bb", 60), "more": ("", 61), "old": ("", 60)}
+
+    def load(path):
+        stub = Stub(Path(path).name)
+        digest, stub.n_train = origins[Path(path).name]
+        stub.card = treetop.model.Card("stub", data={"sha256": digest} if digest else {"name": "toy"})
+        return stub
+
+    monkeypatch.setattr(treetop.model, "load", load)
+    run("compare", "toy", *origins, "--report", str(tmp_path), "-k", "1")
+    said = [record.getMessage() for record in caplog.records if "other data" in record.getMessage()]
+    assert [sentence.split()[0] for sentence in said] == ["swapped", "more"]
+    assert "swapped was trained on other data than m: PSP may weigh" in (tmp_path / "index.html").read_text("utf-8")
+    caplog.clear()
+    run("compare", "toy", "old", "swapped", "more", "-k", "1")
+    said = [record.getMessage() for record in caplog.records if "other data" in record.getMessage()]
+    assert [sentence.split()[0] for sentence in said] == ["more"]
+
+
+def test_fit_leaves_the_hash_that_compare_looks_at(tmp_path):
+    data = toy.dataset()
+    turned = dataclasses.replace(data, texts=Texts.of([*data.texts][::-1]))  # as many texts, labels and assignments
+    for name, source in (("a", data), ("b", data), ("c", turned)):
+        treetop.fit("popular", source, out=tmp_path / name)
+    a, b, c = (treetop.load(tmp_path / name).card.data["sha256"] for name in "abc")
+    assert a == b != c
 
 
 def test_a_page_of_one_model_speaks_of_one(run, tmp_path):

@@ -84,6 +84,24 @@ def test_predict_from_pipe_file_and_shards(home, tmp_path):
     assert (tmp_path / "out.jsonl").read_text() == piped.stdout
 
 
+def test_shards_are_written_once_and_replaced_when_asked(home, tmp_path):
+    """A loop over shards that was cut short goes on where a file is missing; finished files stay."""
+
+    def shard(i, *more):
+        words = ("predict", home / "model", home / "data/test.jsonl", "--shard", f"{i}/3", "--out", tmp_path / f"{i}")
+        return run(*words, *more)
+
+    assert shard(1).returncode == shard(3).returncode == 0
+    (tmp_path / "1").write_text("mine")
+    again = shard(1)
+    assert again.returncode == 2 and f"{tmp_path}/1: exists already" in again.stderr
+    assert (tmp_path / "1").read_text() == "mine"
+    assert shard(2).returncode == 0 and shard(1, "--overwrite").returncode == 0
+    whole = run("predict", home / "model", home / "data/test.jsonl").stdout
+    assert "".join((tmp_path / f"{i}").read_text() for i in (1, 2, 3)) == whole
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["1", "2", "3"]
+
+
 def test_closed_pipe_is_quiet(home):
     command = f"yes 'a cat' | head -20000 | {sys.executable} -m treetop predict {home}/model | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENV)
@@ -164,6 +182,15 @@ def test_dry_run_says_what_it_needs(home):
             ["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "{home}/data/test.jsonl"],
             "the file the texts come from",
         ),
+        (
+            ["predict", "{home}/model", "-", "--out", "{home}/data/train.jsonl"],
+            "{home}/data/train.jsonl: exists already. Choose another name, or replace it with --overwrite.",
+        ),
+        (
+            ["predict", "{home}/model", "-", "--out", os.devnull, "--overwrite"],
+            f"{os.devnull}: exists already and is no",
+        ),
+        (["demo", "--out", "{home}/model"], "{home}/model: exists already. Choose another folder, or replace it with"),
         (["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"], "File exists"),
         (["explain", "{home}/model", "--label", "L00", "--data", "metamath"], "metamath: no label 'L00' in it."),
         (["recipes", "gandalf+popular"], "'popular' has no place for rows"),

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import os
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
-from treetop.cli.evaluate import KS, parse_ks, print_whole
+from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
+    from treetop.core.dataset import Dataset
     from treetop.core.types import Scores
     from treetop.evaluate.match import Matches
     from treetop.evaluate.paired import Difference
+    from treetop.model import Model
+
+WIDTH = 120  # columns of a table that no terminal shows
 
 
 def compare(
@@ -39,57 +45,93 @@ def compare(
     ks = parse_ks(k)
     from treetop.core import store
     from treetop.core.dataset import Dataset
-    from treetop.core.log import logger
-    from treetop.evaluate.match import match
     from treetop.evaluate.page import check_folder
-    from treetop.evaluate.paired import difference
-    from treetop.evaluate.score import score_matches
     from treetop.kernels import threads as pool
-    from treetop.model import load
 
     if report is not None:
         check_folder(report)  # a place that cannot be written is told before the work
-    names = _names(models)
     for path in models:
         store.check_folder(path)  # a broken model is told before the others work
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
-    scores: dict[str, Scores] = {}
-    differences: dict[str, dict[str, Difference]] = {}
-    matches: dict[str, Matches] = {}
-    facts: dict[str, dict[str, str]] = {}
-    first = None
-    notes: list[str] = []
     with pool.limited(threads):
-        for name, path in zip(names, models, strict=True):
-            opened = load(path)
-            found = match(opened, dataset, depth=max(ks), strict=strict, name=name)
-            scores[name] = score_matches(found, ks=ks, seed=seed)
-            if report is not None:  # else the rankings of one model may go before the next comes
-                matches[name] = found
-            trained = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
-            facts[name] = {"Recipe": opened.card.recipe, "Trained on": trained}
-            if first is None:
-                first, n_train = found, opened.n_train
-                continue
-            if opened.n_train != n_train:
-                notes.append(f"{name} was trained on other documents than {names[0]}: PSP weighs labels unlike.")
-                logger.warning("%s", notes[-1])
-            differences[name] = difference(first, found, ks=ks, seed=seed)
+        named = dict(zip(_names(models), models, strict=True))
+        found = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
     if report is not None:
-        from treetop.evaluate.examples import Examples
-        from treetop.evaluate.versus import Versus, write_versus
-
-        examples = Examples.of(matches, dataset, k=max(ks))
-        page = Versus(f"{Path(data).name} ({split})", facts, scores, differences, examples, " ".join(notes))
-        typer.echo(f"report: {write_versus(report, page)}", err=True)
+        page = _write_page(report, f"{Path(data).name} ({split})", found, dataset, k=max(ks))
+        typer.echo(f"report: {page}", err=True)
     if as_json:
-        plain = {name: {key: dataclasses.asdict(d) for key, d in rows.items()} for name, rows in differences.items()}
-        made = {"models": {name: found.to_dict() for name, found in scores.items()}, "against": names[0]}
-        typer.echo(json.dumps({**made, "differences": plain}, ensure_ascii=False))
+        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     from rich.console import Console
 
-    _show(Console(), scores, differences)
+    _show(Console(), found)
+
+
+@dataclass
+class Compared:
+    """What is known of each model, by its name; differences are from the first, which has none itself."""
+
+    scores: dict[str, Scores] = field(default_factory=dict)
+    differences: dict[str, dict[str, Difference]] = field(default_factory=dict)
+    matches: dict[str, Matches] = field(default_factory=dict)
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        models = {name: scores.to_dict() for name, scores in self.scores.items()}
+        rows = {name: {key: asdict(d) for key, d in found.items()} for name, found in self.differences.items()}
+        return {"models": models, "against": next(iter(self.scores)), "differences": rows}
+
+
+def _compared(
+    models: dict[str, Path], dataset: Dataset, *, ks: tuple[int, ...], seed: int, strict: bool, keep: bool
+) -> Compared:
+    """Open and match one model after the other; unless asked to `keep` its rankings, they go before the next comes."""
+    from treetop.core.log import logger
+    from treetop.evaluate.match import match
+    from treetop.evaluate.paired import difference
+    from treetop.evaluate.score import score_matches
+    from treetop.model import load
+
+    made, first = Compared(), None
+    for name, path in models.items():
+        model = load(path)
+        found = match(model, dataset, depth=max(ks), strict=strict, name=name)
+        made.scores[name] = score_matches(found, ks=ks, seed=seed)
+        if keep:
+            made.matches[name] = found
+        trained = f"{model.n_train:,} documents, {len(model.labels):,} labels"
+        made.facts[name] = {"Recipe": model.card.recipe, "Trained on": trained}
+        if first is None:
+            first, first_name, origin = found, name, _origin(model)
+            continue
+        if _other_data(origin, _origin(model)):
+            made.notes.append(f"{name} was trained on other data than {first_name}: PSP may weigh labels unlike.")
+            logger.warning("%s", made.notes[-1])
+        made.differences[name] = difference(first, found, ks=ks, seed=seed)
+    return made
+
+
+def _origin(model: Model) -> tuple[str, int]:
+    """Hash (empty where the model names none) and number of documents of the data a model was trained on."""
+    return str(model.card.data.get("sha256", "")), model.n_train
+
+
+def _other_data(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether two models come from different data; by number of documents where one of them lacks a hash."""
+    place = 0 if one[0] and other[0] else 1
+    return one[place] != other[place]
+
+
+def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, k: int) -> Path:
+    from treetop.evaluate.examples import Examples
+    from treetop.evaluate.versus import Versus, write_versus
+
+    examples = Examples.of(found.matches, dataset, k=k)
+    return write_versus(
+        folder, Versus(title, found.facts, found.scores, found.differences, examples, " ".join(found.notes))
+    )
 
 
 def _names(models: list[Path]) -> list[str]:
@@ -99,31 +141,46 @@ def _names(models: list[Path]) -> list[str]:
     return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
 
 
-def _show(console: Console, scores: dict[str, Scores], differences: dict[str, dict[str, Difference]]) -> None:
+def _show(console: Console, found: Compared) -> None:
+    """Print the models side by side; those that do not fit beside the others follow below."""
+    from rich.text import Text
+
+    room = console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH
+    first, *_ = names = list(found.scores)
+    while names:
+        fit = (n for n in range(len(names), 1, -1) if whole_width(console, _table(found, names[:n])) <= room)
+        n = next(fit, 1)
+        print_whole(console, _table(found, names[:n]))
+        names = names[n:]
+        if names:
+            console.print()
+    if found.differences:
+        console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))
+
+
+def _table(found: Compared, names: list[str]) -> Table:
+    """Metrics as rows, these models as columns; bold is the best of all models."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for name in scores:
+    for name in names:
         table.add_column(Text(name), justify="right")
-        if name in differences:
+        if name in found.differences:
             table.add_column("difference", no_wrap=True)
             table.add_column("p", no_wrap=True)
-    for metric in next(iter(scores.values())).values:
-        best = max(found[metric] for found in scores.values())
+    for metric in found.scores[names[0]].values:
+        best = max(scores[metric] for scores in found.scores.values())
         cells = []
-        for name, found in scores.items():
-            value = f"{found[metric]:.2f}"
-            cells.append(f"[bold]{value}[/bold]" if found[metric] == best and len(scores) > 1 else value)
-            if name in differences:
-                d = differences[name].get(metric)
+        for name in names:
+            value = found.scores[name][metric]
+            cells.append(f"[bold]{value:.2f}[/bold]" if value == best and len(found.scores) > 1 else f"{value:.2f}")
+            if name in found.differences:
+                d = found.differences[name].get(metric)
                 cells += ["", ""] if d is None else _difference(d)
         table.add_row(metric, *cells)
-    print_whole(console, table)
-    if differences:
-        first = next(iter(scores))
-        console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))
+    return table
 
 
 def _difference(d: Difference) -> list[str]:

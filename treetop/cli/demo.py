@@ -16,6 +16,7 @@ EXAMPLES = ("a small domestic cat with long fur", "to move quickly on foot", "a 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the model in this folder.")] = None,
     recipe: Annotated[str, typer.Option(help="Another recipe.")] = RECIPE,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
 ) -> None:
     """Fit, evaluate, predict and explain on bundled WordNet data: which broader concepts does a definition have?"""
     from rich.console import Console
@@ -23,13 +24,16 @@ def demo(
 
     from treetop.core.dataset import Dataset
     from treetop.core.errors import ConfigError
+    from treetop.core.store import check_target
     from treetop.training import describe, fit
 
+    if out is not None:
+        check_target(out, overwrite=overwrite)
     console = Console()
     train, test = Dataset.read("wordnet"), Dataset.read("wordnet", "test")
     console.print(f"[bold]Data[/bold]   {describe(train)}")
     started = time.monotonic()
-    model = fit(recipe, train, out=out, overwrite=True)
+    model = fit(recipe, train, out=out, resume=not overwrite, overwrite=overwrite)
     console.print(f"[bold]Fit[/bold]    {recipe} in {time.monotonic() - started:.1f} s")
     started = time.monotonic()
     scores = model.evaluate(test, resamples=200)

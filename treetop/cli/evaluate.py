@@ -28,6 +28,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page into this folder.")] = None,
     per_label: Annotated[Path | None, typer.Option(help="Write figures of every label (.csv, .tsv, .jsonl).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file of --per-label.")] = False,
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
@@ -39,6 +40,7 @@ def evaluate(
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
     from treetop.core.dataset import Dataset
+    from treetop.core.store import check_new_file
     from treetop.evaluate.match import match
     from treetop.evaluate.page import check_folder
     from treetop.evaluate.per_label import check_target, write_labels
@@ -48,6 +50,7 @@ def evaluate(
 
     if per_label is not None:
         check_target(per_label)
+        check_new_file(per_label, overwrite=overwrite)
     if report is not None:
         check_folder(report)  # a place that cannot be written is told before the work
     opened = load(model)
@@ -86,11 +89,15 @@ def evaluate(
 
 def print_whole(console: Console, table: Table) -> None:
     """Print a table in full; in a narrow window its lines wrap, but no cell is left out."""
+    console.width = max(console.width, whole_width(console, table))
+    console.print(table)
+
+
+def whole_width(console: Console, table: Table) -> int:
+    """Columns a table takes where no line of it wraps."""
     from rich.measure import Measurement
 
-    wide = console.options.update(max_width=10_000)
-    console.width = max(console.width, Measurement.get(console, wide, table).maximum)
-    console.print(table)
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
 
 def parse_ks(text: str) -> tuple[int, ...]:

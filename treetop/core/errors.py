@@ -21,6 +21,9 @@ import importlib
 from collections.abc import Iterable
 from types import ModuleType
 
+MANY = 50  # choices among which something half alike always turns up
+NEAR, NEARER = 0.5, 0.8  # share of letters in common; of five letters the stricter one forgives one
+
 
 class TreetopError(Exception):
     """Base of all errors that mean "the input, not the program"; the command prints them without traceback."""
@@ -72,8 +75,9 @@ class MissingExtraError(TreetopError, ImportError):
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A hint like " Did you mean 'hinge'?", or nothing when no choice is near."""
-    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    """A hint like " Did you mean 'hinge'?", or nothing when no choice is near; in a long list it must be nearer."""
+    options = list(choices)
+    near = difflib.get_close_matches(word, options, n=1, cutoff=NEAR if len(options) <= MANY else NEARER)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

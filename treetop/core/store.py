@@ -222,6 +222,16 @@ def check_target(target: Path, *, overwrite: bool) -> None:
         )
 
 
+def check_new_file(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not target.is_file():
+        raise WorkError(f"{target}: exists already and is no plain file. Choose another name.")
+    if not overwrite:
+        raise WorkError(f"{target}: exists already. Choose another name, or replace it with --overwrite.")
+
+
 def _is_empty(folder: Path) -> bool:
     return next(folder.iterdir(), None) is None
 
