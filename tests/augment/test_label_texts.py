@@ -29,10 +29,10 @@ def distinct():
 
 def test_gandalf_rows_are_label_texts_with_conditional_shares():
     data = distinct()
-    made = gandalf.rows(data, gandalf.Config(delta=0.2), Job())
+    made = gandalf.rows(data, gandalf.Config(delta=0.3), Job())
     assert len(made) == N + L and made.Y.dtype == np.float32
     assert [*made.texts][N:] == [*data.labels.texts]
-    np.testing.assert_allclose(made.Y[N:].toarray(), reference.label_shares(data.Y.toarray(), 0.2), rtol=1e-6)
+    np.testing.assert_allclose(made.Y[N:].toarray(), reference.label_shares(data.Y.toarray(), 0.3, 1.0), rtol=1e-6)
     assert np.array_equal(made.Y[:N].toarray(), data.Y.toarray())
     # frequencies, and all that follows from them, are those of the documents
     assert np.array_equal(made.label_counts, data.label_counts) and made.documents.sum() == N
@@ -121,7 +121,7 @@ def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text():
     made = gandalf.rows(data, gandalf.Config(delta=0.0), Job())
     plain = data.Y.toarray()
     plain[pairs[:, 0], pairs[:, 1]] = 0
-    np.testing.assert_allclose(made.Y[N:].toarray(), reference.label_shares(plain, 0.0), rtol=1e-6)
+    np.testing.assert_allclose(made.Y[N:].toarray(), reference.label_shares(plain, 0.0, 1.0), rtol=1e-6)
     # the text of label 11 may not learn `first` as a negative; its own label it does learn
     assert made.filter_pairs.tolist() == [*pairs.tolist(), [N + 11, first]]
 

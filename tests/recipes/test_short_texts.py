@@ -77,10 +77,13 @@ def score(model, seed=1):
         ("astec", {"near": "lists", "size": 8, "probe": 3}),
         ("decaf", {}),
         ("inceptionxml_lf", {}),
-        ("inceptionxml_lf", {**TREE, "score": "own", "bias": False, "reduce": "mean", "label_dropout": 0.0}),
+        (
+            "inceptionxml_lf",
+            {**TREE, "score": "own", "bias": False, "reduce": "mean", "label_dropout": 0.0, "mix": "gates"},
+        ),
         ("inceptionxml_lf", {**TREE, "phases": 1}),
         ("eclare", {}),
-        ("eclare", {"bias": False, "begin": "graph", "walk": {"head": 4}}),
+        ("eclare", {"bias": False, "begin": "graph", "walk": {"head": 4}, "mix": "gates"}),
         ("astec", {"surrogate": 8, "freeze": False, "score": "own", "bias": False}),
     ],
 )
@@ -201,14 +204,17 @@ def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
     assert unseen in model.rank([texts[unseen]], toy.N_LABELS).ids.tolist()  # by its text
 
 
-def test_phases_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
+def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     trees, real = [], label_text_fit.LabelTextTree
     monkeypatch.setattr(
         label_text_fit, "LabelTextTree", lambda *args, **named: trees.append((args, named)) or real(*args, **named)
     )
-    treetop.fit("inceptionxml_lf", toy.dataset(), settings=quick("inceptionxml_lf", glove, **TREE))
-    (first, _), (second, carried) = trees
-    assert not np.array_equal(first[2].parents[1], second[2].parents[1])
+    for again in (False, True):
+        trees.clear()
+        chosen = quick("inceptionxml_lf", glove, recluster=again, **TREE)
+        treetop.fit("inceptionxml_lf", toy.dataset(), settings=chosen)
+        (first, _), (second, carried) = trees
+        assert np.array_equal(first[2].parents[1], second[2].parents[1]) != again
     assert [plan.free for plan in (first[3][1], second[3][1])] == [False, True]
     assert carried["blocks"] is not None and second[3][1].begin == "text"
     with pytest.raises(ConfigError, match=r"network\.narrow: views must be as wide as word vectors"):

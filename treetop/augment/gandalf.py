@@ -4,6 +4,9 @@ The text of label j is a row whose target for label l is P(l | j), the share of 
 `delta`; 1 for j itself. Most labels have fewer than five texts, and their own text ties them to labels that have more.
 Nothing changes in the model or when it answers. Barred pairs are not counted, and bar a label's text where they bar a
 text equal to it. Labels of equal text have the largest of their targets; a label without texts has its own only.
+
+Deviations: `delta` is 0.2 and one text is added to each label's own (`shrink`), so that what went once with a label of
+one text is no certainty; the paper has 0.1 and none.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.forecast import duration, size
 from treetop.core.log import logger
@@ -27,6 +31,13 @@ NAME = "gandalf"
 @dataclass(frozen=True, kw_only=True)
 class Config(ShareConfig, RowsConfig):
     """Settings of `gandalf`."""
+
+    delta: float = setting(
+        0.2, "of a label's texts more than this share must have the other label too", low=0.0, high=1.0
+    )
+    shrink: float = setting(
+        1.0, "texts added to a label's own when shares are taken, so that few texts say less", low=0
+    )
 
 
 def needs(config: Config) -> list[str]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from treetop.assemble.label_parts import Makeup
+from treetop.assemble.label_parts import Makeup, Mix
 from treetop.assemble.label_text_fit import (
     BagsConfig,
     check_labels,
@@ -54,6 +54,7 @@ class Config(BagsConfig):
         0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
     )
     begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
+    mix: Mix = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
     bias: bool = setting(True, "a number for each label beside its vector")
 
 
@@ -74,7 +75,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     G = graph_stage(dataset, config.walk, own, "eclare")
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
     keep = min(config.keep, tree.sizes[0])
-    labels = Makeup(view=DOCUMENT.name, graph=G, begin=config.begin, mix="attention", dropout=config.dropout)
+    labels = Makeup(view=DOCUMENT.name, graph=G, begin=config.begin, mix=config.mix, dropout=config.dropout)
     clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
     learning = TreeConfig(config.learn_encoder, config.learn_heads, bias=config.bias)
     made = train_label_texts(

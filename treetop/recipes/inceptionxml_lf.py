@@ -2,18 +2,18 @@
 
 Features: words + inception (routed, a second convolution for each task), views as wide as a word vector. Labels: the
 sum of their text's words, and those sums added up over a graph of random walks, each through a residual block of
-spectral norm 1. Tree: one level of balanced clusters, from PIFA smoothed by the walks in phase I, from what the first
-phase made of label texts in phase II; or none for small label sets. Shortlist: descend. Rank: head. The own idea is the
-two phases: at first labels have text and graph only, so that words and network must carry them; then free vectors
-join, which begin at the text's, and each label weighs the three (attention). All are one vector once trained. Score:
-product of the probabilities.
+spectral norm 1. Tree: one level of balanced clusters, from PIFA smoothed by the walks; or none for small label sets.
+Shortlist: descend. Rank: head. The own idea is the two phases: at first labels have text and graph only, so that words
+and network must carry them; then free vectors join, which begin at the text's, and each label weighs the three
+(attention). All are one vector once trained. Score: product of the probabilities.
 
 Deviations: no code was published; what the paper leaves open is as in ECLARE or in `features/inception.py`: the width
 (positions averaged beside the last layer, as InceptionXML does for its largest data), phases of 5 and 10 epochs,
-attention begun anew in phase II, blocks kept. Clusters have free vectors only. Word vectors begin at an encoder's token
-vectors where no GloVe file is given; biases begin at the log odds (`bias=false`: none); losses are sums over
-candidates. `phases=1` gives the model of phase I. Where labels have neither text nor name, their ids are read; labels
-without training texts are found by their text. One process only.
+attention begun anew in phase II, blocks kept. Clusters are the same in both phases: made anew from what the first one
+made of label texts (`recluster`, as published) the kept ones held fewer of the true labels. They have free vectors
+only. Word vectors begin at an encoder's token vectors where no GloVe file is given; biases begin at the log odds
+(`bias=false`: none); losses are sums over candidates. `phases=1` gives the model of phase I. Where labels have neither
+text nor name, their ids are read; labels without training texts are found by their text. One process only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from treetop.assemble.label_parts import Makeup
+from treetop.assemble.label_parts import Makeup, Mix
 from treetop.assemble.label_text_fit import (
     Made,
     check_labels,
@@ -66,13 +66,14 @@ class Config(ClustersConfig):
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
     walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what the first clusters are made from")
-    phases: int = setting(2, "1: text and graph only; 2: then free vectors too, on clusters made anew", low=1, high=2)
-    recluster: bool = setting(True, "phase II clusters labels by what phase I made of their texts; otherwise as before")
+    phases: int = setting(2, "1: text and graph only; 2: then free vectors too", low=1, high=2)
+    recluster: bool = setting(False, "phase II clusters labels anew, by what phase I made of their texts")
     meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
     dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
     label_dropout: float = setting(
         0.2, "share dropped in the blocks over label texts and in attention", low=0.0, high=0.99
     )
+    mix: Mix = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
     bias: bool = setting(True, "a number for each label beside its vector")
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
     score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
@@ -129,7 +130,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 def _plans(config: Config, G: Csr) -> tuple[Makeup, Makeup]:
     """Phase I: clusters have free vectors, labels their text and those of labels they go with."""
     labels = Makeup(
-        view=EXTREME.name, graph=G, free=False, mix="attention", block="gelu",
+        view=EXTREME.name, graph=G, free=False, mix=config.mix, block="gelu",
         dropout=config.label_dropout, view_dropout=config.dropout,
     )  # fmt: skip
     return Makeup(view=META.name, text=False, view_dropout=config.meta_dropout), labels

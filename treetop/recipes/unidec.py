@@ -11,7 +11,7 @@ encoder and heads unless asked for; the classifier's score counts as in training
 in the presets `paper-...`), and the dual encoder's a third as often. With `classifier.labels: all` the classifier
 learns from all labels by BCE, as in `renee`, with `classifier.memory: low` at two bytes a number. With
 `classifier.place: host` label vectors and their states lie in the host's pinned memory, where the GPU reads and writes
-the rows of a pool: the numbers are the same.
+the rows of a pool by the same programs.
 """
 
 from __future__ import annotations
