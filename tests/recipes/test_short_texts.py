@@ -211,11 +211,12 @@ def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     )
     for again in (False, True):
         trees.clear()
-        chosen = quick("inceptionxml_lf", glove, recluster=again, **TREE)
+        chosen = quick("inceptionxml_lf", glove, recluster=again, second_learn={"lr": 0.003}, **TREE)
         treetop.fit("inceptionxml_lf", toy.dataset(), settings=chosen)
         (first, _), (second, carried) = trees
         assert np.array_equal(first[2].parents[1], second[2].parents[1]) != again
     assert [plan.free for plan in (first[3][1], second[3][1])] == [False, True]
+    assert [phase[4].encoder.lr for phase in (first, second)] == [0.01, 0.003]
     assert carried["blocks"] is not None and second[3][1].begin == "text"
     with pytest.raises(ConfigError, match=r"network\.narrow: views must be as wide as word vectors"):
         treetop.training.plan("inceptionxml_lf", settings={"network": {"narrow": False}})

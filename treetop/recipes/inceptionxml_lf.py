@@ -78,6 +78,7 @@ class Config(ClustersConfig):
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
     score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
     learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how words, network and blocks learn")
+    second_learn: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "the same in phase II")
     learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how free label vectors learn")
     train: TrainConfig = setting(
         TrainConfig(epochs=5, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop of phase I"
@@ -140,12 +141,14 @@ def _phase(
     dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, plans: tuple[Makeup, Makeup], job: Job,
     before: Made | None = None,
 ) -> Made:  # fmt: skip
-    training = small_batches(dataset, config.train if before is None else config.second_train, config.steps)
+    first = before is None
+    training = small_batches(dataset, config.train if first else config.second_train, config.steps)
+    learn = config.learn_encoder if first else config.second_learn
     return train_label_texts(
         dataset, prepared, tree, plans,
-        TreeConfig(config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias),
+        TreeConfig(learn, config.learn_heads, reduce=config.reduce, bias=config.bias),
         keep=config.kept(tree.sizes[1], tree.sizes[0]), training=training, job=job,
-        name="train" if before is None else "second-train", before=before, again=before is None and config.phases > 1,
+        name="train" if first else "second-train", before=before, again=first and config.phases > 1,
     )  # fmt: skip
 
 
