@@ -51,10 +51,10 @@ def words_of(node):
 def test_pairs_are_runs_that_differ_in_gandalf_alone(tmp_path):
     lines = [
         run("gandalf+r", 12.0), run("r", 10.0),
-        run("gandalf+r", 50.0, settings={"gandalf": {"delta": 0.2}}),  # another Gandalf
+        run("gandalf+r", 50.0, settings={"gandalf": {"delta": 0.3}}),  # another Gandalf
         run("gandalf+mixup+r", 50.0), run("identity+r", 50.0), run("alone", 50.0), run("r", 50.0, on="held-out"),
         run("r", 50.0, data="e"), run("r", 50.0, settings={"lr": 1}), {**run("r", 50.0), "section": "part", "of": "x"},
-        run("gandalf+q", 3.0, settings={"gandalf": {"delta": 0.1}, "begin": "zero", "net": {"n": 2}}),  # the default
+        run("gandalf+q", 3.0, settings={"gandalf": {"delta": 0.2}, "begin": "zero", "net": {"n": 2}}),  # the default
         run("q", 2.5, settings={"begin": "zero", "net": {"n": 2}}),
     ]  # fmt: skip
     head, _, *rows = table(written(tmp_path, lines), "d", "test")
