@@ -8,7 +8,7 @@ import platform
 import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -20,13 +20,14 @@ from scipy import sparse
 
 from treetop.core import edits as changes
 from treetop.core import registry, store
-from treetop.core.card import readme
+from treetop.core.card import UNSAVED, Card, readme
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.label_part import labels_from_part, labels_part
+from treetop.core.level_part import level_from_part, level_part
 from treetop.core.store import Check, Part
 from treetop.core.texts import Texts
-from treetop.core.types import Features, Join, Level, Ranking, Scores, View
+from treetop.core.types import Features, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
 from treetop.explain.path import Step, walk
 from treetop.explain.words import Word, words
@@ -66,16 +67,6 @@ class Explanation:
     members: list[list[SeenStep]]
 
 
-@dataclass(frozen=True)
-class Card:
-    """Where a model comes from: recipe, settings, seed and a fingerprint of its data."""
-
-    recipe: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, eq=False)
 class Model:
     """Ranks labels for texts; made by `treetop.fit` or `treetop.load`.
@@ -91,7 +82,7 @@ class Model:
     members: Sequence[Sequence[Level]]
     counts: NDArray[np.int64]  # (n_labels,) training texts per label
     n_train: int
-    card: Card = Card("unsaved")
+    card: Card = UNSAVED
     blend: Blend = "average"
     golden: Sequence[Mapping[str, Any]] = ()
     edits: Living | None = None  # changes to the labels since training
@@ -302,7 +293,7 @@ class Model:
     def _write(self, folder: Path) -> None:
         members = {
             f"member-{m:02d}": Part(
-                "member.1", {}, {}, {f"level-{t:02d}": _level_part(level) for t, level in enumerate(member)}
+                "member.1", {}, {}, {f"level-{t:02d}": level_part(level) for t, level in enumerate(member)}
             )
             for m, member in enumerate(self.members)
         }
@@ -345,10 +336,10 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
     try:
         labels, counts = labels_from_part(part.parts["labels"])
         members = [
-            [_level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
+            [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
             for m in range(part.setting("members", int))
         ]
-        features = {name: _restore(item, "features") for name, item in part.parts["features"].parts.items()}
+        features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
         golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
         card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
     except (KeyError, TypeError, AttributeError, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -363,33 +354,3 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
 
         model._take(replayed(folder, model, log))
     return model
-
-
-def _level_part(level: Level) -> Part:
-    config = {
-        "view": level.view,
-        "transform": level.join.transform,
-        "combine": level.join.combine,
-        "beam": level.beam,
-        "keep_by": level.keep_by,
-    }
-    return Part("level.1", config, {}, {"shortlist": level.shortlist.to_part(), "rank": level.rank.to_part()})
-
-
-def _level_from_part(part: Part) -> Level:
-    join = Join(part.setting("transform", str), part.setting("combine", str))
-    shortlist, rank = (_restore(part.parts[name], name) for name in ("shortlist", "rank"))
-    beam, keep_by = part.setting("beam", int), part.setting("keep_by", str)
-    return Level(part.setting("view", str), shortlist, rank, join, beam, keep_by)
-
-
-def _restore(part: Part, question: str) -> Any:
-    """The component a part describes, by its registry name; a newer version of it is refused."""
-    asked, _, rest = part.kind.partition(".")
-    name = rest.rpartition(".")[0]
-    if asked != question:
-        raise ModelError(f"expected a part of kind '{question}', found '{part.kind}'.")
-    kind = registry.find(question, name)
-    if kind.kind != part.kind:
-        raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
-    return kind.from_part(part)
