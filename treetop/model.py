@@ -33,7 +33,7 @@ from treetop.explain.path import Step, walk
 from treetop.explain.words import Word, words
 from treetop.kernels import threads
 from treetop.predict.beam import descend
-from treetop.predict.blend import KEEP, Blend, blended, check_blend
+from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, proportions
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -87,8 +87,10 @@ class Model:
     golden: Sequence[Mapping[str, Any]] = ()
     edits: Living | None = None  # changes to the labels since training
     seal: str = ""  # hash in the manifest of the folder it lies in
+    weights: Sequence[float] = ()  # of the members; empty: all the same
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", check_weights(self.weights, len(self.members)))
         check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
         for member in self.members:
             if not member or member[-1].rank.n != self.n_trained:
@@ -149,9 +151,9 @@ class Model:
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
         overlay: Overlay | None = getattr(self, "_overlay", None)
         if overlay is not None:
-            return overlay.rank(self.members, self.blend, views, k)
+            return overlay.rank(self.members, self.blend, views, k, self.weights)
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
-        return blended([descend(member, views, wide) for member in self.members], self.blend, k)
+        return blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
 
     def views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
         """Named views of a batch; ready-made ones win, the others are computed when first read."""
@@ -170,12 +172,12 @@ class Model:
     def explain(self, text: str, k: int = 3) -> list[Explanation]:
         """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
         views = self.views(Texts.of([text]), {})
-        found = []
+        found, weights = [], proportions(self.weights, len(self.members))
         overlay: Overlay | None = getattr(self, "_overlay", None)
         for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
             sources = [column] if overlay is None else overlay.sources(column)
             ways = [[walk(member, views, source) for member in self.members] for source in sources]
-            best = max(ways, key=lambda way: sum(steps[-1].score for steps in way))  # whose score the label has
+            best = max(ways, key=lambda way: np.dot(weights, [s[-1].score for s in way]))  # whose score the label has
             members = [
                 [self._seen(level, step) for level, step in zip(member, steps, strict=True)]
                 for member, steps in zip(self.members, best, strict=True)
@@ -298,7 +300,8 @@ class Model:
             for m, member in enumerate(self.members)
         }
         features = Part("features.1", parts={name: item.to_part() for name, item in self.features.items()})
-        config = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
+        config: dict[str, Any] = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
+        config |= {"weights": list(self.weights)} if self.weights else {}
         parts = {"labels": labels_part(self.labels, self.counts), "features": features, **members}
         store.write_part(folder, Part("model.1", config, {}, parts))
         golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
@@ -342,13 +345,14 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
         features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
         golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
         card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
+        part.let_go()
+        blend, weights = part.setting("blend", str), part.config.get("weights", ())
+        n_train, seal = part.setting("n_train", int), str(manifest.get("sha256"))
+        model = Model(labels, features, members, counts, n_train, card, blend, golden, seal=seal, weights=weights)
     except (KeyError, TypeError, AttributeError, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{folder}: a part of the model is missing or malformed ({error}). Copy it again.") from None
     except (ModelError, InputError, ConfigError) as error:
         raise ModelError(f"{folder}: {error}") from None
-    part.let_go()
-    blend, seal = part.config.get("blend"), str(manifest.get("sha256"))
-    model = Model(labels, features, members, counts, part.setting("n_train", int), card, blend, golden, seal=seal)  # type: ignore[arg-type]
     if log := changes.read_edits(folder, seal, check=check):
         from treetop.assemble.label_replay import replayed
 
