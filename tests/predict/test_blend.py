@@ -27,7 +27,7 @@ def cells(found):
 def test_absent_counts_zero():
     assert cells(blended(PARTS, "average", 5)) == [[(2, 0.65), (1, 0.45)], [(0, 0.15)]]
     assert cells(blended(PARTS, "average", 1)) == [[(2, 0.65)], [(0, 0.15)]]
-    assert cells(blended(PARTS, "rank_average", 5)) == [[(1, 1.0), (2, 1.0)], [(0, 0.5)]]
+    assert cells(blended(PARTS, "rank_average", 5)) == [[(2, 1.5), (1, 1.0)], [(0, 0.5)]]
     first = 1 / (1 + np.exp(-0.4))
     assert cells(blended(PARTS, "softmax_average", 5)) == [
         [(2, round((1 - first + 1) / 2, 4)), (1, round(first / 2, 4))],
@@ -62,9 +62,9 @@ def averaged(parts, how, weights):
     """{label: score} of each row, one label after the other."""
     rows = []
     for row in range(len(parts[0])):
-        found = {}
+        found, voters = {}, [part for part, weight in zip(parts, weights, strict=True) if weight]
+        longest = max(part.indptr[row + 1] - part.indptr[row] for part in voters)
         for part, weight in zip(parts, weights, strict=True):
-            longest = max(b - a for a, b in pairwise(part.indptr.tolist()))
             a, b = part.indptr[row], part.indptr[row + 1]
             whole = sum(np.exp(float(s)) for s in part.score[a:b])
             for place, (label, score) in enumerate(zip(part.ids[a:b].tolist(), part.score[a:b].tolist(), strict=True)):
@@ -101,6 +101,17 @@ def test_even_weights_are_no_weights_to_the_bit(how):
     parts = [some(random, 30) for _ in range(3)]
     plain, even = blended(parts, how, 9), blended(parts, how, 9, (1.0, 1.0, 1.0))
     assert np.array_equal(plain.ids, even.ids) and np.array_equal(plain.score, even.score)
+
+
+@pytest.mark.parametrize("how", ["average", "rank_average", "softmax_average"])
+def test_a_document_is_answered_alike_among_others(how):
+    random = np.random.default_rng(7)
+    parts = [some(random, 30) for _ in range(3)]
+    together = cells(blended(parts, how, 9))
+    for row in range(30):
+        lone = [part.where(np.repeat(np.arange(30) == row, np.diff(part.indptr))) for part in parts]
+        lone = [Ranking(part.indptr[row : row + 2] - part.indptr[row], part.ids, part.score, part.own) for part in lone]
+        assert cells(blended(lone, how, 9)) == [together[row]]
 
 
 def test_a_member_of_weight_zero_adds_nothing():

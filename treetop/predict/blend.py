@@ -65,7 +65,8 @@ def blended(parts: Sequence[Ranking], blend: Blend, k: int, weights: Sequence[fl
     voters = [(part, weight) for part, weight in zip(parts, weights, strict=True) if weight > 0]
     rows = np.concatenate([np.repeat(np.arange(n), np.diff(part.indptr)) for part, _ in voters])
     ids = np.concatenate([part.ids for part, _ in voters])
-    scores = np.concatenate([weight * _votes(part, blend) for part, weight in voters]) / sum(weights)
+    longest = np.max([np.diff(part.indptr) for part, _ in voters], axis=0)
+    scores = np.concatenate([weight * _votes(part, blend, longest) for part, weight in voters]) / sum(weights)
     width = int(ids.max(initial=0)) + 1
     keys, place = np.unique(rows * width + ids, return_inverse=True)
     summed = np.bincount(place, weights=scores, minlength=len(keys)).astype(np.float32)
@@ -73,13 +74,14 @@ def blended(parts: Sequence[Ranking], blend: Blend, k: int, weights: Sequence[fl
     return Ranking.sorted(indptr, (keys % width).astype(np.int32), summed).top(k)
 
 
-def _votes(part: Ranking, blend: Blend) -> NDArray[np.float64]:
+def _votes(part: Ranking, blend: Blend, longest: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What a member says of each label; `longest` holds the length of each document's longest list."""
     lengths = np.diff(part.indptr)
     if blend == "average":
         return part.score.astype(np.float64)
-    if blend == "rank_average":  # rank r (from 1) of a list counts longest - r + 1
+    if blend == "rank_average":  # rank r (from 1) counts longest - r + 1, whatever other documents there are
         place = np.arange(len(part.ids)) - np.repeat(part.indptr[:-1], lengths)
-        return np.asarray(lengths.max(initial=0) - place, np.float64)
+        return np.asarray(np.repeat(longest, lengths) - place, np.float64)
     first = np.repeat(part.score[np.minimum(part.indptr[:-1], len(part.score) - 1)] if len(part.score) else [], lengths)
     grown = np.exp(part.score.astype(np.float64) - first)
     sums = np.add.reduceat(np.append(grown, 0.0), part.indptr[:-1]) if len(lengths) else grown
