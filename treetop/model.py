@@ -31,6 +31,7 @@ from treetop.core.types import Features, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
 from treetop.explain.path import Step, walk
 from treetop.explain.words import Word, words
+from treetop.features.apart import with_terms
 from treetop.kernels import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, proportions
@@ -176,7 +177,7 @@ class Model:
         overlay: Overlay | None = getattr(self, "_overlay", None)
         for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
             sources = [column] if overlay is None else overlay.sources(column)
-            ways = [[walk(member, views, source) for member in self.members] for source in sources]
+            ways = [[self._walk(m, views, source) for m in range(len(self.members))] for source in sources]
             best = max(ways, key=lambda way: np.dot(weights, [s[-1].score for s in way]))  # whose score the label has
             members = [
                 [self._seen(level, step) for level, step in zip(member, steps, strict=True)]
@@ -185,8 +186,20 @@ class Model:
             found.append(Explanation(label, members))
         return found
 
+    def _walk(self, m: int, views: Mapping[str, View], column: int) -> list[Step]:
+        try:
+            return walk(self.members[m], views, column)
+        except ConfigError:
+            if not self.card.models:
+                raise
+            recipe = self.card.recipes(len(self.members))[m]
+            raise ConfigError(
+                f"explain: this is a {self.card.title}, and '{recipe}' has no words to show for its part of a score. "
+                "Explain the linear models it was made of."
+            ) from None
+
     def _seen(self, level: Level, step: Step) -> SeenStep:
-        features: Any = self.features.get(level.view.partition("-")[0])  # `fused-1` is a view of `fused`
+        features = with_terms(self.features, level.view)
         terms = features.terms if features is not None else lambda columns: [f"feature {c}" for c in columns]
         return SeenStep(step, words(step, terms))
 

@@ -27,6 +27,7 @@ TABLE: dict[str, dict[str, str]] = {
         "fuse": "treetop.features.fuse:Fuse",
         "towers": "treetop.features.towers:Towers",
         "words": "treetop.features.words:Words",
+        "apart": "treetop.features.apart:Apart",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
