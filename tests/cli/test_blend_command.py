@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import toy
 import treetop
 from treetop.cli import blend, compare, evaluate, explain, labels, predict, verify
+from treetop.core.errors import TreetopError
 
 app = typer.Typer()
 for command in (blend.blend, compare.compare, evaluate.evaluate, explain.explain, predict.predict, verify.verify):
@@ -45,6 +46,28 @@ def test_the_command_does_what_python_does(home):
     ranked = ("blend", home / "neighbours", home / "xr_linear", "--how", "rank_average", "--out", home / "ranked")
     assert run(*ranked).exit_code == 0 and run(*ranked, "--overwrite").exit_code == 0
     assert treetop.load(home / "ranked").blend == "rank_average"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--out", "{home}/x"], "blend: 1 model. Give two or more"),
+        (["{home}/xr_linear", "--out", "{home}/parabel"], "{home}/parabel: exists already"),
+        (["{home}/test.jsonl", "--out", "{home}/x"], "{home}/test.jsonl: no such model folder"),
+        (["{home}/neighbours", "--out", "{home}/x"], "{home}/neighbours: blend: 'average' needs scores from 0 to 1"),
+        (["{home}/parabel", "--out", "{home}/x", "--how", "rank_average"], "{home}/parabel: its 3 members are blended"),
+        (["{home}/parabel", "--out", "{home}/x", "--how", "mean"], "blend: unknown value 'mean'"),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "4"], "weights: 1 for 2 models."),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "4,-1"], "weights: -1.0 is no weight."),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "nan,1"], "weights: nan is no weight."),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "0,0"], "weights: all 2 are 0."),
+    ],
+)
+def test_mistakes_are_one_sentence(home, words, sentence):
+    done = run("blend", home / "xr_linear", *(word.format(home=home) for word in words))
+    assert isinstance(done.exception, TreetopError), done.output
+    assert str(done.exception).startswith(sentence.format(home=home)) and "\n" not in str(done.exception)
+    assert not (home / "x").exists()
 
 
 def test_verify_evaluate_compare_and_predict(home):

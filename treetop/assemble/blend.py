@@ -36,7 +36,7 @@ def blend(
     the same labels. Choose weights on held-out rows, never on test.
 
     >>> import treetop
-    >>> texts, labels = ["a cat", "a dog", "a cow"], [["pet", "cat"], ["pet", "dog"], ["cow"]]
+    >>> texts, labels = ["a cat", "a dog", "a cow"] * 2, [["pet", "cat"], ["pet", "dog"], ["cow"]] * 2
     >>> both = [treetop.fit(recipe, texts, labels) for recipe in ("xr_linear", "extremetext")]
     >>> treetop.blend(both, weights=[4, 1]).predict("a cow", k=1)[0].name
     'cow'
