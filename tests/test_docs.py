@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MODULES = ["treetop", "treetop.model", "treetop.core.texts", "treetop.core.dataset", "treetop.core.forecast"]
+MODULES = ["treetop", "treetop.model", "treetop.assemble.blend"]
+MODULES += ["treetop.core.texts", "treetop.core.dataset", "treetop.core.forecast"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -8,10 +8,11 @@ import numpy as np
 
 import toy
 from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.core.card import Card
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Join, LabelTree, Level
 from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.model import Card, Model
+from treetop.model import Model
 from treetop.rank.head import Head
 from treetop.rank.text_map import unit
 from treetop.shortlist.descend import Descend

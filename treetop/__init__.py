@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 from treetop.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from treetop.assemble.blend import blend
     from treetop.core.dataset import Dataset
     from treetop.model import Model, load
     from treetop.training import fit
 
-__all__ = ["Dataset", "Model", "__version__", "fit", "load"]
+__all__ = ["Dataset", "Model", "__version__", "blend", "fit", "load"]
 _HOMES = {
     "Dataset": "treetop.core.dataset",
     "Model": "treetop.model",
+    "blend": "treetop.assemble.blend",
     "fit": "treetop.training",
     "load": "treetop.model",
 }

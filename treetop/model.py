@@ -8,7 +8,7 @@ import platform
 import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -20,19 +20,21 @@ from scipy import sparse
 
 from treetop.core import edits as changes
 from treetop.core import registry, store
-from treetop.core.card import readme
+from treetop.core.card import UNSAVED, Card, readme
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.label_part import labels_from_part, labels_part
+from treetop.core.level_part import level_from_part, level_part
 from treetop.core.store import Check, Part
 from treetop.core.texts import Texts
-from treetop.core.types import Features, Join, Level, Ranking, Scores, View
+from treetop.core.types import Features, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
 from treetop.explain.path import Step, walk
 from treetop.explain.words import Word, words
+from treetop.features.apart import with_terms
 from treetop.kernels import threads
 from treetop.predict.beam import descend
-from treetop.predict.blend import KEEP, Blend, blended, check_blend
+from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, proportions
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -66,16 +68,6 @@ class Explanation:
     members: list[list[SeenStep]]
 
 
-@dataclass(frozen=True)
-class Card:
-    """Where a model comes from: recipe, settings, seed and a fingerprint of its data."""
-
-    recipe: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, eq=False)
 class Model:
     """Ranks labels for texts; made by `treetop.fit` or `treetop.load`.
@@ -91,13 +83,15 @@ class Model:
     members: Sequence[Sequence[Level]]
     counts: NDArray[np.int64]  # (n_labels,) training texts per label
     n_train: int
-    card: Card = Card("unsaved")
+    card: Card = UNSAVED
     blend: Blend = "average"
     golden: Sequence[Mapping[str, Any]] = ()
     edits: Living | None = None  # changes to the labels since training
     seal: str = ""  # hash in the manifest of the folder it lies in
+    weights: Sequence[float] = ()  # of the members; empty: all the same
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", check_weights(self.weights, len(self.members)))
         check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
         for member in self.members:
             if not member or member[-1].rank.n != self.n_trained:
@@ -158,9 +152,9 @@ class Model:
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
         overlay: Overlay | None = getattr(self, "_overlay", None)
         if overlay is not None:
-            return overlay.rank(self.members, self.blend, views, k)
+            return overlay.rank(self.members, self.blend, views, k, self.weights)
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
-        return blended([descend(member, views, wide) for member in self.members], self.blend, k)
+        return blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
 
     def views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
         """Named views of a batch; ready-made ones win, the others are computed when first read."""
@@ -179,12 +173,12 @@ class Model:
     def explain(self, text: str, k: int = 3) -> list[Explanation]:
         """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
         views = self.views(Texts.of([text]), {})
-        found = []
+        found, weights = [], proportions(self.weights, len(self.members))
         overlay: Overlay | None = getattr(self, "_overlay", None)
         for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
             sources = [column] if overlay is None else overlay.sources(column)
-            ways = [[walk(member, views, source) for member in self.members] for source in sources]
-            best = max(ways, key=lambda way: sum(steps[-1].score for steps in way))  # whose score the label has
+            ways = [[self._walk(m, views, source) for m in range(len(self.members))] for source in sources]
+            best = max(ways, key=lambda way: np.dot(weights, [s[-1].score for s in way]))  # whose score the label has
             members = [
                 [self._seen(level, step) for level, step in zip(member, steps, strict=True)]
                 for member, steps in zip(self.members, best, strict=True)
@@ -192,8 +186,20 @@ class Model:
             found.append(Explanation(label, members))
         return found
 
+    def _walk(self, m: int, views: Mapping[str, View], column: int) -> list[Step]:
+        try:
+            return walk(self.members[m], views, column)
+        except ConfigError:
+            if not self.card.models:
+                raise
+            recipe = self.card.recipes(len(self.members))[m]
+            raise ConfigError(
+                f"explain: this is a {self.card.title}, and '{recipe}' has no words to show for its part of a score. "
+                "Explain the linear models it was made of."
+            ) from None
+
     def _seen(self, level: Level, step: Step) -> SeenStep:
-        features: Any = self.features.get(level.view.partition("-")[0])  # `fused-1` is a view of `fused`
+        features = with_terms(self.features, level.view)
         terms = features.terms if features is not None else lambda columns: [f"feature {c}" for c in columns]
         return SeenStep(step, words(step, terms))
 
@@ -302,12 +308,13 @@ class Model:
     def _write(self, folder: Path) -> None:
         members = {
             f"member-{m:02d}": Part(
-                "member.1", {}, {}, {f"level-{t:02d}": _level_part(level) for t, level in enumerate(member)}
+                "member.1", {}, {}, {f"level-{t:02d}": level_part(level) for t, level in enumerate(member)}
             )
             for m, member in enumerate(self.members)
         }
         features = Part("features.1", parts={name: item.to_part() for name, item in self.features.items()})
-        config = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
+        config: dict[str, Any] = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
+        config |= {"weights": list(self.weights)} if self.weights else {}
         parts = {"labels": labels_part(self.labels, self.counts), "features": features, **members}
         store.write_part(folder, Part("model.1", config, {}, parts))
         golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
@@ -345,51 +352,22 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
     try:
         labels, counts = labels_from_part(part.parts["labels"])
         members = [
-            [_level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
+            [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
             for m in range(part.setting("members", int))
         ]
-        features = {name: _restore(item, "features") for name, item in part.parts["features"].parts.items()}
+        features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
         golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
         card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
+        part.let_go()
+        blend, weights = part.setting("blend", str), part.config.get("weights", ())
+        n_train, seal = part.setting("n_train", int), str(manifest.get("sha256"))
+        model = Model(labels, features, members, counts, n_train, card, blend, golden, seal=seal, weights=weights)
     except (KeyError, TypeError, AttributeError, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{folder}: a part of the model is missing or malformed ({error}). Copy it again.") from None
     except (ModelError, InputError, ConfigError) as error:
         raise ModelError(f"{folder}: {error}") from None
-    part.let_go()
-    blend, seal = part.config.get("blend"), str(manifest.get("sha256"))
-    model = Model(labels, features, members, counts, part.setting("n_train", int), card, blend, golden, seal=seal)  # type: ignore[arg-type]
     if log := changes.read_edits(folder, seal, check=check):
         from treetop.assemble.label_replay import replayed
 
         model._take(replayed(folder, model, log))
     return model
-
-
-def _level_part(level: Level) -> Part:
-    config = {
-        "view": level.view,
-        "transform": level.join.transform,
-        "combine": level.join.combine,
-        "beam": level.beam,
-        "keep_by": level.keep_by,
-    }
-    return Part("level.1", config, {}, {"shortlist": level.shortlist.to_part(), "rank": level.rank.to_part()})
-
-
-def _level_from_part(part: Part) -> Level:
-    join = Join(part.setting("transform", str), part.setting("combine", str))
-    shortlist, rank = (_restore(part.parts[name], name) for name in ("shortlist", "rank"))
-    beam, keep_by = part.setting("beam", int), part.setting("keep_by", str)
-    return Level(part.setting("view", str), shortlist, rank, join, beam, keep_by)
-
-
-def _restore(part: Part, question: str) -> Any:
-    """The component a part describes, by its registry name; a newer version of it is refused."""
-    asked, _, rest = part.kind.partition(".")
-    name = rest.rpartition(".")[0]
-    if asked != question:
-        raise ModelError(f"expected a part of kind '{question}', found '{part.kind}'.")
-    kind = registry.find(question, name)
-    if kind.kind != part.kind:
-        raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
-    return kind.from_part(part)

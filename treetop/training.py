@@ -19,6 +19,7 @@ import numpy as np
 from treetop.assemble.probe import probed
 from treetop.augment.compose import Augmentation, augmentation, augmented, check_places, split_name, with_augmentations
 from treetop.core import registry
+from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
@@ -28,7 +29,7 @@ from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import Job, open_work
 from treetop.data.frame import from_lists
 from treetop.kernels import threads as pool
-from treetop.model import Card, Model
+from treetop.model import Model
 
 
 @dataclass(frozen=True)

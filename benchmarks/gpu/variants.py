@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.blend import blend
 from treetop.assemble.linear_tree import Task, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.types import Join
@@ -41,11 +42,9 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
         yield f"rare labels lifted, {share}", lifted(model, share)
     if "blend" in run:
         other = fit(run["blend"], train, seed=run.get("seed", 0))
-        for blend, times in (("average", 1), ("average", 2), ("average", 4), ("rank_average", 1)):
-            both = {"features": {**model.features, **other.features}, "blend": blend}
-            name = f"with {run['blend']}, {blend}" + (f", {times} to 1" if times > 1 else "")
-            members = [*model.members * times, *other.members]
-            yield name, dataclasses.replace(model, **both, members=members, golden=())
+        for how, times in (("average", 1), ("average", 2), ("average", 4), ("rank_average", 1)):
+            name = f"with {run['blend']}, {how}" + (f", {times} to 1" if times > 1 else "")
+            yield name, blend([model, other], [times, 1], how)
 
 
 def alone(model: Any, name: str) -> Any:

@@ -24,12 +24,13 @@ from pathlib import Path
 import numpy as np
 
 import treetop
+from treetop.core.card import Card
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import Join, LabelTree, Level
 from treetop.core.version import VERSION
 from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.model import Card, Model
+from treetop.model import Model
 from treetop.rank.head import Head
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything

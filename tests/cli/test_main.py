@@ -199,6 +199,8 @@ def test_dry_run_says_what_it_needs(home):
         (["explain", "{home}/model"], "explain: give either --text or --label."),
         (["explain", "{home}/model", "--label", "x"], "--data: missing. Name the training data"),
         (["fit", "gandalf+popular", "{home}/data", "--out", "x"], "'popular' has no place for rows"),
+        (["blend", "{home}/model", "{home}/model"], "--out: missing. Say where the blend goes."),
+        (["blend", "{home}/model", "{home}/model", "--out", "x", "--weights", "4:1"], "--weights: cannot read '4:1'."),
         (["nosuch"], "No such command 'nosuch'"),
     ],
 )

@@ -176,3 +176,20 @@ def test_a_folder_that_vanishes_while_files_are_listed_is_not_there(tmp_path, mo
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert files_below(tmp_path) == ["a/file"]
+
+
+def test_parts_of_the_same_data_are_the_same():
+    def part(**changes):
+        values = {"kind": "a.b.1", "config": {"n": [1, 2]}, "arrays": {"x": np.array([1.0, np.nan], np.float32)}}
+        return Part(**{**values, "parts": {"in": Part("c.1", {"m": 1})}, "files": {"f": b"1"}, **changes})
+
+    assert part().same(part()) and part().same(part(config={"n": (1, 2)}))  # as written to disk
+    assert Part("a.1", arrays={"x": np.zeros((0, 3))}).same(Part("a.1", arrays={"x": np.zeros((0, 3))}))
+    assert part().same(part(arrays={"x": np.array([1, 9, np.nan, 9], np.float32)[::2]}))
+    for other in (
+        {"kind": "a.b.2"}, {"config": {"n": [1, 3]}}, {"files": {"f": b"2"}}, {"files": {}}, {"parts": {}},
+        {"arrays": {}}, {"arrays": {"y": part().arrays["x"]}}, {"arrays": {"x": np.array([1.0, 2.0], np.float32)}},
+        {"arrays": {"x": part().arrays["x"].view(np.int32)}}, {"arrays": {"x": part().arrays["x"][None]}},
+        {"parts": {"in": Part("c.1", {"m": 2})}},
+    ):  # fmt: skip
+        assert not part().same(part(**other)), other

@@ -47,6 +47,11 @@ def heads_of(model: Model) -> list[Head]:
     """The last level of each member; refuses models whose labels are not vectors in an encoder's space."""
     can = "Dual encoders and recipes with label vectors can (unidec, lightxml); retire, rename and merge always work."
     name = model.card.recipe
+    if model.card.models:
+        raise ConfigError(
+            "labels add: a blend cannot place new labels, as each of its models would need to. Train the models with "
+            "them and blend again; retire, rename and merge always work."
+        )
     heads: list[Any] = [levels[-1].rank for levels in model.members]
     for head in heads:
         if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from treetop.core.types import Scores
     from treetop.evaluate.match import Matches
     from treetop.evaluate.paired import Difference
-    from treetop.model import Model
 
 WIDTH = 120  # columns of a table that no terminal shows
 
@@ -102,26 +101,15 @@ def _compared(
         if keep:
             made.matches[name] = found
         trained = f"{model.n_train:,} documents, {len(model.labels):,} labels"
-        made.facts[name] = {"Recipe": model.card.recipe, "Trained on": trained}
+        made.facts[name] = {"Recipe": model.card.title, "Trained on": trained}
         if first is None:
-            first, first_name, origin = found, name, _origin(model)
+            first, first_name, origin = found, name, model.card.origin(model.n_train)
             continue
-        if _other_data(origin, _origin(model)):
+        if origin.differs(model.card.origin(model.n_train)):
             made.notes.append(f"{name} was trained on other data than {first_name}: PSP may weigh labels unlike.")
             logger.warning("%s", made.notes[-1])
         made.differences[name] = difference(first, found, ks=ks, seed=seed)
     return made
-
-
-def _origin(model: Model) -> tuple[str, int]:
-    """Hash (empty where the model names none) and number of documents of the data a model was trained on."""
-    return str(model.card.data.get("sha256", "")), model.n_train
-
-
-def _other_data(one: tuple[str, int], other: tuple[str, int]) -> bool:
-    """Whether two models come from different data; by number of documents where one of them lacks a hash."""
-    place = 0 if one[0] and other[0] else 1
-    return one[place] != other[place]
 
 
 def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, k: int) -> Path:

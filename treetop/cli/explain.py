@@ -53,10 +53,20 @@ def explain(
         console.print(item.label.name, markup=False)
         for m, way in enumerate(item.members):
             if len(item.members) > 1:
-                console.print(f"  member {m + 1}")
+                console.print(f"  member {m + 1}{_part(opened, m)}", markup=False)
             for seen in way:
                 _show(console, opened, seen, last=seen is way[-1])
         console.print()
+
+
+def _part(model: Model, m: int) -> str:
+    """Where a member of a blend comes from, and how much it counts."""
+    from treetop.predict.blend import proportions
+
+    if not model.card.models:
+        return ""
+    parts = proportions(model.weights, len(model.members))
+    return f" ({model.card.recipes(len(parts))[m]}, {100 * parts[m] / sum(parts):.3g} %)"
 
 
 def _show(console: Any, model: Model, seen: Any, *, last: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from treetop.cli import bench, compare, data, demo, evaluate, explain, fit, labels, predict, recipes, verify
+from treetop.cli import bench, blend, compare, data, demo, evaluate, explain, fit, labels, predict, recipes, verify
 from treetop.core.errors import TreetopError
 from treetop.core.version import VERSION
 
@@ -30,6 +30,7 @@ app = typer.Typer(
 for command in (
     demo.demo,
     fit.fit,
+    blend.blend,
     predict.predict,
     evaluate.evaluate,
     compare.compare,

@@ -1,22 +1,93 @@
-"""A model card in the form model hubs read."""
+"""Where a model comes from, and the same as a model card in the form model hubs read."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from treetop.core.version import VERSION
 
+BLEND = "blend"  # in the place of a recipe's name
 
-def readme(card: Any, n_labels: int, n_train: int) -> str:
+
+class Origin(NamedTuple):
+    """The data a model was trained on: its hash (empty where the model names none) and its number of documents."""
+
+    sha256: str
+    n_train: int
+
+    def differs(self, other: Origin) -> bool:
+        """Whether these are other data; by number of documents where a hash is missing."""
+        place = 0 if self.sha256 and other.sha256 else 1
+        return self[place] != other[place]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a model comes from: recipe, settings, seed and a fingerprint of its data."""
+
+    recipe: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[Mapping[str, Any]]:
+        """The models a blend was made of (recipe, seal, weight and more of each); none in a model that was trained."""
+        found = self.config.get("models") if self.recipe == BLEND else None
+        return [model for model in found if isinstance(model, Mapping)] if isinstance(found, list) else []
+
+    def origin(self, n_train: int) -> Origin:
+        """What is known of the data of a model that was trained on so many documents."""
+        return Origin(str(self.data.get("sha256", "")), n_train)
+
+    def recipes(self, n: int) -> list[str]:
+        """The recipe that trained each of the model's `n` members."""
+        found = [str(model.get("recipe")) for model in self.models for _ in range(_count(model.get("members")))]
+        return found if len(found) == n else [self.recipe] * n
+
+    @property
+    def title(self) -> str:
+        """The recipe; of a blend also what it was made of, with weights."""
+        made_of = ", ".join(f"{model.get('recipe')} ({_plain(model.get('weight'))})" for model in self.models)
+        return f"{self.recipe} of {made_of}" if made_of else self.recipe
+
+
+UNSAVED = Card("unsaved")
+
+
+def readme(card: Card, n_labels: int, n_train: int) -> str:
     """The README.md of a model folder: where the model comes from and how to ask it."""
     data = "\n".join(f"- {key}: {value}" for key, value in sorted(card.data.items()))
     settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
+    made = f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}."
+    if card.models:
+        each = "\n".join(f"- {_line(model)}" for model in card.models)
+        made = (
+            f"A blend by treetop {VERSION} of models that were trained before:\n\n{each}\n\n"
+            f"Counts of texts are those of the first, which was trained on {n_train:,} texts, seed {card.seed}."
+        )
     return (
         "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
-        f"# {card.recipe} over {n_labels:,} labels\n\n"
-        f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}.\n\n{data}\n\n"
+        f"# {card.title} over {n_labels:,} labels\n\n"
+        f"{made}\n\n{data}\n\n"
         "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
         "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
         f"## Settings\n\n```json\n{settings}\n```\n"
     )
+
+
+def _line(model: Mapping[str, Any]) -> str:
+    """One model of a blend."""
+    seal = f"seal {model['seal']}" if model.get("seal") else "never saved"
+    return f"{model.get('recipe')}, weight {_plain(model.get('weight'))}, {seal}"
+
+
+def _count(members: Any) -> int:
+    return members if type(members) is int else 0
+
+
+def _plain(weight: Any) -> str:
+    return f"{weight:g}" if isinstance(weight, float) else str(weight)

@@ -12,9 +12,12 @@ import importlib.util
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from treetop.core.errors import ConfigError, did_you_mean, missing
+from treetop.core.errors import ConfigError, ModelError, did_you_mean, missing
+
+if TYPE_CHECKING:
+    from treetop.core.store import Part
 
 TABLE: dict[str, dict[str, str]] = {
     "data": {"read": "treetop.data.read:read", "frame": "treetop.data.frame:from_frame"},
@@ -24,6 +27,7 @@ TABLE: dict[str, dict[str, str]] = {
         "fuse": "treetop.features.fuse:Fuse",
         "towers": "treetop.features.towers:Towers",
         "words": "treetop.features.words:Words",
+        "apart": "treetop.features.apart:Apart",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
@@ -120,3 +124,15 @@ def find(question: str, name: str) -> Any:
             raise
         raise missing(package, EXTRAS[package], f"{question} '{name}'") from None
     return getattr(loaded, attribute) if attribute else loaded
+
+
+def restore(part: Part, question: str) -> Any:
+    """The component a saved part describes, by its name; a newer version of it is refused."""
+    asked, _, rest = part.kind.partition(".")
+    name = rest.rpartition(".")[0]
+    if asked != question:
+        raise ModelError(f"expected a part of kind '{question}', found '{part.kind}'.")
+    kind = find(question, name)
+    if kind.kind != part.kind:
+        raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
+    return kind.from_part(part)

@@ -75,6 +75,18 @@ class Part:
             raise ModelError(f"{self.kind}: row pointers '{name}' do not run from 0 to {end}. The model is damaged.")
         return found
 
+    def same(self, other: Part) -> bool:
+        """Whether the other holds the same data, to the bit."""
+        mine, others = (_canonical({"kind": part.kind, "config": part.config}) for part in (self, other))
+        return (
+            mine == others
+            and self.files == other.files
+            and self.arrays.keys() == other.arrays.keys()
+            and self.parts.keys() == other.parts.keys()
+            and all(_same_bits(array, other.arrays[name]) for name, array in self.arrays.items())
+            and all(part.same(other.parts[name]) for name, part in self.parts.items())
+        )
+
     def let_go(self) -> None:
         """Give back the memory that checking the arrays of this part and all below has taken."""
         for array in self.arrays.values():
@@ -88,6 +100,13 @@ class Part:
         if type(value) is not kind:
             raise ModelError(f"{self.kind}: setting '{name}' is {value!r}, expected {kind.__name__}.")
         return value
+
+
+def _same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
+    return bool(np.array_equal(a, b))
 
 
 # --- sealed JSON: canonical bytes that carry their own hash ---------------------------------------------------------

@@ -9,6 +9,7 @@ sequences, one row per document.
 | `transformer` | `encoder/cls:-1` and the like | `transformer.py` |
 | `fuse` | those of both, and joined: `fused`, `embedding` | `fuse.py` |
 | `words` | `words/meta`, `words/extreme` (inception), `words/coarse`, `words/fine`, `words/near` (bag) | `words.py` |
+| `apart` | those of others, a name before them: `model-2/tfidf` | `apart.py` |
 | `towers` | `encoder/dual`, `encoder/classifier`, `encoder/search` | `towers.py` |
 
 `grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.

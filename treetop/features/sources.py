@@ -105,9 +105,10 @@ def _from_model(folder: Path) -> Source:
 
 
 def _transformers(features: Part) -> list[Part]:
-    """Encoders among a model's features, also those joined with words."""
-    each = [part for outer in features.parts.values() for part in (outer, *outer.parts.values())]
-    return [part for part in each if part.kind == KIND]
+    """Encoders among a model's features, also those joined with words or kept apart."""
+    return [
+        found for part in features.parts.values() for found in ([part] if part.kind == KIND else _transformers(part))
+    ]
 
 
 def from_part(part: Part, name: str) -> Source:

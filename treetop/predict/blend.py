@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Literal
+from numbers import Real
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.errors import ConfigError
+from treetop.core.errors import ConfigError, did_you_mean
 from treetop.core.types import Join, Ranking
 
 Blend = Literal["average", "rank_average", "softmax_average"]
@@ -16,7 +18,10 @@ KEEP = 100  # labels each member returns at least, so that "absent" seldom hides
 
 
 def check_blend(blend: Blend, joins: Sequence[Join]) -> None:
-    """Refuse averages of scores where "absent counts 0" would rank a missing label above a bad one."""
+    """Refuse a name that is none, and averages where "absent counts 0" would rank a missing label above a bad one."""
+    if blend not in (known := get_args(Blend)):
+        hint = did_you_mean(str(blend), known)
+        raise ConfigError(f"blend: unknown value '{blend}'. Choose one of {', '.join(known)}.{hint}")
     for join in joins:
         if blend == "average" and (join.transform == "noop" or join.adds):
             raise ConfigError(
@@ -25,28 +30,58 @@ def check_blend(blend: Blend, joins: Sequence[Join]) -> None:
             )
 
 
-def blended(parts: Sequence[Ranking], blend: Blend, k: int) -> Ranking:
-    """The best `k` labels after averaging the members' scores."""
+def check_weights(weights: Sequence[float], n: int, what: str = "members") -> tuple[float, ...]:
+    """Weights as numbers, one for each of `n`; what would make no average is refused. None at all: all the same."""
+    if len(weights) not in (0, n):
+        raise ConfigError(f"weights: {len(weights)} for {n} {what}. Give one for each, or none for all the same.")
+    made = tuple(_number(weight) for weight in weights)
+    for weight, value in zip(weights, made, strict=True):
+        if not 0 <= value < math.inf:
+            raise ConfigError(f"weights: {weight!r} is no weight. Allowed are numbers of 0 or more.")
+    if made and not any(made):
+        raise ConfigError(f"weights: all {n} are 0. At least one must be above 0.")
+    return made
+
+
+def _number(weight: object) -> float:
+    """As a float; what is no number becomes NaN, what is too large infinite."""
+    try:
+        return float(weight) if isinstance(weight, Real) and not isinstance(weight, bool) else math.nan
+    except OverflowError:
+        return math.inf
+
+
+def proportions(weights: Sequence[float], n: int) -> list[float]:
+    """Weights of `n` members as parts of the largest, which is 1; ones where none are given."""
+    largest = max(weights, default=1.0)
+    return [weight / largest for weight in weights] or [1.0] * n
+
+
+def blended(parts: Sequence[Ranking], blend: Blend, k: int, weights: Sequence[float] = ()) -> Ranking:
+    """The best `k` labels after averaging the members' scores, each at its weight (none given: all the same)."""
     if len(parts) == 1:
         return parts[0].top(k)
-    n = len(parts[0])
-    rows = np.concatenate([np.repeat(np.arange(n), np.diff(part.indptr)) for part in parts])
-    ids = np.concatenate([part.ids for part in parts])
-    scores = np.concatenate([_weights(part, blend) for part in parts]) / len(parts)
+    n, weights = len(parts[0]), proportions(weights, len(parts))
+    voters = [(part, weight) for part, weight in zip(parts, weights, strict=True) if weight > 0]
+    rows = np.concatenate([np.repeat(np.arange(n), np.diff(part.indptr)) for part, _ in voters])
+    ids = np.concatenate([part.ids for part, _ in voters])
+    longest = np.max([np.diff(part.indptr) for part, _ in voters], axis=0)
+    scores = np.concatenate([weight * _votes(part, blend, longest) for part, weight in voters]) / sum(weights)
     width = int(ids.max(initial=0)) + 1
     keys, place = np.unique(rows * width + ids, return_inverse=True)
-    total = np.bincount(place, weights=scores, minlength=len(keys)).astype(np.float32)
+    summed = np.bincount(place, weights=scores, minlength=len(keys)).astype(np.float32)
     indptr = np.searchsorted(keys, np.arange(n + 1, dtype=np.int64) * width)
-    return Ranking.sorted(indptr, (keys % width).astype(np.int32), total).top(k)
+    return Ranking.sorted(indptr, (keys % width).astype(np.int32), summed).top(k)
 
 
-def _weights(part: Ranking, blend: Blend) -> NDArray[np.float64]:
+def _votes(part: Ranking, blend: Blend, longest: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What a member says of each label; `longest` holds the length of each document's longest list."""
     lengths = np.diff(part.indptr)
     if blend == "average":
         return part.score.astype(np.float64)
-    if blend == "rank_average":  # rank r (from 1) of a list counts longest - r + 1
+    if blend == "rank_average":  # rank r (from 1) counts longest - r + 1, whatever other documents there are
         place = np.arange(len(part.ids)) - np.repeat(part.indptr[:-1], lengths)
-        return np.asarray(lengths.max(initial=0) - place, np.float64)
+        return np.asarray(np.repeat(longest, lengths) - place, np.float64)
     first = np.repeat(part.score[np.minimum(part.indptr[:-1], len(part.score) - 1)] if len(part.score) else [], lengths)
     grown = np.exp(part.score.astype(np.float64) - first)
     sums = np.add.reduceat(np.append(grown, 0.0), part.indptr[:-1]) if len(lengths) else grown

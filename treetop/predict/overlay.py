@@ -5,7 +5,7 @@ The trained levels answer as ever, bit for bit; only what they answer is looked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,10 @@ class Overlay:
         """The labels whose scores this label gets: its own, and those merged into it."""
         return [column] if self.target is None else np.flatnonzero(self.target == column).tolist()
 
-    def rank(self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int) -> Ranking:
+    def rank(
+        self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int,
+        weights: Sequence[float] = (),
+    ) -> Ranking:  # fmt: skip
         """The best `k` labels that are not retired.
 
         Looks deeper as long as a retired label stands where an active one could: the result does not depend on how
@@ -52,27 +55,30 @@ class Overlay:
         most = first + self.n_retired
         want = min(most, 2 * k + SLACK) if len(members) == 1 else first
         above = [nodes_above(levels, views) for levels in members] if self.extra else []
+
+        def mix(lists: Sequence[Ranking]) -> Ranking:
+            return blended(lists, blend, want * len(members), weights)
+
         while True:
-            lists, joined = self._look(members, blend, views, above, want)
+            lists, joined = self._look(members, mix, views, above, want)
             found = self._shown(joined)
             if want >= most or not self._short(lists, found, k, want, ties=len(members) == 1):
                 return found.top(k)
             want = min(2 * want, most)
 
     def _look(
-        self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View],
-        above: Sequence[Ranking | None], want: int,
+        self, members: Sequence[Sequence[Level]], mix: Callable[[Sequence[Ranking]], Ranking],
+        views: Mapping[str, View], above: Sequence[Ranking | None], want: int,
     ) -> tuple[list[Ranking], Ranking]:  # fmt: skip
         """(the best `want` of each member, trained labels first and added ones behind; all of them blended)"""
-        everything = want * len(members)
         if not self.extra:
             base = [descend(levels, views, want) for levels in members]
-            return base, blended(base, blend, everything)
+            return base, mix(base)
         base = [step(levels[-1], views, up, want) for levels, up in zip(members, above, strict=True)]
         new = [step(level, views, up, want) for level, up in zip(self.extra, above, strict=True)]
-        behind = blended(new, blend, everything)
+        behind = mix(new)
         behind = Ranking(behind.indptr, behind.ids + np.int32(self.n), behind.score, behind.own)
-        return [*base, *new], _joined(blended(base, blend, everything), behind)
+        return [*base, *new], _joined(mix(base), behind)
 
     def _shown(self, ranking: Ranking) -> Ranking:
         """Scores of merged labels at their targets, the best of each; retired labels left out."""

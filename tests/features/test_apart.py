@@ -1,0 +1,51 @@
+"""Features under a name of their own: same views, computed once and only when read, the same again from data."""
+
+import numpy as np
+import pytest
+
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.features.apart import Apart, with_terms
+from treetop.features.tfidf import Tfidf
+from treetop.features.views import Views
+
+TEXTS = Texts.of(["a black cat", "the black dog"])
+
+
+class Counted:
+    """Two views; says which were made."""
+
+    def __init__(self):
+        self.made = []
+
+    def views(self, texts):
+        return Views({name: lambda name=name: self.made.append(name) or name for name in ("tfidf", "more")})
+
+
+def test_views_are_lazy_and_the_first_of_a_name_counts():
+    one, other = Counted(), Counted()
+    views = Apart("second", {"tfidf": one, "other": other}).views(TEXTS)
+    assert list(views) == ["second/tfidf", "second/more"] and one.made == []
+    assert views["second/more"] == "more" and views["second/more"] == "more"
+    assert one.made == ["more"] and other.made == []
+
+
+def test_round_trip_and_terms():
+    tfidf = Tfidf.fit(TEXTS)
+    apart = Apart("second", {"tfidf": tfidf})
+    again = Apart.from_part(apart.to_part())
+    a, b = tfidf.views(TEXTS)["tfidf"], again.views(TEXTS)["second/tfidf"]
+    assert np.array_equal(a.indices, b.indices) and np.array_equal(a.data, b.data) and again.name == "second"
+    features = {"tfidf": Tfidf.fit(["horse"]), "second": again}
+    assert with_terms(features, "second/tfidf").terms([1]) == ["cat"]
+    assert with_terms(features, "tfidf").terms([0]) == ["horse"]
+    assert with_terms({"fused": tfidf}, "fused-1") is tfidf  # a view of `fused`
+    assert with_terms(features, "second/embedding") is None and with_terms(features, "encoder/cls:-1") is None
+
+
+@pytest.mark.parametrize(("name", "parts"), [("", 1), ("a/b", 1), ("second", 0), (7, 1)])
+def test_damage_is_refused(name, parts):
+    held = {"tfidf": Tfidf.fit(TEXTS).to_part()} if parts else {}
+    with pytest.raises(ModelError, match="features.apart.1"):
+        Apart.from_part(Part(Apart.kind, {"name": name}, {}, held))

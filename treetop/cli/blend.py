@@ -1,0 +1,46 @@
+"""`treetop blend`: trained models as one that averages their scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treetop.core.errors import ConfigError
+
+
+def blend(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders, all of the same labels.")],
+    out: Annotated[Path | None, typer.Option(help="Folder to write the blend to; it needs the others no more.")] = None,
+    weights: Annotated[str, typer.Option(help="How much each model counts, as 4,1. Default: all the same.")] = "",
+    how: Annotated[
+        str, typer.Option(help="average (of scores from 0 to 1), rank_average or softmax_average.")
+    ] = "average",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
+) -> None:
+    """Join trained models into one that answers with the average of their scores.
+
+    Choose weights on rows held out from training (`treetop data split`), never on test.
+    """
+    if out is None:
+        raise ConfigError("--out: missing. Say where the blend goes.")
+    parsed = _parse(weights)  # a mistake is told before models are opened
+    from treetop.assemble.blend import blend as join
+    from treetop.core.store import check_folder, check_target
+    from treetop.predict.blend import check_weights
+
+    check_target(out, overwrite=overwrite)
+    check_weights(parsed, len(models), "models")
+    for path in models:
+        check_folder(path)
+    join(models, parsed, how).save(out, overwrite=overwrite)  # type: ignore[arg-type]
+    typer.echo(str(out))
+
+
+def _parse(weights: str) -> list[float]:
+    """Numbers from a list with commas."""
+    try:
+        return [float(word) for word in weights.split(",")] if weights.strip() else []
+    except ValueError:
+        raise ConfigError(f"--weights: cannot read '{weights}'. Write one number for each model, as 4,1.") from None
