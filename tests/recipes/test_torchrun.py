@@ -21,8 +21,8 @@ TOWERS = ["classifier.dropout=0.0", "dual.dimension=16", "pool.size=21", "pool.s
 TWO_STAGES = [*TOWERS, "second_train.epochs=3.0", "second_train.batch=16", "second_pool.size=21"]
 
 
-def write(folder):
-    data = toy.dataset(n=64)
+def write(folder, n):
+    data = toy.dataset(n=n)
     folder.mkdir()
     with (folder / "train.jsonl").open("w") as out:
         for row, text in enumerate(data.texts):
@@ -58,8 +58,7 @@ def start(recipe, data, out, settings, **environment):
         pytest.param("depsl", TOWERS, marks=pytest.mark.slow),
         pytest.param("dexml", [*TOWERS, "pool.size=0"], marks=pytest.mark.slow),
         pytest.param("ngame", TWO_STAGES, marks=pytest.mark.slow),
-        # From the labels' side a batch of odd size would lose a text to stay divisible.
-        pytest.param("siamesexml", [*TWO_STAGES, "pool.side=documents"], marks=pytest.mark.slow),
+        pytest.param("siamesexml", TWO_STAGES, marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
@@ -69,7 +68,8 @@ def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
         *([] if recipe == "astec" else ["encoder_dropout=0.0"]),
         "train.epochs=3.0", "train.batch=16", "learn_encoder.lr=0.001", "learn_heads.lr=0.01", *more,
     ]  # fmt: skip
-    data = write(tmp_path / "data")
+    # Batches with pools are no worse for an odd number of texts; others would lose one to stay divisible.
+    data = write(tmp_path / "data", 61 if "pool.size=21" in more or "pool.size=0" in more else 64)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "GLOO_SOCKET_IFNAME": "lo"}

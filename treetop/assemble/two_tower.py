@@ -31,7 +31,7 @@ from treetop.train.clustered import Mining
 from treetop.train.contrastive import pool_loss
 from treetop.train.devices import ALONE, World
 from treetop.train.optim import AdamConfig
-from treetop.train.pools import Known, PoolBatch, without_positives
+from treetop.train.pools import Known, PoolBatch, even_share, without_positives
 from treetop.train.rows import RowTable, Table
 
 TEXTS = {"cpu": 64, "cuda": 2048}  # read at a time outside training
@@ -119,12 +119,10 @@ class TwoTower:
         return filled(batch.positive, cells), filled(batch.value, 0), filled(batch.void, cells)
 
     def _own(self, batch: PoolBatch) -> Rows:
-        """Texts this process reads: its queries, then its share of the pool (the last share is filled up)."""
+        """Texts this process reads: its queries, then its share of the pool; both are filled up (`even_share`)."""
         if not self.labels_read:
             return batch.rows
-        share = -(-len(batch.pool) // self.world.size)
-        pool = batch.pool[self.world.rank * share : (self.world.rank + 1) * share]
-        pool = np.concatenate([pool, np.full(share - len(pool), batch.pool[0])])
+        pool = even_share(batch.pool, self.world.rank, self.world.size)
         return np.concatenate([batch.rows, self.n + pool])
 
     def _share_of(self, batch: PoolBatch, part: int) -> Rows:
@@ -185,7 +183,7 @@ class TwoTower:
             positives = with_barred(positives, self.barred.gather(batch.everyone))
         start = self.world.rank * len(batch.rows)  # the table itself exchanges what processes hold
         h = c.scale * own[start : start + len(batch.rows)]
-        return table.score_loss(h, positives, c.weight / batch.total)
+        return table.score_loss(h, positives, c.weight / batch.total, len(batch.everyone))
 
     # --- parts of a batch ---
 
@@ -214,7 +212,8 @@ class TwoTower:
             leaves.append((queries.requires_grad_(), labels.requires_grad_()))
         (dual, names), (own, _) = leaves
         torch.manual_seed(self._draw + batch.step * 1024)  # all processes draw alike: theirs is one loss
-        pool, every = self._losses((torch.cat([dual, names]), own), loaded)
+        whole = torch.cat([dual[: len(batch.everyone)], names])  # what fills up gets no gradient
+        pool, every = self._losses((whole, own), loaded)
         (pool + every).backward()  # type: ignore[no-untyped-call]
         slopes = []
         for queries, labels in leaves:
