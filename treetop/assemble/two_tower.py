@@ -26,6 +26,7 @@ from treetop.kernels import products
 from treetop.kernels.full_bce import Positives
 from treetop.rank.full import EveryLabel, FullTable
 from treetop.rank.full_low import LowTable, table_of
+from treetop.train import devices
 from treetop.train.batches import POSITIVES, Batch, Loaded, Rows, send
 from treetop.train.clustered import Mining
 from treetop.train.contrastive import pool_loss
@@ -211,7 +212,7 @@ class TwoTower:
             queries, labels = self.world.gather(held[:n]), self.world.gather(held[n:])
             leaves.append((queries.requires_grad_(), labels.requires_grad_()))
         (dual, names), (own, _) = leaves
-        torch.manual_seed(self._draw + batch.step * 1024)  # all processes draw alike: theirs is one loss
+        devices.seed(self._draw + batch.step * 1024, self.device)  # all processes draw alike: theirs is one loss
         whole = torch.cat([dual[: len(batch.everyone)], names])  # what fills up gets no gradient
         pool, every = self._losses((whole, own), loaded)
         (pool + every).backward()  # type: ignore[no-untyped-call]
@@ -225,7 +226,7 @@ class TwoTower:
 
     def _seed(self, batch: PoolBatch, part: int) -> None:
         """Dropout must drop the same in both readings of a part."""
-        torch.manual_seed(self._draw + ((batch.step + 1) * 4096 + part) * 1024 + self.world.rank)
+        devices.seed(self._draw + ((batch.step + 1) * 4096 + part) * 1024 + self.world.rank, self.device)
 
     def tokens(self, rows: Rows) -> int:
         return self.inputs.tokens(rows) + self._tokens
