@@ -41,8 +41,14 @@ def _server():
         [sys.executable, "-c", "import command; command.serve()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**ENV, "PYTHONPATH": os.pathsep.join(here)},
     )  # fmt: skip
-    atexit.register(made.kill)
+    atexit.register(_end, made)
     return made
+
+
+def _end(server):
+    server.stdin.close()  # no more calls: it ends by itself
+    server.stdout.close()
+    server.wait()
 
 
 def serve():
