@@ -102,14 +102,21 @@ def tiny(recipe):
     return {"settings": TINY.get(recipe, {})}
 
 
+def brief(recipe):
+    """Too short to learn much, but every part of training has its turn: pools find their clusters before epoch 2."""
+    short = {name: {**value, "epochs": 3.0} for name, value in TINY.get(recipe, {}).items() if name.endswith("train")}
+    return {"settings": TINY.get(recipe, {}) | short}
+
+
 @pytest.fixture(scope="module")
 def fitted():
     made = {}
 
-    def get(recipe):
-        if recipe not in made:
-            made[recipe] = treetop.fit(recipe, toy.dataset(), **tiny(recipe))
-        return made[recipe]
+    def get(recipe, how=tiny):
+        key = recipe, str(how(recipe))
+        if key not in made:
+            made[key] = treetop.fit(recipe, toy.dataset(), **how(recipe))
+        return made[key]
 
     return get
 
@@ -130,8 +137,8 @@ def test_beats_popularity(recipe, fitted):
 def test_same_seed_same_result_for_any_threads(recipe, fitted):
     texts = toy.dataset(seed=2).texts
     with threads.limited(2):
-        again = treetop.fit(recipe, toy.dataset(), **tiny(recipe), threads=1)
-        assert same(again.rank(texts, 10), fitted(recipe).rank(texts, 10))
+        again = treetop.fit(recipe, toy.dataset(), **brief(recipe), threads=1)
+        assert same(again.rank(texts, 10), fitted(recipe, brief).rank(texts, 10))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -195,9 +202,9 @@ def test_top_k_is_sorted_unique_and_in_range(recipe, fitted):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_one_label_and_one_document(recipe):
-    model = treetop.fit(recipe, ["a cat", "a dog"], [["pet"], ["pet"]], **tiny(recipe))
+    model = treetop.fit(recipe, ["a cat", "a dog"], [["pet"], ["pet"]], **brief(recipe))
     assert [label.name for label in model.predict("a cat", k=5)] == ["pet"]
-    model = treetop.fit(recipe, ["a big cat"], [["pet", "cat"]], **tiny(recipe))
+    model = treetop.fit(recipe, ["a big cat"], [["pet", "cat"]], **brief(recipe))
     assert {label.name for label in model.predict("a big cat", k=5)} == {"pet", "cat"}
 
 
@@ -210,7 +217,7 @@ def test_documents_without_text_or_labels_and_duplicates(recipe):
 
     Y = sparse.vstack(rows).tocsr()
     Y.eliminate_zeros()
-    model = treetop.fit(recipe, Dataset(Texts.of(texts), Y, data.labels), **tiny(recipe))
+    model = treetop.fit(recipe, Dataset(Texts.of(texts), Y, data.labels), **brief(recipe))
     assert model.predict(data.texts[0], k=1)
 
 
@@ -233,6 +240,6 @@ def test_retired_ids_and_strange_names_survive(recipe, tmp_path):
     data = toy.dataset()
     names = ["x\ny", "", "💥", "a,b;c"] * 10
     data = dataclasses.replace(data, labels=LabelSet.of([f"id {i}" for i in range(40)], names))
-    model = treetop.fit(recipe, data, **tiny(recipe), out=tmp_path / "m")
+    model = treetop.fit(recipe, data, **brief(recipe), out=tmp_path / "m")
     assert treetop.load(tmp_path / "m").labels == data.labels == model.labels
     assert not (tmp_path / "m.work").exists()

@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from treetop.labels.text import first_of_text
 from treetop.rank.dual import Dual
 from treetop.train.clustered import Mining, PoolPlan
 from treetop.train.contrastive import LossConfig
+from treetop.train.devices import ALONE, World
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.pools import PoolConfig, Pools
@@ -52,7 +55,36 @@ def setup(dual=None, classifier=None, pool=None, data=None, **changes):
 
 
 def batch_of(task, plan, rows=range(9)):
-    return plan.pools.batch(np.array(list(rows)), task.tables["mining"].negatives.numpy(), 0, 0, 1)
+    world = task.world
+    return plan.pools.batch(
+        np.array(list(rows)), task.tables["mining"].negatives.numpy(), 0, world.rank, world.size
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Threads(World):
+    """A world of threads, which lay what they exchange on a table."""
+
+    meet: threading.Barrier | None = None
+    laid: dict = dataclasses.field(default_factory=dict)
+
+    def exchange(self, tensor):
+        self.laid[self.rank] = tensor.clone()
+        self.meet.wait(20)
+        made = [self.laid[rank] for rank in range(self.size)]
+        self.meet.wait(20)
+        return made
+
+    def gather(self, tensor):
+        return torch.cat(self.exchange(tensor))
+
+    def sum(self, tensor):
+        return tensor.copy_(sum(self.exchange(tensor)))
+
+    @classmethod
+    def of(cls, size):
+        meet, laid = threading.Barrier(size), {}
+        return [cls(rank, size, meet, laid) for rank in range(size)]
 
 
 def unit(x):
@@ -132,6 +164,37 @@ def test_parts_give_the_gradients_of_the_whole(changes, symmetric):
         assert found.keys() == results[0][1].keys()
         for name, tensor in found.items():
             torch.testing.assert_close(tensor, results[0][1][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("changes", [{}, {"labels": "all"}, {"weight": 0.0}], ids=["pool", "all", "dual alone"])
+def test_processes_give_the_gradients_of_one_where_texts_do_not_divide(changes, size):
+    """Nine texts on two or four processes: some read one again to be as many, which must count nothing."""
+
+    loss = LossConfig(symmetric=True)
+    heads = {"dimension": 4, "loss": loss}, {"dimension": 5, "loss": loss, **changes}
+
+    def step(made):
+        task, plan, _ = made
+        for table in task.tables.values():
+            table.prepare(1.0, fuse=True, value=True)
+        share = task.loss(task.load(batch_of(task, plan), False))
+        share.backward()
+        for table in task.tables.values():
+            table.apply()
+        grads = {name: p.grad for module, _ in task.modules.values() for name, p in module.named_parameters()}
+        return share.item(), grads, {} if task.table is None else task.table.weights()
+
+    value, grads, rows = step(setup(*heads, world=ALONE))
+    tasks = [setup(*heads, world=world) for world in Threads.of(size)]  # one by one: first weights are drawn
+    with ThreadPoolExecutor(size) as pool:
+        found = list(pool.map(step, tasks))
+    assert sum(part[0] for part in found) == pytest.approx(value, rel=1e-5)
+    for name, grad in grads.items():
+        torch.testing.assert_close(sum(part[1][name] for part in found), grad, rtol=1e-4, atol=1e-6, msg=name)
+    for name, tensor in rows.items():
+        together = torch.cat([part[2][name] for part in found])
+        torch.testing.assert_close(together, tensor, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_a_loss_draws_the_same_in_parts_and_in_every_process():

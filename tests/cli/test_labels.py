@@ -1,27 +1,20 @@
 """`treetop labels` as a user meets it."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
 
+import command
 import toy
 import treetop
 from treetop.cli.labels import app
 from treetop.core.errors import TreetopError
 
-ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-
 
 def run(*words):
     """The whole command, as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from treetop.cli.main import main; main()", *map(str, words)],
-        capture_output=True, text=True, env=ENV, timeout=120,
-    )  # fmt: skip
+    done = command.run(*words)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

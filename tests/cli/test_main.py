@@ -12,15 +12,7 @@ from pathlib import Path
 import pytest
 
 import toy
-
-ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-
-
-def run(*words, stdin=None, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-c", "from treetop.cli.main import main; main()", *map(str, words)],
-        input=stdin, capture_output=True, text=True, env=ENV, cwd=cwd, timeout=120,
-    )  # fmt: skip
+from command import ENV, run
 
 
 @pytest.fixture(scope="module")

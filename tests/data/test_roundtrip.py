@@ -114,11 +114,10 @@ def assert_same(got, want):
         assert np.array_equal(a[:, :width], b[:, :width]) and not b[:, width:].any()
 
 
-@pytest.mark.parametrize("gzip", [False, True])
 @pytest.mark.parametrize("name", list(FORMATS))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-@given(data=st.data())
-def test_round_trip(name, gzip, data):
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(data=st.data(), gzip=st.booleans())
+def test_round_trip(name, data, gzip):
     want = data.draw(datasets(name))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "set"

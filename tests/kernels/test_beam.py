@@ -1,11 +1,13 @@
 import itertools
 
+import numba
 import numpy as np
 import pytest
 from scipy import sparse
 
 from treetop.kernels import beam, chunk_sums, chunks, reference, scores
 from treetop.kernels.sparse import Rows, rows_of
+from treetop.rank.linear import Linear
 
 RULES = {"noop": (scores.NOOP, 0), "sigmoid": (scores.SIGMOID, 0), "hinge": (scores.HINGE, 1)}
 
@@ -17,7 +19,7 @@ def rule_of(transform, combine, by_own=False):
 
 
 def packed(W, bias, parents, flags=None, storage="float32"):
-    """Chunks of dense weights (features, n)."""
+    """Chunks of dense weights (features, n), read-only as those of a model."""
     n_features, n = W.shape
     flags = np.zeros(n, np.uint8) if flags is None else flags
     n_chunks = int(parents.max()) + 1
@@ -44,7 +46,7 @@ def packed(W, bias, parents, flags=None, storage="float32"):
         assert not scratch[0].any()
         assert not scratch[1].any()
     made = chunks.pack((slot_ptr, ids), bias[ids].astype(np.float32), flags[ids], pieces, n_features)
-    return chunks.stored_as(made, storage)
+    return chunks.sealed(chunks.stored_as(made, storage))
 
 
 def tree_of(rng, sizes, n_features, density=0.3):
@@ -170,7 +172,7 @@ def test_named_candidates_give_the_same_scores():
     X, made = rows_of(texts(rng, 5, 20)), packed(W, bias, parents)
     ids = rng.permutation(60)[:30].astype(np.int32)
     indptr = np.array([0, 10, 10, 20, 30, 30, 30])
-    owner, place = parents.astype(np.int32), np.empty(60, np.int64)
+    owner, place = parents.astype(np.uint32), np.empty(60, np.uint32)
     place[made.ids] = np.arange(60)
     half = np.full(30, 0.5, np.float32)
     rule = rule_of("sigmoid", "path")
@@ -186,16 +188,18 @@ def test_named_candidates_give_the_same_scores():
         assert found[2][a:b].tolist() == [known[i] for i in wanted]
 
 
-def test_read_only_arrays():
-    rng = np.random.default_rng(6)
-    W, bias, parents, _ = tree_of(rng, [20], 10)[0]
+def test_models_are_read_only_so_that_one_compiled_version_serves_all():
+    """A version takes seconds to compile: a model just trained must not need another than one mapped from disk."""
+    W, bias, parents, _ = tree_of(np.random.default_rng(6), [20], 10)[0]
     made = packed(W, bias, parents)
-    for array in made:
-        array.setflags(write=False)
-    X = rows_of(texts(rng, 3, 10))
-    found = beam.rank_level(made, X, beam.root(4), rule_of("noop", "own"), 2, chunk_sums.NO_BATCH)
-    again = beam.rank_level(packed(W, bias, parents), X, beam.root(4), rule_of("noop", "own"), 2, chunk_sums.NO_BATCH)
-    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+    loose = chunks.Chunks(*(array.copy() for array in made))
+    assert not any(array.flags.writeable for array in made) and all(array.flags.writeable for array in loose)
+    trained = Linear(loose, 10)
+    part = trained.to_part()
+    for weights in (trained.weights, Linear.from_part(part).weights):
+        assert numba.typeof(weights) == numba.typeof(made)
+        assert all(np.array_equal(a, b) for a, b in zip(weights, made, strict=True))
+    assert all(array.flags.writeable for array in loose)  # whoever made it keeps what it had
 
 
 def test_empty_batch_and_no_candidates():

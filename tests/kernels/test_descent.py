@@ -48,7 +48,7 @@ def test_reaches_the_optimum(loss, n_problems):
     X, Y = toy(n_problems=n_problems)
     W = solve(X, Y, loss=descent.LOSSES[loss], eps=1e-3, max_passes=3000, threshold=0.0, cost_positive=2.0)
     full = dense(X)
-    for k in range(min(n_problems, 6)):
+    for k in {0, n_problems // 2, n_problems - 1}:
         y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
         costs = np.where(y > 0, 2.0, 1.0)
         best = reference.linear_objective(full, y, costs, reference.dual_descent(full, y, costs, loss), loss)

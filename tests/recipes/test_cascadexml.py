@@ -35,11 +35,13 @@ def settings(encoder, **changes):
     return {**base, **changes}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"resolutions": [8], "layers": [[1], [2]], "keep": [4]}, {"resolutions": [], "layers": [], "keep": []}],
+TWO = {"resolutions": [8], "layers": [[1], [2]], "keep": [4]}
+FLAT = {"resolutions": [], "layers": [], "keep": []}
+
+
+@pytest.mark.parametrize(  # with two levels the parent is the path, and a single one has neither
+    ("changes", "score"), [({}, "own"), ({}, "parent"), ({}, "path"), (TWO, "own"), (TWO, "path"), (FLAT, "path")]
 )
-@pytest.mark.parametrize("score", ["own", "parent", "path"])
 def test_levels_learn(encoder, changes, score):
     data = toy.dataset(n=120)
     model = treetop.fit("cascadexml", data, settings=settings(encoder, score=score, **changes))
@@ -85,7 +87,7 @@ def test_scores_are_the_products_the_scheme_names(encoder):
 @pytest.mark.parametrize("resolutions", [[4, 8], []])
 def test_a_linear_level_below_the_network(encoder, ranker, resolutions, tmp_path):
     levels = len(resolutions) + 1
-    flat = {"resolutions": [], "layers": [], "keep": []} if not resolutions else {}
+    flat = {} if resolutions else FLAT
     chosen = settings(encoder, ranker=ranker, linear={"beam": 3}, members=2, **flat)
     chosen["train"] = {"epochs": 4.0, "batch": 16}
     data = toy.dataset(n=120)

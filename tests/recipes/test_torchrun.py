@@ -21,8 +21,8 @@ TOWERS = ["classifier.dropout=0.0", "dual.dimension=16", "pool.size=21", "pool.s
 TWO_STAGES = [*TOWERS, "second_train.epochs=3.0", "second_train.batch=16", "second_pool.size=21"]
 
 
-def write(folder):
-    data = toy.dataset(n=64)
+def write(folder, n):
+    data = toy.dataset(n=n)
     folder.mkdir()
     with (folder / "train.jsonl").open("w") as out:
         for row, text in enumerate(data.texts):
@@ -58,8 +58,7 @@ def start(recipe, data, out, settings, **environment):
         pytest.param("depsl", TOWERS, marks=pytest.mark.slow),
         pytest.param("dexml", [*TOWERS, "pool.size=0"], marks=pytest.mark.slow),
         pytest.param("ngame", TWO_STAGES, marks=pytest.mark.slow),
-        # From the labels' side a batch of odd size would lose a text to stay divisible.
-        pytest.param("siamesexml", [*TWO_STAGES, "pool.side=documents"], marks=pytest.mark.slow),
+        pytest.param("siamesexml", TWO_STAGES, marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
@@ -69,7 +68,8 @@ def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
         *([] if recipe == "astec" else ["encoder_dropout=0.0"]),
         "train.epochs=3.0", "train.batch=16", "learn_encoder.lr=0.001", "learn_heads.lr=0.01", *more,
     ]  # fmt: skip
-    data = write(tmp_path / "data")
+    # Batches with pools are no worse for an odd number of texts; others would lose one to stay divisible.
+    data = write(tmp_path / "data", 61 if "pool.size=21" in more or "pool.size=0" in more else 64)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "GLOO_SOCKET_IFNAME": "lo"}
@@ -77,10 +77,10 @@ def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
         start(recipe, data, tmp_path / "two", settings, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE="2", **place)
         for r in range(2)
     ]
+    one = treetop.fit(recipe, treetop.Dataset.read(data, "train"), settings=settings, device="cpu")
     assert [process.wait(300) for process in ranks] == [0, 0]
-    assert start(recipe, data, tmp_path / "one", settings).wait(300) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "encoder", "one", "two"]
-    one, two = treetop.load(tmp_path / "one"), treetop.load(tmp_path / "two")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "encoder", "two"]
+    two = treetop.load(tmp_path / "two")
     for a, b in zip(one.members[0], two.members[0], strict=True):
         np.testing.assert_allclose(b.rank.weight, a.rank.weight, rtol=1e-2, atol=1e-3)
     texts = toy.dataset(seed=1).texts

@@ -82,5 +82,15 @@ def test_a_walk_that_goes_on_gives_the_same_batches(changes):
 
 def test_processes_share_a_batch():
     config = PoolConfig(size=12, start=1, every=2)
-    for a, b in zip(*(plan(config, rank=rank, size=2).walk(0, 8) for rank in (0, 1)), strict=True):
-        assert np.array_equal(a.everyone, np.concatenate([a.rows, b.rows])) and np.array_equal(a.pool, b.pool)
+    alone = plan(config).walk(0, 8)
+    for whole, *shares in zip(alone, *(plan(config, rank=rank, size=2).walk(0, 8) for rank in (0, 1)), strict=True):
+        assert np.array_equal(np.concatenate([share.rows for share in shares])[: whole.total], whole.everyone)
+        assert all(np.array_equal(share.everyone, whole.everyone) for share in shares)
+        assert all(np.array_equal(share.pool, whole.pool) for share in shares)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_more_processes_than_queries_make_the_batches_of_one(clustered):
+    config = PoolConfig(size=12, start=1, every=2, clustered=clustered, negatives=0)
+    assert len({plan(config, batch=3, size=size).steps for size in (1, 2, 50)}) == 1
+    assert [len(b.rows) for b in plan(config, batch=3, size=50).walk(0, 2)] == [1, 1]

@@ -14,6 +14,7 @@ from treetop.train import pools
 from treetop.train.pools import Known, PoolConfig, Pools, draw_negatives, most_shared, transposed, without_positives
 
 N, LABELS = 30, 25
+SHARED = ("everyone", "pool", "positive", "value", "void")  # the same in every process
 
 
 def data(seed=0, void=True, twins=True):
@@ -174,7 +175,7 @@ def test_a_batch_is_a_function_of_seed_and_step():
     assert np.array_equal(a.pool, b.pool) and not np.array_equal(a.pool, c.pool)
     first, second = (pools.batch(np.arange(9), lists, 5, rank, 2) for rank in (0, 1))
     assert np.array_equal(first.everyone, second.everyone) and np.array_equal(first.pool, second.pool)
-    assert np.array_equal(np.concatenate([first.rows, second.rows]), first.everyone)
+    assert np.array_equal(np.concatenate([first.rows, second.rows]), [*range(9), 0])  # filled up with the first
     parts = list(a.split(3))
     assert [part.part for part in parts] == [0, 1, 2] and all(np.array_equal(p.rows, a.rows) for p in parts)
 
@@ -186,6 +187,12 @@ def test_batches_cut_from_labels_bring_a_document_of_each():
     made = pools.batch(labels, np.zeros((N, 0), np.int32), 0, 0, 1)
     assert set(labels) <= set(made.pool.tolist())
     assert all(Y[made.rows][:, label].any() for label in labels) and len(set(made.rows)) == len(made.rows)
+    for size in (2, 3, 4, 20):  # no process changes what is learned from
+        shares = [pools.batch(labels, np.zeros((N, 0), np.int32), 0, rank, size) for rank in range(size)]
+        for share in shares:
+            assert all(np.array_equal(getattr(share, name), getattr(made, name)) for name in SHARED)
+            assert share.total == made.total and len(share.rows) == -(-made.total // size)
+        assert np.array_equal(np.concatenate([share.rows for share in shares])[: made.total], made.everyone)
     indptr, documents = transposed(known)
     for label in range(LABELS):
         assert documents[indptr[label] : indptr[label + 1]].tolist() == np.flatnonzero(Y[:, label]).tolist()

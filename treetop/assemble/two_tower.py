@@ -26,12 +26,13 @@ from treetop.kernels import products
 from treetop.kernels.full_bce import Positives
 from treetop.rank.full import EveryLabel, FullTable
 from treetop.rank.full_low import LowTable, table_of
+from treetop.train import devices
 from treetop.train.batches import POSITIVES, Batch, Loaded, Rows, send
 from treetop.train.clustered import Mining
 from treetop.train.contrastive import pool_loss
 from treetop.train.devices import ALONE, World
 from treetop.train.optim import AdamConfig
-from treetop.train.pools import Known, PoolBatch, without_positives
+from treetop.train.pools import Known, PoolBatch, even_share, without_positives
 from treetop.train.rows import RowTable, Table
 
 TEXTS = {"cpu": 64, "cuda": 2048}  # read at a time outside training
@@ -119,12 +120,10 @@ class TwoTower:
         return filled(batch.positive, cells), filled(batch.value, 0), filled(batch.void, cells)
 
     def _own(self, batch: PoolBatch) -> Rows:
-        """Texts this process reads: its queries, then its share of the pool (the last share is filled up)."""
+        """Texts this process reads: its queries, then its share of the pool; both are filled up (`even_share`)."""
         if not self.labels_read:
             return batch.rows
-        share = -(-len(batch.pool) // self.world.size)
-        pool = batch.pool[self.world.rank * share : (self.world.rank + 1) * share]
-        pool = np.concatenate([pool, np.full(share - len(pool), batch.pool[0])])
+        pool = even_share(batch.pool, self.world.rank, self.world.size)
         return np.concatenate([batch.rows, self.n + pool])
 
     def _share_of(self, batch: PoolBatch, part: int) -> Rows:
@@ -185,7 +184,7 @@ class TwoTower:
             positives = with_barred(positives, self.barred.gather(batch.everyone))
         start = self.world.rank * len(batch.rows)  # the table itself exchanges what processes hold
         h = c.scale * own[start : start + len(batch.rows)]
-        return table.score_loss(h, positives, c.weight / batch.total)
+        return table.score_loss(h, positives, c.weight / batch.total, len(batch.everyone))
 
     # --- parts of a batch ---
 
@@ -213,8 +212,9 @@ class TwoTower:
             queries, labels = self.world.gather(held[:n]), self.world.gather(held[n:])
             leaves.append((queries.requires_grad_(), labels.requires_grad_()))
         (dual, names), (own, _) = leaves
-        torch.manual_seed(self._draw + batch.step * 1024)  # all processes draw alike: theirs is one loss
-        pool, every = self._losses((torch.cat([dual, names]), own), loaded)
+        devices.seed(self._draw + batch.step * 1024, self.device)  # all processes draw alike: theirs is one loss
+        whole = torch.cat([dual[: len(batch.everyone)], names])  # what fills up gets no gradient
+        pool, every = self._losses((whole, own), loaded)
         (pool + every).backward()  # type: ignore[no-untyped-call]
         slopes = []
         for queries, labels in leaves:
@@ -226,7 +226,7 @@ class TwoTower:
 
     def _seed(self, batch: PoolBatch, part: int) -> None:
         """Dropout must drop the same in both readings of a part."""
-        torch.manual_seed(self._draw + ((batch.step + 1) * 4096 + part) * 1024 + self.world.rank)
+        devices.seed(self._draw + ((batch.step + 1) * 4096 + part) * 1024 + self.world.rank, self.device)
 
     def tokens(self, rows: Rows) -> int:
         return self.inputs.tokens(rows) + self._tokens

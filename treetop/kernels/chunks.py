@@ -279,6 +279,14 @@ def stored_as(chunks: Chunks, storage: str) -> Chunks:
     return chunks._replace(weights=weights, scale=scale)
 
 
+def sealed(chunks: Chunks) -> Chunks:
+    """The same arrays, read-only: kernels are compiled once for a model just trained and for one mapped from disk."""
+    held: list[Any] = [array.view() for array in chunks]
+    for array in held:
+        array.setflags(write=False)
+    return Chunks(*held)
+
+
 def plain_weights(weights: NDArray[Any]) -> F32:
     """Stored weights as float32, before their scale."""
     return (weights.view(np.float16) if weights.dtype == np.uint16 else weights).astype(np.float32)

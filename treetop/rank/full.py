@@ -45,9 +45,12 @@ class EveryLabel:
             if bias is not None:
                 self.bias.copy_(bias[self.low : self.high])
 
-    def score_loss(self, h: Tensor, positives: Positives, scale: float) -> Tensor:
-        """`scale` times the summed loss of these vectors; `positives` are those of all processes' rows."""
-        made: Tensor = _FullLoss.apply(h, self, positives, scale)  # type: ignore[no-untyped-call]
+    def score_loss(self, h: Tensor, positives: Positives, scale: float, count: int | None = None) -> Tensor:
+        """`scale` times the summed loss of these vectors; `positives` are those of all processes' rows.
+
+        Only the first `count` rows of all processes count, where it is given.
+        """
+        made: Tensor = _FullLoss.apply(h, self, positives, scale, count)  # type: ignore[no-untyped-call]
         return made
 
     @torch.no_grad()
@@ -190,21 +193,24 @@ def _highest(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 class _FullLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, h: Tensor, table: EveryLabel, positives: Positives, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, h: Tensor, table: EveryLabel, positives: Positives, scale: float, count: int | None
+    ) -> Tensor:
         world = table.world
-        everyone = world.gather(h.detach().to(table.kind))
+        everyone = world.gather(h.detach().to(table.kind))[:count]
         # Labels of other processes are moved out of reach; -1 is void.
         column = positives.column - table.low
         column = torch.where((positives.column >= 0) & (column < table.rows), column, -1)
         loss, grad = table.learn(
             everyone, Positives(positives.row, column, positives.target, positives.strength), scale
         )
-        ctx.save_for_backward(world.sum(grad)[world.rank * len(h) : (world.rank + 1) * len(h)].to(h.dtype))
+        own = world.sum(grad)[world.rank * len(h) : (world.rank + 1) * len(h)].to(h.dtype)
+        ctx.save_for_backward(F.pad(own, (0, 0, 0, len(h) - len(own))))
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        return ctx.saved_tensors[0] * grads[0], None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        return ctx.saved_tensors[0] * grads[0], None, None, None, None
 
 
 class _RowsAt(torch.autograd.Function):

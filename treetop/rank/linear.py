@@ -30,7 +30,7 @@ class Linear:
     kind: ClassVar[str] = "rank.linear.1"
 
     def __init__(self, weights: Chunks, n_features: int) -> None:
-        self.weights, self.n_features = weights, n_features
+        self.weights, self.n_features = chunks.sealed(weights), n_features
         self.n = len(weights.ids)
         self._asked: tuple[Any, bool] = (None, False)  # a shortlist, and whether its siblings are the chunks
 

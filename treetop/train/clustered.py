@@ -56,11 +56,11 @@ class PoolPlan(Plan):
     def steps(self) -> int:
         """Batches in one epoch: a power of two where a batch is a cluster."""
         n = len(self.rows)
-        if n < self.size:
+        if n == 0:
             return 0
         if self.config.clustered and self.config.cluster == 0:
             return 1 << self.config.splits(n, self.batch, 0)
-        return min(max(1, round(n / self.batch)), n // self.size)
+        return max(1, round(n / self.batch))
 
     def epoch(self, number: int) -> list[Rows]:
         """The queries of each batch of an epoch, as clusters stand now."""

@@ -34,6 +34,18 @@ def compute_type(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
+def seed(number: int, device: torch.device) -> None:
+    """Let what `device` draws follow from this number.
+
+    On the CPU `torch.manual_seed` also writes down where it was called from, once for each kind of accelerator that
+    might come later, which takes longer than a layer of a small network.
+    """
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(number)
+    else:
+        torch.manual_seed(number)
+
+
 def peak_memory(device: torch.device) -> int:
     """Most bytes held so far: of the device, or of this process on the CPU."""
     if device.type == "cuda":

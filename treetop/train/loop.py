@@ -142,7 +142,7 @@ class _Run:
     def _update(self, batch: Batch, wanted: bool) -> Tensor:
         """One step, replayed where it was recorded."""
         # Per-step seeds make dropout repeatable after a resume, and differ between processes.
-        torch.manual_seed((self.plan.seed << 32) + batch.step * 1024 + self.world.rank)
+        devices.seed((self.plan.seed << 32) + batch.step * 1024 + self.world.rank, self.task.device)
         factor = rate(self.config.schedule, batch.step, self.total)
         micro = int(self.numbers["micro"])
         self.optimiser.rates.set(factor)

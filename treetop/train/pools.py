@@ -86,6 +86,7 @@ class Known:
 class PoolBatch(Batch):
     """A batch with its pool. Positives and void pairs are places in the (everyone x pool) matrix, row by row.
 
+    `rows` are as many in every process: behind the end of `everyone` the first row fills up, and counts nothing there.
     Split, it stays whole: each part computes gradients for its share of the texts (see `assemble/two_tower.py`).
     """
 
@@ -110,18 +111,19 @@ class Pools:
         self._documents: tuple[Rows, Rows] | None = None
 
     def batch(self, queries: Rows, negatives: NDArray[np.int32], step: int, rank: int, size: int) -> PoolBatch:
-        """The batch of these queries (documents, or labels); `negatives` are the hard ones of all documents."""
+        """The batch of these queries (documents, or labels); `negatives` are the hard ones of all documents.
+
+        Whatever the number of processes, `everyone` and all that is drawn is the same.
+        """
         rng = np.random.default_rng([self.seed, 4, step])
         if self.config.side == "labels":
             rows, drawn = self._draw_documents(queries, rng), queries
         else:
             rows, drawn = queries, self.draw_positives(queries, rng)
-        rows = rows[: len(rows) // size * size] if len(rows) >= size else np.resize(rows, size)
         hard = draw_negatives(negatives[rows], self.config.negatives, rng)
         pool = self.fill(rows, drawn, hard)
         positive, value, void = self.pairs(rows, pool)
-        own = rows.reshape(size, -1)[rank]
-        return PoolBatch(own, rows, len(rows), step, pool, positive, value, void)
+        return PoolBatch(even_share(rows, rank, size), rows, len(rows), step, pool, positive, value, void)
 
     def draw_positives(self, rows: Rows, rng: np.random.Generator) -> Rows:
         """Labels of the rows, `positives` of each with replacement; all where that is 0."""
@@ -183,6 +185,13 @@ class Pools:
 def stretch(indptr: Rows, rows: Rows) -> tuple[Rows, Rows]:
     """(which of `rows` owns it, place) of every entry of these rows of a csr matrix."""
     return _between(indptr[rows], indptr[rows + 1])
+
+
+def even_share(ids: Rows, rank: int, size: int) -> Rows:
+    """The part of `ids` that a process reads, as long as everyone's: the first id fills up behind the last."""
+    count = -(-len(ids) // size)
+    own = ids[rank * count : (rank + 1) * count]
+    return np.concatenate([own, np.full(count - len(own), ids[0])])
 
 
 def transposed(known: Known) -> tuple[Rows, Rows]:

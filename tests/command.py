@@ -1,0 +1,79 @@
+"""The `treetop` command as a process of its own, without each one loading numba and its compiled code anew.
+
+A server loads them once and forks a child for every call. The child gets its own streams and folder, imports treetop
+itself and ends as a process started from a shell does, with a traceback and exit code 1 where an error gets through.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+SECONDS = 120  # a command that takes longer is ended
+
+
+def run(*words, stdin="", cwd=None):
+    """What `subprocess.run` would give for `treetop words...`: returncode, stdout, stderr."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "0").write_text(stdin)
+        call = {"words": list(map(str, words)), "cwd": str(cwd or Path.cwd()), "streams": folder}
+        server = _server()
+        server.stdin.write(json.dumps(call) + "\n")
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        return subprocess.CompletedProcess(words, code, *(Path(folder, name).read_text() for name in "12"))
+
+
+@functools.cache
+def _server():
+    here = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    made = subprocess.Popen(
+        [sys.executable, "-c", "import command; command.serve()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**ENV, "PYTHONPATH": os.pathsep.join(here)},
+    )  # fmt: skip
+    atexit.register(_end, made)
+    return made
+
+
+def _end(server):
+    server.stdin.close()  # no more calls: it ends by itself
+    server.stdout.close()
+    server.wait()
+
+
+def serve():
+    """Fork a child for each line of standard input and answer with its exit code."""
+    # Most of what a command loads; the code of kernels above all.
+    for name in ("scipy.sparse", "yaml", "typer", "pydantic", "treetop.kernels.terms"):
+        importlib.import_module(name)
+    gc.freeze()  # pages a child does not touch are not copied
+    sys.dont_write_bytecode = False  # else every child would compile treetop's sources
+    for line in sys.stdin:
+        if child := os.fork():
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            sys.stdout.write(f"{code}\n")
+            sys.stdout.flush()
+        else:
+            _become(**json.loads(line))
+
+
+def _become(words, cwd, streams):
+    signal.alarm(SECONDS)
+    for number, kind in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)):
+        os.dup2(os.open(f"{streams}/{number}", kind), number)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
+    os.chdir(cwd)
+    sys.argv = ["treetop", *words]
+    from treetop.cli.main import main
+
+    main()  # always exits
