@@ -66,7 +66,8 @@ def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
     """(what messages call it, the model as it was trained)"""
     if not isinstance(model, (str, Path, Model)):
         raise InputError(f"model {place}: expected a model or its folder, got {type(model).__name__}.")
-    name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model))
+    # every hash is looked at, as the blend gets hashes of its own, under which damage would pass for intact
+    name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model, check="full"))
     if found.edits is not None and (changes := len(found.edits.live())):
         raise InputError(
             f"{name}: its labels were changed after training (changes: {changes}). Take them back in a copy of it "
