@@ -41,6 +41,8 @@ def blend(
     >>> treetop.blend(both, weights=[4, 1]).predict("a cow", k=1)[0].name
     'cow'
     """
+    if not isinstance(models, (str, Path, Model, Iterable)):
+        raise InputError(f"blend: expected models or their folders, got {type(models).__name__}. Give a list.")
     asked = [models] if isinstance(models, (str, Path, Model)) else list(models)
     if len(asked) < 2:
         raise InputError(f"blend: {len(asked)} model. Give two or more, or their folders.")
