@@ -153,6 +153,11 @@ def test_card_says_what_it_is_made_of(xr, three, tmp_path):
     assert xr.card.models == [] and xr.card.title == "xr_linear"
 
 
+def test_members_of_a_blend_of_blends_keep_their_recipes(xr, three, plt):
+    card = treetop.blend([treetop.blend([xr, three]), plt]).card
+    assert card.recipes(5) == ["xr_linear", "parabel", "parabel", "parabel", "extremetext"]
+
+
 def test_a_model_without_weights_is_written_as_ever(three, tmp_path):
     three.save(tmp_path / "three")
     assert json.loads((tmp_path / "three/part.json").read_text())["config"] == {
