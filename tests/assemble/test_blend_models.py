@@ -153,6 +153,11 @@ def test_card_says_what_it_is_made_of(xr, three, tmp_path):
     assert xr.card.models == [] and xr.card.title == "xr_linear"
 
 
+def test_members_of_a_blend_of_blends_keep_their_recipes(xr, three, plt):
+    card = treetop.blend([treetop.blend([xr, three]), plt]).card
+    assert card.recipes(5) == ["xr_linear", "parabel", "parabel", "parabel", "extremetext"]
+
+
 def test_a_model_without_weights_is_written_as_ever(three, tmp_path):
     three.save(tmp_path / "three")
     assert json.loads((tmp_path / "three/part.json").read_text())["config"] == {
@@ -329,6 +334,9 @@ def test_raw_margins_cannot_be_averaged(xr):
         ((1, -2), "weights: -2 is no weight"),
         ((1, float("nan")), "weights: nan is no weight"),
         ((0, 0), "weights: all 2 are 0"),
+        ("4,1", "weights: '4,1' is no list of numbers"),
+        (5, "weights: 5 is no list of numbers"),
+        (iter([1, -2]), "weights: -2 is no weight"),
     ],
 )
 def test_bad_weights_are_refused_before_models_are_opened(weights, sentence):
@@ -341,6 +349,8 @@ def test_other_mistakes(xr, tmp_path):
         treetop.blend([xr])
     with pytest.raises(InputError, match="^blend: 1 model"):
         treetop.blend("model/")
+    with pytest.raises(InputError, match="^blend: expected models or their folders, got int"):
+        treetop.blend(5)
     with pytest.raises(InputError, match="^blend: 0 model"):
         treetop.blend([])
     with pytest.raises(InputError, match="^model 2: expected a model or its folder, got int."):

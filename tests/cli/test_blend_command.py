@@ -1,6 +1,7 @@
 """`treetop blend` and what other commands say of its models."""
 
 import json
+import shutil
 
 import pytest
 import typer
@@ -10,6 +11,7 @@ import toy
 import treetop
 from treetop.cli import blend, compare, evaluate, explain, labels, predict, verify
 from treetop.core.errors import TreetopError
+from treetop.data.write import write
 
 app = typer.Typer()
 for command in (blend.blend, compare.compare, evaluate.evaluate, explain.explain, predict.predict, verify.verify):
@@ -100,3 +102,27 @@ def test_labels_of_a_blend_change_but_are_not_added(home):
     assert treetop.load(home / "both").predict("cat and horses", 1)[0].id != first
     assert "intact (40 labels, 1 label change" in run("verify", home / "both").stdout
     assert run("labels", "undo", home / "both").exit_code == 0
+
+
+def test_a_damaged_model_does_not_pass_for_intact_in_a_blend(home, tmp_path):
+    shutil.copytree(home / "xr_linear", tmp_path / "hurt")
+    file = max(tmp_path.glob("hurt/member-*/*/rank/arrays.safetensors"))
+    raw = bytearray(file.read_bytes())
+    raw[-5] ^= 0x40
+    file.write_bytes(raw)
+    done = run("blend", home / "parabel", tmp_path / "hurt", "--out", tmp_path / "out")
+    assert isinstance(done.exception, TreetopError) and "changed after the model was saved" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_written_into_a_model(home, tmp_path):
+    for words in (
+        ("blend", home / "xr_linear", home / "parabel", "--out", home / "parabel/both"),
+        ("predict", home / "parabel", home / "test.jsonl", "--out", home / "parabel/manifest.json", "--overwrite"),
+        ("evaluate", home / "parabel", home / "test.jsonl", "--per-label", home / "parabel/labels.csv"),
+    ):
+        done = run(*words)
+        assert isinstance(done.exception, TreetopError) and "lies in the model's folder" in str(done.exception)
+    assert run("verify", home / "parabel").exit_code == 0
+    with pytest.raises(TreetopError, match="lies in the model's folder"):
+        write(toy.dataset(), home / "parabel/data")

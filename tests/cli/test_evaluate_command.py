@@ -19,6 +19,7 @@ from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
+from treetop.evaluate import per_label
 from treetop.evaluate.score import evaluate_model
 
 METRICS = ("P", "R", "nDCG", "PSP", "PSnDCG", "C", "macroF1", "microF1")
@@ -86,6 +87,28 @@ def test_a_label_file_is_replaced_only_when_asked(run, tmp_path):
     assert file.read_text(encoding="utf-8") == "mine"
     run("evaluate", "forward", "toy", "--per-label", str(file), "--overwrite")
     assert file.read_text(encoding="utf-8").startswith("id,name")
+
+
+def test_a_label_file_spoils_no_data(run, tmp_path):
+    data = tmp_path / "test.jsonl"
+    data.write_text("mine", encoding="utf-8")
+    for source, file in ((data, data), (tmp_path, data), (tmp_path, tmp_path / "labels.jsonl")):
+        with pytest.raises(ConfigError, match="lies among the data"):
+            run("evaluate", "forward", str(source), "--per-label", str(file), "--overwrite")
+    run("evaluate", "forward", str(data), "--per-label", str(tmp_path / "l.csv"))
+    assert data.read_text(encoding="utf-8") == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["l.csv", "test.jsonl"]
+
+
+def test_a_label_file_that_breaks_off_leaves_nothing(run, tmp_path, monkeypatch):
+    def broken(matches):
+        yield dict.fromkeys(per_label.COLUMNS, 1)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(per_label, "label_rows", broken)
+    with pytest.raises(OSError, match="No space"):
+        run("evaluate", "forward", "toy", "--per-label", str(tmp_path / "l.csv"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_cuts_and_no_intervals(run):

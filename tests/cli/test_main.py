@@ -194,6 +194,7 @@ def test_dry_run_says_what_it_needs(home):
         (["blend", "{home}/model", "{home}/model"], "--out: missing. Say where the blend goes."),
         (["blend", "{home}/model", "{home}/model", "--out", "x", "--weights", "4:1"], "--weights: cannot read '4:1'."),
         (["nosuch"], "No such command 'nosuch'"),
+        (["blnd"], "No such command 'blnd'. Did you mean 'blend'? See `treetop --help`."),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_2(home, words, sentence, tmp_path):

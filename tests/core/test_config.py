@@ -30,7 +30,7 @@ class Outer:
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),
         ({"beam": 0}, "beam: 0 is out of range. Allowed is 1 to 100."),
-        ({"fast": 1}, "fast: expected bool, got int 1."),
+        ({"fast": 1}, "fast: expected bool, got int 1. Write true or false."),
         ({"loss": "hindge"}, "loss: unknown value 'hindge'. Choose one of 'hinge', 'logistic'. Did you mean 'hinge'?"),
         ({"cap": "x"}, "cap: expected int or null, got str 'x'."),
         ({"inner": {"rate": "5e-5"}}, "inner.rate: expected float, got str '5e-5'. YAML read it as text: "
@@ -42,7 +42,7 @@ class Outer:
         ({"inner": {"layers": [1, "2"]}}, "inner.layers[1]: expected int, got str '2'. YAML read it as text: "
          "write 2 without quotes."),
         ({"inner": {"layers": 3}}, "inner.layers: expected a list, got int 3. Write [a, b]."),
-        ({"inner": 3}, "inner: expected Inner, got int 3."),
+        ({"inner": 3}, "inner: a group of settings, got int 3. Set one of inner.rate, inner.layers."),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_refused_with_path_and_hint(values, message):

@@ -7,8 +7,17 @@ from safetensors.numpy import load_file, save_file
 
 from treetop.core import store
 from treetop.core.arrays import read_arrays, write_arrays
-from treetop.core.errors import ModelError, ResourceError
-from treetop.core.store import Part, check_folder, read_part, replacing, write_manifest, write_part
+from treetop.core.errors import ModelError, ResourceError, WorkError
+from treetop.core.store import (
+    Part,
+    check_folder,
+    check_new_file,
+    check_target,
+    read_part,
+    replacing,
+    write_manifest,
+    write_part,
+)
 
 ARRAYS = {"b": np.arange(7, dtype=np.float32), "a": np.zeros((0, 3), np.int64), "c": np.array([[True], [False]])}
 
@@ -111,6 +120,24 @@ def test_damage_is_named(tmp_path):
     (tmp_path / "p/model.pkl").touch()
     with pytest.raises(ModelError, match="pickled models can run code and are never opened"):
         check_folder(tmp_path / "p")
+
+
+def test_a_folder_reached_by_a_link_is_the_model_itself(tmp_path):
+    saved(tmp_path / "m")
+    (tmp_path / "latest").symlink_to("m")
+    assert check_folder(tmp_path / "latest", check="full") == check_folder(tmp_path / "m", check="full")
+
+
+@pytest.mark.parametrize("place", ["m/new", "m/in/deep/new", "latest/new", "m/../m/new", "m/part.json"])
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("check", [check_target, check_new_file])
+def test_nothing_is_written_into_a_model(tmp_path, check, overwrite, place):
+    saved(tmp_path / "m")
+    (tmp_path / "latest").symlink_to("m")
+    with pytest.raises(WorkError, match=r"lies in the model's folder .*m, which may hold nothing else"):
+        check(tmp_path / place, overwrite=overwrite)
+    check(tmp_path / "beside", overwrite=overwrite)
+    check_target(tmp_path / "m", overwrite=True)  # a model as a whole may be replaced
 
 
 def test_part_checks(tmp_path):

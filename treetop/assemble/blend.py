@@ -41,6 +41,8 @@ def blend(
     >>> treetop.blend(both, weights=[4, 1]).predict("a cow", k=1)[0].name
     'cow'
     """
+    if not isinstance(models, (str, Path, Model, Iterable)):
+        raise InputError(f"blend: expected models or their folders, got {type(models).__name__}. Give a list.")
     asked = [models] if isinstance(models, (str, Path, Model)) else list(models)
     if len(asked) < 2:
         raise InputError(f"blend: {len(asked)} model. Give two or more, or their folders.")
@@ -66,7 +68,8 @@ def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
     """(what messages call it, the model as it was trained)"""
     if not isinstance(model, (str, Path, Model)):
         raise InputError(f"model {place}: expected a model or its folder, got {type(model).__name__}.")
-    name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model))
+    # every hash is looked at, as the blend gets hashes of its own, under which damage would pass for intact
+    name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model, check="full"))
     if found.edits is not None and (changes := len(found.edits.live())):
         raise InputError(
             f"{name}: its labels were changed after training (changes: {changes}). Take them back in a copy of it "

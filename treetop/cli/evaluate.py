@@ -50,6 +50,7 @@ def evaluate(
 
     if per_label is not None:
         check_target(per_label)
+        _check_apart(per_label, Path(data))
         check_new_file(per_label, overwrite=overwrite)
     if report is not None:
         check_folder(report)  # a place that cannot be written is told before the work
@@ -85,6 +86,13 @@ def evaluate(
         + (", with 95 % intervals." if intervals else "."),
         soft_wrap=True,
     )
+
+
+def _check_apart(file: Path, data: Path) -> None:
+    """Refuse to write over the data or among them, where `labels.jsonl` would be read as their labels."""
+    for place in (file, file.parent):
+        if data.exists() and place.exists() and place.samefile(data):
+            raise ConfigError(f"--per-label {file}: lies among the data to evaluate on. Choose another folder.")
 
 
 def print_whole(console: Console, table: Table) -> None:

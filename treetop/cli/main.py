@@ -73,7 +73,8 @@ def main() -> None:
             error.show()
             sys.exit(2)
         command = "treetop" if error.ctx is None else error.ctx.command_path
-        _refuse(f"{error.format_message().rstrip('.')}. See `{command} --help`.")
+        said = error.format_message().rstrip(".")
+        _refuse(f"{said}{'' if said.endswith('?') else '.'} See `{command} --help`.")
     except MemoryError:
         _refuse("out of memory. Use less data or a smaller preset, or set --budget memory=...")
     except SystemExit as error:

@@ -45,7 +45,11 @@ class Card:
 
     def recipes(self, n: int) -> list[str]:
         """The recipe that trained each of the model's `n` members."""
-        found = [str(model.get("recipe")) for model in self.models for _ in range(_count(model.get("members")))]
+        found: list[str] = []
+        for model in self.models:  # one of them may be a blend itself
+            settings = model.get("settings")
+            inner = Card(str(model.get("recipe")), settings if isinstance(settings, Mapping) else {})
+            found += inner.recipes(min(n, _count(model.get("members"))))
         return found if len(found) == n else [self.recipe] * n
 
     @property

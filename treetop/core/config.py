@@ -94,6 +94,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return build(typing.cast(type, hint), value, path=where)
         if isinstance(value, typing.cast(type, hint)):
             return value
+        known = [f"{where}.{name}" for name in _fields(typing.cast(type, hint))]
+        raise ConfigError(
+            f"{where}: a group of settings, got {type(value).__name__} {value!r}. Set one of {', '.join(known)}."
+        )
     elif origin is dict or hint is dict:
         if isinstance(value, Mapping):
             return dict(value)
@@ -102,7 +106,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return float(value)
     elif isinstance(hint, type) and type(value) is hint:
         return value
-    raise ConfigError(f"{where}: expected {_name(hint)}, got {type(value).__name__} {value!r}.{_number_trap(value)}")
+    remedy = " Write true or false." if hint is bool else _number_trap(value)
+    raise ConfigError(f"{where}: expected {_name(hint)}, got {type(value).__name__} {value!r}.{remedy}")
 
 
 def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:

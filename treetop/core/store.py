@@ -229,6 +229,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
     """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
     if target.name in {"", ".."}:
         raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
+    check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
     if not overwrite:
@@ -243,12 +244,26 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
     """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
+    check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
     if not target.is_file():
         raise WorkError(f"{target}: exists already and is no plain file. Choose another name.")
     if not overwrite:
         raise WorkError(f"{target}: exists already. Choose another name, or replace it with --overwrite.")
+
+
+def check_outside(target: Path) -> None:
+    """Refuse a place inside a model's folder: what is written there would spoil the model."""
+    if found := model_at(target.parent):
+        raise WorkError(f"{target}: lies in the model's folder {found}, which may hold nothing else. Choose another.")
+
+
+def model_at(folder: Path) -> Path | None:
+    """The model's folder that `folder` is or lies in, links followed; None where there is none."""
+    place = Path(os.path.realpath(folder))
+    files = ("manifest.json", "part.json")
+    return next((up for up in (place, *place.parents) if all(os.access(up / name, os.F_OK) for name in files)), None)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -353,7 +368,8 @@ def check_file(folder: Path, name: str, facts: Any, check: Check) -> None:
     if any(part in {"", ".", ".."} for part in name.split("/")) or "\\" in name or ":" in name:
         raise ModelError(f"{folder}: its list of files names '{name}', which leaves the folder. Copy the model again.")
     file = folder / name
-    if not file.is_file() or any((folder / up).is_symlink() for up in [name, *map(str, PurePosixPath(name).parents)]):
+    inside = [name, *map(str, PurePosixPath(name).parents)][:-1]  # the folder itself may be reached by a link
+    if not file.is_file() or any((folder / up).is_symlink() for up in inside):
         raise ModelError(f"{file}: missing (or a link). The model is incomplete; copy it again.")
     if not isinstance(facts, dict) or type(facts.get("size")) is not int:
         raise ModelError(f"{folder}: the entry of '{name}' in its list of files is malformed. Copy the model again.")

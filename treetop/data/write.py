@@ -12,6 +12,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
+from treetop.core.store import check_outside
 from treetop.data import catalog
 from treetop.data.detect import FORMATS
 from treetop.data.format import CONTENT, SPLITS, Format, Writing
@@ -39,6 +40,7 @@ def write(
         logger.warning("%s: left out: %s", out, ", ".join(lost))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise WorkError(f"{out}: exists already and is not empty. Choose another folder or remove it.")
+    check_outside(out)
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=out.name + ".", dir=out.absolute().parent))
     try:

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from treetop.core.errors import ConfigError
+from treetop.core.store import model_at
 
 SIGNED = "Written by treetop "  # how every footer begins
 
@@ -111,8 +112,7 @@ def section(title: str, note: str, body: str, look: str = "") -> str:
 
 def check_folder(folder: Path) -> None:
     """Make the folder of a report; refuse one where the page would spoil a model or write over another page."""
-    places = (folder, *folder.resolve().parents)
-    if any((place / "manifest.json").exists() and (place / "part.json").exists() for place in places):
+    if model_at(folder):
         raise ConfigError(f"--report {folder}: lies in a model's folder, which may hold nothing else. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"

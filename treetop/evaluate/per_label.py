@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -61,17 +61,25 @@ def write_labels(matches: Matches, path: Path) -> int:
     """Write the rows as CSV, TSV or JSON lines by the name's ending; returns how many."""
     check_target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(path.name + ".tmp")
+    fresh = path.with_name(f".{path.name}.tmp")
+    try:
+        with fresh.open("w", encoding="utf-8", newline="") as file:
+            written = _write_rows(matches, file, path.suffix)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return written
+
+
+def _write_rows(matches: Matches, file: TextIO, suffix: str) -> int:
+    table = csv.DictWriter(file, COLUMNS, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    if suffix != ".jsonl":
+        table.writeheader()
     written = 0
-    with fresh.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS, delimiter="\t" if path.suffix == ".tsv" else ",", lineterminator="\n")
-        if path.suffix != ".jsonl":
-            table.writeheader()
-        for row in label_rows(matches):
-            if path.suffix == ".jsonl":
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            else:
-                table.writerow(row)
-            written += 1
-    fresh.replace(path)
+    for row in label_rows(matches):
+        if suffix == ".jsonl":
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        else:
+            table.writerow(row)
+        written += 1
     return written

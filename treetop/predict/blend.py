@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Literal, get_args
 
@@ -32,6 +32,11 @@ def check_blend(blend: Blend, joins: Sequence[Join]) -> None:
 
 def check_weights(weights: Sequence[float], n: int, what: str = "members") -> tuple[float, ...]:
     """Weights as numbers, one for each of `n`; what would make no average is refused. None at all: all the same."""
+    if isinstance(weights, (str, bytes)) or not isinstance(weights, Iterable):
+        raise ConfigError(
+            f"weights: {weights!r} is no list of numbers. Give one for each of the {n} {what}, as [4, 1]."
+        )
+    weights = list(weights)
     if len(weights) not in (0, n):
         raise ConfigError(f"weights: {len(weights)} for {n} {what}. Give one for each, or none for all the same.")
     made = tuple(_number(weight) for weight in weights)
