@@ -93,6 +93,24 @@ def test_label_texts_alone_and_the_same_budget():
     assert "sample" in gandalf.needs(gandalf.Config(learn="labels"))
 
 
+def test_label_texts_that_are_training_texts_need_no_second_row(caplog):
+    caplog.set_level("INFO", "treetop")
+    data = distinct()
+    texts = [*data.texts]
+    texts[5] = " " + data.labels.texts[11].upper()
+    data = dataclasses.replace(data, texts=Texts.of(texts))
+    config = gandalf.Config(repeat=False)
+    made = gandalf.rows(data, config, Job())
+    assert [*made.texts][N:] == [text for i, text in enumerate(data.labels.texts) if i != 11]
+    assert np.array_equal(
+        np.delete(gandalf.rows(data, gandalf.Config(), Job()).Y[N:].toarray(), 11, 0), made.Y[N:].toarray()
+    )
+    assert "gandalf: 1 label texts are training texts already" in caplog.text
+    assert len(gandalf.rows(made, config, Job())) == len(made) + L - 1  # rows of label texts are no training texts
+    known = dataclasses.replace(data, texts=Texts.of([data.labels.texts[i % L] for i in range(N)]))
+    assert len(gandalf.rows(known, config, Job())) == N
+
+
 def test_labels_of_one_text_share_their_targets():
     T = np.eye(5, dtype=np.float32)
     T[0, 3], T[2, 3], T[2, 4] = 0.2, 0.5, 0.3

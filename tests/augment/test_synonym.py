@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.augment import synonym
-from treetop.core.dataset import SYNTHETIC
+from treetop.core.dataset import SYNTHETIC, Dataset
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
@@ -18,6 +18,7 @@ from treetop.core.work import Job
 def test_candidates_share_a_synset():
     found = synonym.candidates(["a car by the river", "blorp"])
     assert "auto" in found["car"] and "automobile" in found["car"] and "car" not in found["car"]
+    assert all(others for others in synonym.candidates(Dataset.read("wordnet").texts).values())  # "Cat, cat": none
     assert "blorp" not in found and all(" " not in other for others in found.values() for other in others)
 
 

@@ -28,6 +28,7 @@ class RowsConfig:
         "both",
         "learn from texts and label texts, from label texts alone, or from as many rows of both as there are texts",
     )
+    repeat: bool = setting(True, "label texts that are training texts already become rows too")
 
     @property
     def all_documents(self) -> bool:
@@ -43,6 +44,7 @@ def needs_of(config: RowsConfig, *more: str) -> list[str]:
 def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
     """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
     labels = usable(dataset, name)
+    labels = labels if config.repeat else unread(dataset, labels, name)
     rng = np.random.default_rng([seed, 8])
     labels = chosen(dataset, labels, config, rng)
     sample = None
@@ -86,6 +88,15 @@ def usable(dataset: Dataset, name: str) -> Ints:
     if len(found) < len(labels):
         logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(found):,}")
     return found
+
+
+def unread(dataset: Dataset, labels: Ints, name: str) -> Ints:
+    """The labels whose texts are no training texts: those have labels of their own, which a second row gainsays."""
+    read = {plain(text) for text in dataset.texts.take(np.flatnonzero(dataset.documents))}
+    kept = np.array([plain(text) not in read for text in label_words(dataset.labels).take(labels)], bool)
+    if not kept.all():
+        logger.info("%s: %s label texts are training texts already", name, f"{np.sum(~kept):,}")
+    return labels[kept]
 
 
 def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Generator) -> Ints:

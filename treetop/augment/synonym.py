@@ -87,7 +87,7 @@ def candidates(texts: Iterable[str]) -> Table:
     table: Table = {}
     for entry in (*wordnet.labels.texts, *wordnet.texts):
         names = [name.strip().lower() for name in entry.partition(":")[0].split(",")]
-        single = [name for name in names if WORD.fullmatch(name)]
+        single = [name for name in dict.fromkeys(names) if WORD.fullmatch(name)]
         for word in single if len(single) > 1 else ():
             known = table.setdefault(word, [])
             known += [other for other in single if other != word and other not in known]

@@ -3,15 +3,16 @@
 Features: the bag of a text's word vectors, weighed by tf-idf, through a residual block. Labels: their own text, and
 the texts of labels that random walks over shared documents meet. Tree: one level of balanced clusters, from
 descriptions smoothed by the same walks. Shortlist: descend (true clusters always among the kept ones while training).
-Rank: head. The own idea is the label graph: a label with few texts borrows the words of labels it occurs with, and each
-label weighs text, graph and free vector itself (attention of spectral norm 1). All three are one vector once trained.
-Score: product of the probabilities. `members` trains several trees (published: three).
+Rank: head, of free, text and graph vectors mixed number by number. The own idea is the label graph: a label with few
+texts borrows the words of labels it occurs with. All three are one vector once trained. Score: product of the
+probabilities. `members` trains several trees (published: three).
 
 Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
-vectors (or a file's) instead of a surrogate task; free vectors begin anywhere (`begin=graph`: at the graph's part, as
-published; labels with the same neighbours then begin alike); no link is cut by distance; answers are not passed on over
-the graph; biases begin at the log odds (`bias=false`: none, as published). Where labels have neither text nor name,
-their ids are read. One process only.
+vectors (or a file's) instead of a surrogate task; parts join by DECAF's gates (`mix=attention`: each label weighs them,
+in sum 1, as published); free vectors begin anywhere (`begin=graph`: at the graph's part, as published; labels with the
+same neighbours then begin alike); no link is cut by distance; answers are not passed on over the graph; biases begin at
+the log odds (`bias=false`: none, as published). Where labels have neither text nor name, their ids are read. One
+process only.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Config(BagsConfig):
         0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
     )
     begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
-    mix: Mix = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
+    mix: Mix = setting("gates", "how a label's parts join: by DECAF's gates, or each weighs its own")
     bias: bool = setting(True, "a number for each label beside its vector")
 
 
