@@ -1,11 +1,11 @@
-"""Whole trainings by `treetop.fit` on one GPU, one JSON line each: settings, seconds, memory, scores.
+"""Whole trainings by `treetop.fit` on one GPU (or, small ones, on the CPU), one JSON line each: settings, seconds, memory, scores.
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
 "resamples": for intervals, "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true,
 "parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true,
-"bare": true}.
+"bare": true, "rows": texts learned from}.
 Choices are made on rows held out from train.
 `parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
 head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
@@ -61,6 +61,13 @@ TABLES: dict[tuple[Any, ...], Any] = {}  # label vectors on the GPU
 SHARED: dict[tuple[Any, ...], Any] = {}
 RUN: dict[str, Any] = {}
 HELD = 12_000
+DEVICE = ["cuda"]
+
+
+def settled() -> None:
+    """Wait for what the GPU still does."""
+    if DEVICE[0] == "cuda":
+        torch.cuda.synchronize()
 
 
 def say(**line: Any) -> None:
@@ -102,14 +109,15 @@ def watch() -> None:
         return made
 
     def train(*args: Any, **named: Any) -> Any:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
+        settled()
+        if DEVICE[0] == "cuda":
+            torch.cuda.reset_peak_memory_stats()
         if isinstance(args[1], PoolPlan):
             count(args[1])
         if RUN.get("bare"):
             strip(args[0])
         made = real(*args, **named)
-        torch.cuda.synchronize()
+        settled()
         RESULTS.append(made)
         return made
 
@@ -183,10 +191,10 @@ def count(plan: PoolPlan) -> None:
 
     def timed(epoch: int) -> None:
         if plan.config.due(epoch):
-            torch.cuda.synchronize()
+            settled()
             started = time.perf_counter()
             refresh(epoch)
-            torch.cuda.synchronize()
+            settled()
             REFRESHES.append(time.perf_counter() - started)
 
     plan.pools.batch = counted  # type: ignore[method-assign]
@@ -202,6 +210,8 @@ def strip(task: TwoTower) -> None:
 def one(root: Path, run: dict[str, Any]) -> None:
     on = run.get("on", "held-out")
     train, test = halves(root / run["data"], on)
+    if "rows" in run:
+        train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: run["rows"]]))
     settings = {**run.get("settings", {})}
     settings["encoder"] = {"encoder": str(root / "encoder"), **settings.get("encoder", {})}
     if "synonym" in settings:
@@ -214,13 +224,13 @@ def one(root: Path, run: dict[str, Any]) -> None:
         settings["validation"] = 0.05
     torch.backends.cuda.matmul.allow_tf32 = True
     started = time.perf_counter()
-    named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": "cuda"}
+    named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": DEVICE[0]}
     out = None if "save" not in run else Path(run["save"])
     model = fit(run.get("recipe", "lightxml"), train, out=out, settings=settings, **named)
     whole = time.perf_counter() - started
     for features in model.features.values():
         if hasattr(features, "to"):  # tf-idf has no device
-            features.to(torch.device("cuda"))
+            features.to(torch.device(DEVICE[0]))
         if variants_of(run):
             remember(features)
     scores = model.evaluate(test, resamples=run.get("resamples", 0))
@@ -355,16 +365,20 @@ def main() -> None:
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=540.0, help="start no run after this")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--device", default="cuda", help="cpu: without a GPU, for small runs")
     parser.add_argument("--claims", type=Path, help="a folder: processes with the same one share the runs of a plan")
     options = parser.parse_args()
     OUT.extend([options.out] if options.out else [])
+    DEVICE[0] = options.device
     begun = time.perf_counter()
     if not (options.data / "encoder").is_dir():
         unpack(options.data)
     watch()
     score_epochs()
-    quicker()
-    say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
+    if options.device == "cuda":
+        quicker()
+    gpu = torch.cuda.get_device_name() if options.device == "cuda" else f"none, {torch.get_num_threads()} CPU threads"
+    say(section="machine", gpu=gpu, torch=torch.__version__)
     for i, run in enumerate(json.loads(options.plan.read_text())):
         if time.perf_counter() - begun > options.seconds:
             break
@@ -375,7 +389,8 @@ def main() -> None:
         except Exception:
             say(section="recipe", **run, error=traceback.format_exc()[-1500:])
         gc.collect()
-        torch.cuda.empty_cache()
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

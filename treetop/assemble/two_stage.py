@@ -34,7 +34,7 @@ class StagesConfig(TowersConfig):
     classifier: ClassifierConfig = setting(
         ClassifierConfig(unit=True, bias=False, dropout=0.5), "the second stage's head with free label vectors"
     )
-    search: SearchConfig = setting(SearchConfig(raw=False, dual=1.0), "what a text is compared with")
+    search: SearchConfig = setting(SearchConfig(raw=False, dual=0.1), "what a text is compared with")
     second_pool: PoolConfig = setting(
         PoolConfig(start=0, clustered=False, negatives=5), "which texts and labels meet in a batch of the second stage"
     )

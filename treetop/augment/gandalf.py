@@ -3,7 +3,8 @@
 The text of label j is a row whose target for label l is P(l | j), the share of j's texts that have l too, where above
 `delta`; 1 for j itself. Most labels have fewer than five texts, and their own text ties them to labels that have more.
 Nothing changes in the model or when it answers. Barred pairs are not counted, and bar a label's text where they bar a
-text equal to it. Labels of equal text have the largest of their targets; a label without texts has its own only.
+text equal to it; a label barred for its own text gets no row. Labels of equal text have the largest of their targets; a
+label without texts has its own only.
 
 Deviations: `delta` is 0.2 and one text is added to each label's own (`shrink`), so that what went once with a label of
 one text is no certainty; the paper has 0.1 and none.

@@ -17,6 +17,8 @@ from treetop.core.log import logger
 from treetop.evaluate.slices import VOLUMES, equal_volume
 from treetop.labels.text import first_of_text, label_words, plain
 
+Barred = dict[str, set[int]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowsConfig:
@@ -28,7 +30,6 @@ class RowsConfig:
         "both",
         "learn from texts and label texts, from label texts alone, or from as many rows of both as there are texts",
     )
-    repeat: bool = setting(True, "label texts that are training texts already become rows too")
 
     @property
     def all_documents(self) -> bool:
@@ -43,8 +44,9 @@ def needs_of(config: RowsConfig, *more: str) -> list[str]:
 
 def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
     """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
-    labels = usable(dataset, name)
-    labels = labels if config.repeat else unread(dataset, labels, name)
+    labels, barred = usable(dataset, name), barred_texts(dataset)
+    if barred:
+        labels = allowed(dataset, labels, barred, name)
     rng = np.random.default_rng([seed, 8])
     labels = chosen(dataset, labels, config, rng)
     sample = None
@@ -59,7 +61,7 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
     if sample is not None:
         dataset = replace(dataset, sample=sample if dataset.sample is None else sample & dataset.sample)
     texts = label_words(dataset.labels)
-    pairs = _inherited(dataset, labels)
+    pairs = inherited(dataset, labels, barred)
     own = shared_by_twins(targets, first_of_text(texts), labels)
     made = with_rows(dataset, texts.take(labels), own, LABEL_TEXT)
     if len(pairs):
@@ -88,15 +90,6 @@ def usable(dataset: Dataset, name: str) -> Ints:
     if len(found) < len(labels):
         logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(found):,}")
     return found
-
-
-def unread(dataset: Dataset, labels: Ints, name: str) -> Ints:
-    """The labels whose texts are no training texts: those have labels of their own, which a second row gainsays."""
-    read = {plain(text) for text in dataset.texts.take(np.flatnonzero(dataset.documents))}
-    kept = np.array([plain(text) not in read for text in label_words(dataset.labels).take(labels)], bool)
-    if not kept.all():
-        logger.info("%s: %s label texts are training texts already", name, f"{np.sum(~kept):,}")
-    return labels[kept]
 
 
 def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Generator) -> Ints:
@@ -131,15 +124,28 @@ def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> C
     return made
 
 
-def _inherited(dataset: Dataset, labels: Ints) -> Ints:
-    """(row, column) pairs barred for a label's text because they are for a document with the same text."""
-    barred: dict[str, set[int]] = {}
+def barred_texts(dataset: Dataset) -> Barred:
+    """Text of a document -> the labels barred for it."""
+    made: Barred = {}
     for row, column in [] if dataset.filter_pairs is None else dataset.filter_pairs.tolist():
-        barred.setdefault(plain(dataset.texts[row]), set()).add(column)
-    if not barred:
-        return np.zeros((0, 2), np.int64)
-    made = []
-    for number, (label, text) in enumerate(zip(labels.tolist(), label_words(dataset.labels).take(labels), strict=True)):
-        columns = barred.get(plain(text), set()) - {label}
-        made += [(len(dataset) + number, column) for column in sorted(columns)]
+        made.setdefault(plain(dataset.texts[row]), set()).add(column)
+    return made
+
+
+def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
+    """The labels that are not barred for a document with their own text, which a row would gainsay."""
+    texts = label_words(dataset.labels).take(labels)
+    pairs = zip(labels.tolist(), texts, strict=True)
+    kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
+    if not kept.all():
+        logger.info("%s: %s labels are barred for their own text and get no row", name, f"{np.sum(~kept):,}")
+    made: Ints = labels[kept]
+    return made
+
+
+def inherited(dataset: Dataset, labels: Ints, barred: Barred) -> Ints:
+    """(row, column) pairs barred for a label's text because they are for a document with the same text."""
+    made: list[tuple[int, int]] = []
+    for number, text in enumerate(label_words(dataset.labels).take(labels) if barred else ()):
+        made += [(len(dataset) + number, column) for column in sorted(barred.get(plain(text), ()))]
     return np.array(made, np.int64).reshape(-1, 2)
