@@ -1,19 +1,20 @@
-"""Whole trainings by `treetop.fit` on one GPU (or, small ones, on the CPU), one JSON line each: settings, seconds, memory, scores.
+"""Whole trainings by `treetop.fit` on one GPU, or small ones on the CPU, one JSON line each: settings, costs, scores.
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
 A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"resamples": for intervals, "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true,
-"parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true,
-"bare": true, "rows": texts learned from}.
+"resamples": for intervals, "latency", "recall", "tails", "heads", "cosines", "duals": [weights], "rares": [weights],
+"tree": true, "parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder,
+"points": true, "bare": true, "rows": texts learned from}.
 Choices are made on rows held out from train.
 `parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
-head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
-`tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
-documents out of training and scores them after every epoch; `bare` reads the texts of a dual encoder's batches and
-goes back, without heads, losses and label vectors (its scores mean nothing); `tree` trains XR-Linear on the features of
-a model with a linear level; runs of one `share` have all stages before the linear ranker in common, those of one
-`trees` their label trees. Products with all labels are made on the GPU, and views of texts once.
+head of a dual encoder, `cosines` both by their cosines, `duals` both with the dual one weighed, `rares` with rare
+labels lifted (`search.rare`); `tails` looks at rare labels; `blend` averages the model with one of another recipe;
+`points` holds 5 % of the documents out of training and scores them after every epoch; `bare` reads the texts of a dual
+encoder's batches and goes back, without heads, losses and label vectors (its scores mean nothing); `tree` trains
+XR-Linear on the features of a model with a linear level; runs of one `share` have all stages before the linear ranker
+in common, those of one `trees` their label trees. Products with all labels are made on the GPU, and views of texts
+once.
 """
 
 from __future__ import annotations

@@ -16,12 +16,13 @@ from treetop.core.work import Job
 from treetop.labels.pifa import pifa
 from treetop.partition.balanced import balanced
 from treetop.rank.dual import Dual
+from treetop.rank.text_map import unit
 from treetop.recipes import xr_transformer
 from treetop.training import fit
 
 
 def variants_of(run: dict[str, Any]) -> bool:
-    return any(run.get(name) for name in ("parts", "heads", "duals", "rares", "joins", "blend"))
+    return any(run.get(name) for name in ("parts", "heads", "cosines", "duals", "rares", "joins", "blend"))
 
 
 def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[str, Any]]:
@@ -36,6 +37,8 @@ def variants(model: Any, run: dict[str, Any], train: Dataset) -> Iterator[tuple[
             yield f"last member's score: {name}", dataclasses.replace(model, members=held, golden=())
     for name in ("dual", "classifier") if run.get("heads") else ():
         yield f"{name} head", alone(model, name)
+    if run.get("cosines"):
+        yield "cosines of both heads", by_cosines(model, train)
     for share in run.get("duals", ()):
         yield f"dual head x {share}", weighed(model, share)
     for share in run.get("rares", ()):
@@ -57,6 +60,17 @@ def alone(model: Any, name: str) -> Any:
         weight[model.counts == 0] /= np.float32(rank.text[0])
         bias = np.zeros_like(bias)
     return placed(model, weight, bias)
+
+
+def by_cosines(model: Any, train: Dataset) -> Any:
+    """The model searched by the cosines of both heads, each as often as the dual one counts (`search.raw: false`)."""
+    level = model.members[0][0]
+    rank = level.rank
+    first, second = rank.place("dual"), rank.place("classifier")
+    query = np.asarray(model.views(train.texts.take(np.arange(1)), {})[level.view])[0]
+    weight = rank.weight.copy()
+    weight[:, second] = unit(weight[:, second]) * np.linalg.norm(query[first]) / np.linalg.norm(query[second])
+    return placed(model, weight, np.zeros_like(rank.bias))
 
 
 def weighed(model: Any, share: float) -> Any:
