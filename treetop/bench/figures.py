@@ -143,7 +143,8 @@ def progress(pairs: Sequence[Pair], data: str) -> str:
         if all(found):
             for i, name in enumerate(("P@1", "PSP@5"), start=1):
                 both = [[(float(point[0]), float(point[i])) for point in points] for points in found]
-                panels.append(Lines(f"{pair.title}, {name}", both, _until(both), "steps"))
+                recipe = pair.title.split(", ")[0]  # what holds documents out is the same in all
+                panels.append(Lines(f"{recipe}, {name}", both, _until(both), "steps"))
     return picture(f"{data}: scores of held-out documents over steps", SIDES, panels) if panels else ""
 
 
