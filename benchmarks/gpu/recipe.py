@@ -1,19 +1,22 @@
-"""Whole trainings by `treetop.fit` on one GPU (or, small ones, on the CPU), one JSON line each: settings, seconds, memory, scores.
+"""Whole trainings by `treetop.fit`, one JSON line each: settings, seconds, memory, scores.
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
-A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"resamples": for intervals, "latency", "recall", "tails", "heads", "duals": [weights], "rares": [weights], "tree": true,
-"parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder, "points": true,
-"bare": true, "rows": texts learned from}.
-Choices are made on rows held out from train.
-`parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
-head of a dual encoder, `duals` both with the dual one weighed, `rares` with rare labels lifted (`search.rare`);
-`tails` looks at rare labels; `blend` averages the model with one of another recipe; `points` holds 5 % of the
-documents out of training and scores them after every epoch; `bare` reads the texts of a dual encoder's batches and
-goes back, without heads, losses and label vectors (its scores mean nothing); `tree` trains XR-Linear on the features of
-a model with a linear level; runs of one `share` have all stages before the linear ranker in common, those of one
-`trees` their label trees. Products with all labels are made on the GPU, and views of texts once.
+A plan is a list of runs: {"name", "recipe", "data", "preset", "settings", "seed", "rows": texts learned from, "on":
+"held-out" or "test", "resamples": for intervals, "save": folder}, and where true or given:
+
+- `curve` keeps the losses, `points` holds 5 % of the documents out of training and scores them after every epoch;
+- `latency` times answers, `recall` looks at the levels above the labels, `tails` at rare labels;
+- `parts` {name: members} scores some of the model's members alone, `joins` [[transform, combine]] other scores of the
+  last member's last level, `heads` each head of a dual encoder, `duals` [weights] both with the dual one weighed,
+  `rares` [weights] with rare labels lifted (`search.rare`), `blend` the average with a model of another recipe;
+- `tree` trains XR-Linear on the features of a model with a linear level;
+- `bare` reads the texts of a dual encoder's batches and goes back, without heads, losses and label vectors (its scores
+  mean nothing);
+- runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label trees.
+
+Choices are made on rows held out from train. On a GPU products with all labels are made there. Where a model is looked
+at in several ways, views of its texts are made once. `--device cpu` is for small runs.
 """
 
 from __future__ import annotations

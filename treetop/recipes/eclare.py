@@ -65,7 +65,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Walk between labels, cluster them, then train words, blocks, attention and free vectors; for each member."""
+    """Walk between labels, cluster them, then train words, blocks and free vectors; once for each member."""
     check_labels(dataset, job, "eclare")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 

@@ -108,7 +108,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Walk between labels, then both phases, each with clusters of its own; once for each member."""
+    """Walk between labels, cluster them, then both phases; once for each member."""
     check_labels(dataset, job, "inceptionxml_lf")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
