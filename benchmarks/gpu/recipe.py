@@ -38,7 +38,6 @@ from pack import unpack
 from variants import on_same_features, variants, variants_of
 
 from treetop.assemble import neural_fit, neural_tree, tower_fit
-from treetop.assemble.neural_start import label_texts
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -47,6 +46,7 @@ from treetop.evaluate.match import match
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
 from treetop.kernels.dense_dots import FEW
+from treetop.labels.text import label_words
 from treetop.predict.beam import step
 from treetop.rank import head
 from treetop.train import journal
@@ -292,7 +292,7 @@ def tails(model: Any, test: Dataset) -> dict[str, Any]:
     matches = match(model, test)
     rare = (matches.counts > 0) & (matches.counts <= 5)
     tested, right = rare & (matches.positives > 0), matches.correct(10)
-    top = model.rank(label_texts(test), 10).padded(10)
+    top = model.rank(label_words(test.labels), 10).padded(10)
     own = (top == np.arange(len(top))[:, None]).any(1)
     return {
         "rare_R@10": round(100 * float(right[rare].sum() / max(1, matches.positives[rare].sum())), 2),

@@ -20,6 +20,7 @@ from treetop.train.task import TrainConfig
 
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 STEP = 7.2  # bytes a CPU takes for every number kept for the way back: itself, attention, and gradients on the way
+FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
 ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
 
 
@@ -65,10 +66,10 @@ class EncoderSize:
         return self.layers + float((self.vocabulary + self.positions + 4) * self.width)
 
 
-def size_of_words(config: WordsConfig, width: int = 300) -> EncoderSize:
-    """A network over word vectors, counted as a transformer of one small layer; a file's own width is not known yet."""
+def size_of_words(config: WordsConfig) -> EncoderSize:
+    """A network over word vectors, counted as a transformer of one small layer."""
     found = at_hand(config.encoder)
-    here = EncoderSize.of(found) if found else EncoderSize(1, width, 0, config.most)
+    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.most)
     return EncoderSize(1, config.width or here.width, 0, here.vocabulary, 0)
 
 

@@ -14,7 +14,7 @@ from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.members import small_batches
 from treetop.assemble.neural_fit import Prepared, cut, once, prepare, say
 from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory
-from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.assemble.neural_start import log_odds
 from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_heads import TowersConfig
 from treetop.assemble.tower_search import searched
@@ -29,6 +29,7 @@ from treetop.core.work import Job
 from treetop.features.sources import peek
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.towers import Towers
+from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.rank.dual import Dual
 from treetop.shortlist.ann import Ann
@@ -42,7 +43,7 @@ from treetop.train.loop import train
 from treetop.train.pools import Known, Pools
 from treetop.train.task import TrainConfig
 
-SAMPLE = 1000  # documents that show where vectors and scores lie
+SAMPLE = 2000  # documents that show where vectors lie
 MANY = 200_000  # labels above which only near lists of them are looked through
 
 
@@ -66,7 +67,7 @@ def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
 def prepare_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Prepared:
     """The encoder with the tokens of all documents and, behind them, of all labels."""
     made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
-    names = tokenise(label_texts(dataset), made.transformer.tokenizer, job, "label-tokens")
+    names = tokenise(label_words(dataset.labels), made.transformer.tokenizer, job, "label-tokens")
     return replace(made, tokens=Tokens.concat([made.tokens, names]))
 
 
@@ -148,7 +149,7 @@ def _task(
         seed=seed, world=world, held_out=held_out, mining=mining,
     )  # fmt: skip
     if config.classifier.weight > 0 and config.classifier.vectors == "text":
-        with devices.cpu_threads(1):
+        with devices.one_cpu_thread():
             begin(task, rows, seed)
 
     def look(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
@@ -187,7 +188,7 @@ def begin(task: TwoTower, rows: Rows, seed: int) -> None:
     c, table = task.config.classifier, task.table
     if table is None:
         return
-    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[: 2 * SAMPLE])
+    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[:SAMPLE])
     H, V = (task.read(some, "classifier")[1] for some in (sample, task.n + np.arange(task.n_labels)))
     bias = torch.zeros(task.n_labels, device=task.device)
     if not c.unit:

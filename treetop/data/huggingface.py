@@ -158,4 +158,4 @@ def _dump(file: Path, value: Any) -> None:
 
 
 HOLDS = frozenset({"texts", "ids", "soft", "relevance", "roles", "label ids"})
-FORMAT = Format("huggingface", "Arrow folder of save_to_disk", HOLDS, write, find=find)
+FORMAT = Format("huggingface", HOLDS, write, find=find)

@@ -73,7 +73,6 @@ def _sparse(row: Any) -> list[list[Any]]:
 
 FORMAT = Format(
     "jsonl",
-    "JSON lines: one object a row",
     frozenset(CONTENT),
     write,
     sniff=sniff,

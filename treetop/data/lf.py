@@ -102,4 +102,4 @@ def write(writing: Writing) -> None:
 
 
 HOLDS = frozenset({"texts", "ids", "soft", "relevance", "filter", "label ids", "label texts", "unused"})
-FORMAT = Format("lf", "JSON lines trn.json.gz, tst.json.gz, lbl.json.gz", HOLDS, write, find=find, sniff=sniff)
+FORMAT = Format("lf", HOLDS, write, find=find, sniff=sniff)

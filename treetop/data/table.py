@@ -213,6 +213,6 @@ def sniff_parquet(head: Head) -> bool:
 
 
 HOLDS = frozenset(CONTENT) - {"features", "views"}
-CSV = Format("csv", "table with a header", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
-TSV = Format("tsv", "table with a header, tabs between", HOLDS, _writer(".tsv", "\t"))
-PARQUET = Format("parquet", "column store", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)
+CSV = Format("csv", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
+TSV = Format("tsv", HOLDS, _writer(".tsv", "\t"))
+PARQUET = Format("parquet", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)

@@ -12,15 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.core.types import Floats
 from treetop.features.transformer import Transformer
 from treetop.features.views import Views
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
