@@ -306,8 +306,7 @@ def main() -> None:
     recipe.OUT.extend([options.out] if options.out else [])
     begun = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = True
-    if not (options.data / "encoder").is_dir():
-        unpack(options.data)
+    unpack(options.data)
     name = torch.cuda.get_device_name() if options.device == "cuda" else options.device
     say(section="machine", gpu=name, torch=torch.__version__)
     for run in json.loads(options.plan.read_text()):

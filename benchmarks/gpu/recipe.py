@@ -374,8 +374,7 @@ def main() -> None:
     OUT.extend([options.out] if options.out else [])
     DEVICE[0] = options.device
     begun = time.perf_counter()
-    if not (options.data / "encoder").is_dir():
-        unpack(options.data)
+    unpack(options.data)
     watch()
     score_epochs()
     if options.device == "cuda":
