@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,11 +48,10 @@ MANY = 200_000  # labels above which only near lists of them are looked through
 
 @dataclass(frozen=True)
 class Trained:
-    """What texts become, the label vectors they meet, and what training said about itself."""
+    """What texts become, and the label vectors they meet."""
 
     features: Towers
     rank: Dual
-    result: Mapping[str, float]
 
 
 def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
@@ -89,18 +87,13 @@ def train_towers(
             inputs.hasten()
         if prepared.warmup is not None:
             prepared.warmup.wait()
-        result = train(task, plan, _within_card(plan, task, config), world=world, work=job.work, name=name)
-        say(result)
-        transformer = prepared.transformer
-        transformer.encoder.to("cpu").float()
-        transformer.device = torch.device("cpu")
+        say(train(task, plan, _within_card(plan, task, config), world=world, work=job.work, name=name))
+        transformer = prepared.transformer.to(torch.device("cpu"))  # in float32
         features, rank = searched(task, dataset, transformer, config, prepared.device, job.seed)
-        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
-        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
-        return Part("stage.towers.1", numbers | more, {}, {"features": features.to_part(), "rank": rank.to_part()})
+        return Part("stage.towers.1", {}, {}, {"features": features.to_part(), "rank": rank.to_part()})
 
     part = once(job, f"{name}ed", world, make)
-    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]), dict(part.config))
+    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]))
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfig, job: Job) -> Model:
@@ -145,7 +138,7 @@ def _task(
     mining = Mining(len(queries), len(dataset), pool)
     view = prepared.transformer.poolings[0]
     task = TwoTower(
-        inputs, dataset, known, config, view=view.name, width=prepared.transformer.encoder.width * len(view.layers),
+        inputs, dataset, known, config, view=view.name, width=prepared.transformer.encoder.view_width(view),
         seed=seed, world=world, held_out=held_out, mining=mining,
     )  # fmt: skip
     if config.classifier.weight > 0 and config.classifier.vectors == "text":

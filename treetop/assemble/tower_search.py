@@ -50,9 +50,7 @@ def searched(
         else:
             bias += prior
     bias -= np.float32(search.rare) * np.log1p(dataset.label_counts).astype(np.float32)
-    transformer.encoder.to("cpu").float()
-    transformer.device = torch.device("cpu")
-    features = Towers(transformer, towers)
+    features = Towers(transformer.to(torch.device("cpu")), towers)
     rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
     if list(sides) == ["classifier"] and (config.classifier.labels == "all" or config.classifier.loss.kind == "bce"):
         return features, rank  # margins are log odds already

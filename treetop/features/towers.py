@@ -86,7 +86,7 @@ class Towers:
     @classmethod
     def from_part(cls, part: Part) -> Towers:
         transformer = Transformer.from_part(part.parts["encoder"])
-        width = transformer.encoder.width * len(transformer.poolings[0].layers)
+        width = transformer.encoder.view_width(transformer.poolings[0])
         return cls(transformer, [_tower(item, part, width) for item in part.setting("towers", list)])
 
 
