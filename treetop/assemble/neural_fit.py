@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
-from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
+from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory, within_room
 from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_start import Start, from_texts
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
@@ -240,11 +240,7 @@ def _within_card(
         rows = -(-plan.batch // micro)
         return gpu_memory(size, levels, rows=rows, tokens=rows * mean, data=held)
 
-    micro, room = training.accumulate, float(devices.room(inputs.device))
-    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
-    while needed(micro) > room and micro < plan.batch:
-        micro *= 2
-    return replace(training, accumulate=min(micro, plan.batch))
+    return within_room(training, plan.batch, inputs.device, needed)
 
 
 def say(result: Result) -> None:

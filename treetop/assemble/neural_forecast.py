@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
+from treetop.core.log import logger
 from treetop.features.sources import at_hand
 from treetop.features.vectors import WordsConfig
 from treetop.kernels.full_bce_low import CHUNK
@@ -147,6 +150,15 @@ def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, d
     pooled = 8.0 * tokens * size.width + 16.0 * rows * view
     head = _tree(levels, rows, view) if levels.clusters else _flat(levels, rows, view)
     return WORKSPACE + states + activations + pooled + head + data
+
+
+def within_room(training: TrainConfig, batch: int, device: torch.device, needed: Callable[[int], float]) -> TrainConfig:
+    """As many micro-batches as the card's free memory asks for; `needed(micro)` are the bytes of that many."""
+    micro, room = training.accumulate, float(devices.room(device))
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
+    while needed(micro) > room and micro < batch:
+        micro *= 2
+    return replace(training, accumulate=min(micro, batch))
 
 
 def _flat(levels: Levels, rows: int, view: int) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.members import small_batches
 from treetop.assemble.neural_fit import Prepared, cut, once, prepare, say
-from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory
+from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory, within_room
 from treetop.assemble.neural_start import log_odds
 from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_heads import TowersConfig
@@ -21,7 +21,6 @@ from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
 from treetop.core.forecast import Forecast
-from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Join, Level, Shortlist
 from treetop.core.work import Job
@@ -215,8 +214,4 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     def needed(parts: int) -> float:
         return gpu_memory(size, levels, rows=plan.batch // parts, tokens=tokens / parts, data=held)
 
-    parts, room = training.accumulate, float(devices.room(task.device))
-    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(parts) / 2**30, room / 2**30)
-    while needed(parts) > room and parts < plan.batch:
-        parts *= 2
-    return replace(training, accumulate=min(parts, plan.batch))
+    return within_room(training, plan.batch, task.device, needed)
