@@ -7,11 +7,12 @@ import dataclasses
 import numpy as np
 
 import toy
-from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.assemble.neural_start import log_odds
 from treetop.core.card import Card
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Join, LabelTree, Level
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.rank.head import Head
 from treetop.rank.text_map import unit
@@ -35,7 +36,7 @@ def model(
     config = TransformerConfig(encoder=encoder, max_length=32, layers=(-1, -2), l2=True)
     transformer = Transformer.load(config)
     name = transformer.view_name(transformer.poolings[0])
-    H, T = (transformer.views(texts)[name] for texts in (data.texts, label_texts(data)))
+    H, T = (transformer.views(texts)[name] for texts in (data.texts, label_words(data.labels)))
     random = np.random.default_rng(seed)
     made = [_levels(H, T, data, name, random, tree=tree, squeeze=squeeze) for _ in range(members)]
     card = Card("lightxml", {}, seed, {"name": data.name})

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import edits as changes
-from treetop.core import registry, store
+from treetop.core import registry, sealed, store, target
 from treetop.core.card import UNSAVED, Card, readme
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.label_part import labels_from_part, labels_part
 from treetop.core.level_part import level_from_part, level_part
-from treetop.core.store import Check, Part
+from treetop.core.sealed import Check
+from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
@@ -272,11 +273,11 @@ class Model:
         folder = Path(path)
         if not overwrite and self._save_edits(folder):
             return
-        store.check_target(folder, overwrite=overwrite)
-        with store.replacing(folder) as fresh:
+        target.check_target(folder, overwrite=overwrite)
+        with target.replacing(folder) as fresh:
             self.trained._write(fresh)
             facts = {"saved": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": platform.platform()}
-            (fresh / "run.json").write_bytes(store.seal({**facts, **(run or {})}))
+            (fresh / "run.json").write_bytes(sealed.seal({**facts, **(run or {})}))
             seal = store.write_manifest(fresh, self._facts())
             living = self.edits
             if living is not None and living.log:
@@ -289,7 +290,7 @@ class Model:
         if self.edits is None or not self.seal or not (folder / "manifest.json").is_file():
             return False
         log = self.edits.log
-        if all("files" in edit.entry for edit in log) or store.unseal(folder / "manifest.json")["sha256"] != self.seal:
+        if all("files" in edit.entry for edit in log) or sealed.unseal(folder / "manifest.json")["sha256"] != self.seal:
             return False
         living = dataclasses.replace(self.edits, log=changes.write_edits(folder, self.seal, log))
         object.__setattr__(self, "edits", living)

@@ -38,8 +38,7 @@ def main() -> None:
     from treetop.training import fit
 
     mark("imported")
-    if not (options.data / "encoder").is_dir():
-        unpack(options.data)
+    unpack(options.data)
     train = Dataset.read(options.data / "finna-yso-en-25k", "train")
     mark("read")
     for name in ("tokenise", "_start", "NeuralTree", "train"):

@@ -3,7 +3,8 @@
     python benchmarks/gpu/pack.py build/gpu DATA
     python benchmarks/gpu/engine.py --data build/gpu --sections attention,bare,ours,train --out results.jsonl
 
-Each section prints JSON lines. Choices are made on rows held out from train; `--test` adds one look at the test rows.
+Sections: attention, bare, ours, profile, check, train; each prints JSON lines. Choices are made on rows held out from
+train; `--test` adds one look at the test rows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,6 @@ from treetop.kernels import packed_attention as attention
 from treetop.train.batches import Batch, Plan, TokenRows, split_off
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig
-from treetop.train.rows import RowTable
 from treetop.train.task import TrainConfig
 
 GPU = torch.device("cuda")
@@ -80,6 +81,20 @@ class Data:
         n = Y.shape[0]
         texts = Texts(np.zeros(0, np.uint8), np.zeros(n + 1, np.int64))
         return Dataset(texts, Y, LabelSet.of([str(i) for i in range(self.n_labels)]), name=name)
+
+
+def run(sections: dict[str, Callable[[], None]], wanted: list[str], out: Path | None) -> None:
+    """Some sections one after the other; one that fails says so, and the next one runs."""
+    say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
+    for name in wanted:
+        started = time.perf_counter()
+        try:
+            sections[name]()
+        except Exception:
+            say(section=name, error=traceback.format_exc()[-1500:])
+        say(section=name, took_s=time.perf_counter() - started)
+        if out:
+            out.write_text("".join(json.dumps(line) + "\n" for line in OUT))
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
@@ -163,7 +178,7 @@ def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralT
             lr=args.get("head_lr", 4e-3), weight_decay=args.get("head_decay", 0.0),
             beta2=args.get("head_beta2", 0.999), eps=args.get("head_eps", 1e-8),
         ),
-        bias=args.get("bias", True), prior=args.get("prior", True), reduce=args.get("reduce", "sum"),
+        bias=args.get("bias", True), reduce=args.get("reduce", "sum"),
     )  # fmt: skip
     tree = LabelTree((np.zeros(data.n_labels, np.int32),))
     task = NeuralTree(inputs, data.dataset("train"), tree, [plan], config, held_out=held_out)
@@ -246,50 +261,6 @@ def section_profile(data: Data) -> None:
         say(section="profile", kernel=row.key[:90], us_per_step=row.self_device_time_total / 5, calls=row.count / 5)
 
 
-def section_heads(data: Data) -> None:
-    """The candidate head at 670,000 labels beside an encoder step of 256 texts of 128 tokens."""
-    encoder = Encoder(find_encoder(str(data.folder))).to(GPU)
-    encoder.fuse_layers()
-    optimiser = AdamW({"encoder": (encoder, AdamConfig())}, low={"encoder"}, kind=torch.bfloat16)
-    encoder.train()
-    rng = np.random.default_rng(0)
-    store = TokenRows(rng.integers(1000, 30000, 256 * 128), np.arange(257) * 128, GPU)
-    pooling = Pooling("cls", (-1,))
-    leaves = torch.arange(8192, device=GPU).repeat_interleave(82)[:670_091]
-
-    def encode() -> None:
-        views = encoder(store.gather(np.arange(256)), [pooling])
-        next(iter(views.values())).square().mean().backward()
-        optimiser.collect()
-        optimiser.step()
-
-    alone = timed(encode, 20, 5)
-    say(section="heads", name="encoder", ms=1e3 * alone, tokens_per_s=256 * 128 / alone)
-    table = RowTable(670_091, 400, AdamConfig(lr=1e-3), GPU)
-    starts = torch.searchsorted(leaves, torch.arange(8192, device=GPU))
-    for keep in (32, 75):
-        torch.cuda.reset_peak_memory_stats()
-        chosen = torch.randint(0, 8000, (256, keep), device=GPU)
-        ids = (starts[chosen][..., None] + torch.arange(82, device=GPU)).flatten(1)
-        ids = ids.clamp_max(670_090)
-
-        def score(ids: torch.Tensor = ids) -> None:
-            h = torch.randn(256, 400, device=GPU, requires_grad=True)
-            table.prepare(1.0, fuse=True, value=True)
-            table.score(h, ids).square().mean().backward()
-
-        def both(score: Callable[[], None] = score) -> None:
-            score()
-            table.apply()
-
-        forward = timed(lambda score=score: (score(), table.forget()), 10, 2)
-        seconds = timed(both, 10, 2)
-        memory = torch.cuda.max_memory_allocated()
-        say(
-            section="heads", keep=keep, candidates=ids.shape[1], ms=1e3 * seconds, score_ms=1e3 * forward, memory=memory
-        )
-
-
 def section_check(data: Data) -> None:
     """Recorded steps against plain ones, fused layers against torch's, and fresh dropout in every replay."""
     n = 20_000
@@ -343,8 +314,7 @@ def section_train(data: Data, runs: list[dict[str, Any]], look: bool) -> None:
         )
         torch.cuda.reset_peak_memory_stats()
         task = make_task(data, args, held_out)
-        if args.get("no_loss", True):
-            config = TrainConfig(
+        config = TrainConfig(
             epochs=args.get("epochs", 8), batch=args.get("batch", 2048),
             schedule=ScheduleConfig(kind=args.get("schedule", "linear"), warmup=args.get("warmup", 0.05)),
             average=args.get("average", "none"), decay=args.get("ema", 0.99), record=args.get("record", True),
@@ -379,19 +349,13 @@ def main() -> None:
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
     data = Data(options.data, options.max_length)
-    say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
-    for name in options.sections.split(","):
-        started = time.perf_counter()
-        try:
-            if name == "train":
-                section_train(data, json.loads(options.runs), options.test)
-            else:
-                globals()[f"section_{name}"](data)
-        except Exception:
-            say(section=name, error=traceback.format_exc()[-1500:])
-        say(section=name, took_s=time.perf_counter() - started)
-        if options.out:
-            options.out.write_text("".join(json.dumps(line) + "\n" for line in OUT))
+    sections: dict[str, Callable[[], None]] = {
+        "attention": partial(section_attention, data), "bare": partial(section_bare, data),
+        "ours": partial(section_ours, data), "profile": partial(section_profile, data),
+        "check": partial(section_check, data),
+        "train": partial(section_train, data, json.loads(options.runs), options.test),
+    }  # fmt: skip
+    run(sections, options.sections.split(","), options.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What heads add to a step at 670,000 labels, and how much memory steps of many shapes take.
+"""What heads add to a step at 670,000 labels, tokens per second, and how much memory steps of many shapes take.
 
-    python benchmarks/gpu/heads.py --data build/gpu --sections heads,memory --out results.jsonl
+    python benchmarks/gpu/heads.py --data build/gpu --sections heads,speed,memory --out results.jsonl
 
 Texts and labels are random; the loop runs steps as in a real training. The bare encoder is transformers' own model
 with bfloat16 weights and torch's fused AdamW over the same number of tokens, eager and compiled.
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
-import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from engine import OUT, Stopwatch, say, timed
+from engine import Stopwatch, run, say, timed
 from pack import unpack
 from scipy import sparse
 
 from treetop.assemble.inputs import Encoded
+from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
@@ -161,10 +161,6 @@ def section_memory(sources: dict[str, Source]) -> None:
 
 
 def forecast(source: Source, case: dict[str, Any]) -> dict[str, float]:
-    try:
-        from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
-    except ImportError:
-        return {}
     n = case["batch"] * 12
     mean = case["length"] * (0.75 if case.get("ragged") else 1.0)
     levels = Levels(
@@ -190,16 +186,8 @@ def main() -> None:
     folder = unpack(options.data)
     minilm = find_encoder(str(folder))
     sources = {"all-MiniLM-L6-v2": minilm, "bert-base": bert_base(minilm.tokenizer)}
-    say(section="machine", gpu=torch.cuda.get_device_name(), torch=torch.__version__)
-    for name in options.sections.split(","):
-        started = time.perf_counter()
-        try:
-            globals()[f"section_{name}"](sources)
-        except Exception:
-            say(section=name, error=traceback.format_exc()[-1500:])
-        say(section=name, took_s=time.perf_counter() - started)
-        if options.out:
-            options.out.write_text("".join(json.dumps(line) + "\n" for line in OUT))
+    sections = {"heads": section_heads, "speed": section_speed, "memory": section_memory}
+    run({name: partial(work, sources) for name, work in sections.items()}, options.sections.split(","), options.out)
 
 
 if __name__ == "__main__":

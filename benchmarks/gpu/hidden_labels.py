@@ -32,12 +32,11 @@ from recipe import say
 from scipy import sparse
 
 from treetop.assemble.label_vectors import fit_map
-from treetop.assemble.neural_start import label_texts
 from treetop.assemble.tower_search import sampled
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.labels.text import texts_of
+from treetop.labels.text import label_words
 from treetop.rank.text_map import unit
 from treetop.training import fit
 
@@ -261,13 +260,13 @@ def one(root: Path, run: dict[str, Any], device: str) -> None:
 
 def untrained(root: Path, whole: Dataset, n_old: int, line: Any, device: str) -> None:
     """BM25 and the encoder as it came, all labels judged alike."""
-    S = bm25(whole.texts, label_texts(whole))
+    S = bm25(whole.texts, label_words(whole.labels))
     apart = measures(best_sparse(S[:, n_old:]), whole.Y[:, n_old:], np.zeros(0), 0)["hidden_R@10"]
     line("BM25", best_sparse(S), **{"apart_R@10": apart})
     bare = Transformer.load(TransformerConfig(encoder=str(root / "encoder"), l2=True))
     bare.to(torch.device(device))
     name = bare.view_name(bare.poolings[0])
-    H, T = (np.asarray(bare.views(texts)[name]) for texts in (whole.texts, label_texts(whole)))
+    H, T = (np.asarray(bare.views(texts)[name]) for texts in (whole.texts, label_words(whole.labels)))
     zero = np.zeros(len(T), np.float32)
     apart = measures(products(H, T[n_old:], zero[n_old:], device, K)[0], whole.Y[:, n_old:], np.zeros(0), 0)
     line("bare cosine", products(H, T, zero, device, K)[0], **{"apart_R@10": apart["hidden_R@10"]})
@@ -279,7 +278,7 @@ def placed(model: Any, train: Dataset, whole: Dataset, line: Any, now: Any, *, d
     rank, view = level.rank, level.view
     rng = np.random.default_rng(5)
     rows = np.sort(rng.permutation(np.flatnonzero(model.counts > 0))[:SAMPLE])
-    texts = texts_of(whole.labels.texts, whole.labels.names)
+    texts = label_words(whole.labels)
     T = np.asarray(model.views(texts, {})[view.removesuffix("search") + "dual"])
     odds = np.log((np.append(model.counts[rows], model.counts[rows].mean()) + 0.5) / (model.n_train + 1.0))
     queries, shown = (np.asarray(model.views(some, {})[view]) for some in (whole.texts, sampled(train, 0)))
@@ -307,8 +306,7 @@ def main() -> None:
     recipe.OUT.extend([options.out] if options.out else [])
     begun = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = True
-    if not (options.data / "encoder").is_dir():
-        unpack(options.data)
+    unpack(options.data)
     name = torch.cuda.get_device_name() if options.device == "cuda" else options.device
     say(section="machine", gpu=name, torch=torch.__version__)
     for run in json.loads(options.plan.read_text()):

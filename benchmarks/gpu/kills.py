@@ -145,8 +145,7 @@ def main() -> None:
     parser.add_argument("--only-killed", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if not (options.data / "encoder").is_dir():
-        unpack(options.data)
+    unpack(options.data)
     data = read(options)
     for recipe in options.recipe:
         for line in runs(recipe, options, *data):

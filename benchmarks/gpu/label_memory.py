@@ -267,9 +267,7 @@ def main() -> None:
             with options.out.open("a") as file:
                 file.write(json.dumps(line) + "\n")
 
-    options.encoder = options.data / "encoder"
-    if not options.encoder.is_dir():
-        unpack(options.data)
+    options.encoder = unpack(options.data)
     journal.SECONDS = 1e9  # no step stops for a look at its loss
     torch.backends.cuda.matmul.allow_tf32 = True
     machine = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"

@@ -34,11 +34,13 @@ def pack(out: Path, data: list[Path], encoder: str) -> None:
 
 
 def unpack(out: Path) -> Path:
-    """The encoder's folder, made anew."""
+    """The encoder's folder, made where it is not there yet."""
     from safetensors.numpy import save_file
 
     folder = out / "encoder"
-    folder.mkdir(exist_ok=True)
+    if folder.is_dir():
+        return folder
+    folder.mkdir()
     held = np.load(out / "encoder.npz")
     flat = np.stack([held["low"], held["high"]], 1).ravel().view(np.float16)
     weights, start = {}, 0

@@ -1,20 +1,23 @@
-"""Whole trainings by `treetop.fit` on one GPU, or small ones on the CPU, one JSON line each: settings, costs, scores.
+"""Whole trainings by `treetop.fit`, one JSON line each: settings, seconds, memory, scores.
 
     python benchmarks/gpu/recipe.py --data build/gpu --plan benchmarks/gpu/plans/lightxml.json --out results.jsonl
 
-A plan is a list of runs: {"recipe", "data", "preset", "settings", "seed", "on": "held-out" or "test", "curve",
-"resamples": for intervals, "latency", "recall", "tails", "heads", "cosines", "duals": [weights], "rares": [weights],
-"tree": true, "parts": {name: members}, "joins": [[transform, combine]], "blend": recipe, "save": folder,
-"points": true, "bare": true, "rows": texts learned from}.
-Choices are made on rows held out from train.
-`parts` scores some of the model's members alone, `joins` other scores of the last member's last level, `heads` each
-head of a dual encoder, `cosines` both by their cosines, `duals` both with the dual one weighed, `rares` with rare
-labels lifted (`search.rare`); `tails` looks at rare labels; `blend` averages the model with one of another recipe;
-`points` holds 5 % of the documents out of training and scores them after every epoch; `bare` reads the texts of a dual
-encoder's batches and goes back, without heads, losses and label vectors (its scores mean nothing); `tree` trains
-XR-Linear on the features of a model with a linear level; runs of one `share` have all stages before the linear ranker
-in common, those of one `trees` their label trees. Products with all labels are made on the GPU, and views of texts
-once.
+A plan is a list of runs: {"name", "recipe", "data", "preset", "settings", "seed", "rows": texts learned from, "on":
+"held-out" or "test", "resamples": for intervals, "save": folder}, and where true or given:
+
+- `curve` keeps the losses, `points` holds 5 % of the documents out of training and scores them after every epoch;
+- `latency` times answers, `recall` looks at the levels above the labels, `tails` at rare labels;
+- `parts` {name: members} scores some of the model's members alone, `joins` [[transform, combine]] other scores of the
+  last member's last level, `heads` each head of a dual encoder, `cosines` both by their cosines, `duals` [weights]
+  both with the dual one weighed, `rares` [weights] with rare labels lifted (`search.rare`), `blend` the average with a
+  model of another recipe;
+- `tree` trains XR-Linear on the features of a model with a linear level;
+- `bare` reads the texts of a dual encoder's batches and goes back, without heads, losses and label vectors (its scores
+  mean nothing);
+- runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label trees.
+
+Choices are made on rows held out from train. On a GPU products with all labels are made there. Where a model is looked
+at in several ways, views of its texts are made once. `--device cpu` is for small runs.
 """
 
 from __future__ import annotations
@@ -36,7 +39,6 @@ from pack import unpack
 from variants import on_same_features, variants, variants_of
 
 from treetop.assemble import neural_fit, neural_tree, tower_fit
-from treetop.assemble.neural_start import label_texts
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -45,6 +47,7 @@ from treetop.evaluate.match import match
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
 from treetop.kernels.dense_dots import FEW
+from treetop.labels.text import label_words
 from treetop.predict.beam import step
 from treetop.rank import head
 from treetop.train import journal
@@ -290,7 +293,7 @@ def tails(model: Any, test: Dataset) -> dict[str, Any]:
     matches = match(model, test)
     rare = (matches.counts > 0) & (matches.counts <= 5)
     tested, right = rare & (matches.positives > 0), matches.correct(10)
-    top = model.rank(label_texts(test), 10).padded(10)
+    top = model.rank(label_words(test.labels), 10).padded(10)
     own = (top == np.arange(len(top))[:, None]).any(1)
     return {
         "rare_R@10": round(100 * float(right[rare].sum() / max(1, matches.positives[rare].sum())), 2),
@@ -372,8 +375,7 @@ def main() -> None:
     OUT.extend([options.out] if options.out else [])
     DEVICE[0] = options.device
     begun = time.perf_counter()
-    if not (options.data / "encoder").is_dir():
-        unpack(options.data)
+    unpack(options.data)
     watch()
     score_epochs()
     if options.device == "cuda":

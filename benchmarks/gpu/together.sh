@@ -11,7 +11,7 @@ export GOMP_SPINCOUNT=0 PYTHONUNBUFFERED=1 PYTHONPATH="$PWD:$PWD/benchmarks/gpu"
 scratch=$(mktemp -d) cores=$(nproc)
 export NUMBA_CACHE_DIR="$scratch/numba" CUDA_MPS_PIPE_DIRECTORY="$scratch/mps" CUDA_MPS_LOG_DIRECTORY="$scratch/log"
 mkdir -p "$scratch/mps" "$scratch/log" "$scratch/claims"
-[ -d "$data/encoder" ] || python benchmarks/gpu/pack.py "$data" --unpack
+python benchmarks/gpu/pack.py "$data" --unpack
 [ -d "$data/wordnet-taxonomy" ] || cp -r treetop/data/bundled/wordnet "$data/wordnet-taxonomy"
 if ! { nvidia-cuda-mps-control -d && timeout 40 python -c "import torch; torch.ones(8, device='cuda').sum().item()"; }; then
   echo quit | timeout 5 nvidia-cuda-mps-control

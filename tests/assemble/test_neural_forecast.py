@@ -7,7 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from treetop.assemble import neural_forecast
-from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
+from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory, within_room
+from treetop.train.task import TrainConfig
 from treetop.training import plan
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -27,6 +28,13 @@ def test_sizes_are_those_of_the_models():
     named = EncoderSize.of({"dim": 32, "n_layers": 3, "hidden_dim": 64, "vocab_size": 7})
     assert named == EncoderSize(3, 32, 64, 7)
     assert EncoderSize.of({}) == EncoderSize()
+
+
+def test_micro_batches_double_until_a_step_fits(monkeypatch):
+    monkeypatch.setattr(neural_forecast.devices, "room", lambda device: 100)
+    training, card = TrainConfig(accumulate=2), torch.device("cuda")
+    made = [within_room(training, 64, card, lambda micro, need=need: need / micro) for need in (150, 500, 1e9)]
+    assert [config.accumulate for config in made] == [2, 8, 64]
 
 
 @pytest.mark.parametrize("line", MEASURED, ids=lambda x: f"{x['encoder']}-{x['batch']}x{x['length']}-{x['labels']}")

@@ -11,11 +11,12 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.assemble.inputs import Cached
-from treetop.assemble.neural_start import Start, from_texts, label_texts, log_odds, ordered
+from treetop.assemble.neural_start import Start, from_texts, log_odds, ordered
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import LabelSet
 from treetop.core.types import LabelTree
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.labels.text import label_words
 from treetop.rank.text_map import unit
 from treetop.train.optim import AdamConfig
 
@@ -37,7 +38,7 @@ def test_vectors_point_where_the_texts_are(transformer):
     data = toy.dataset()
     start = begin(data, transformer)
     name = transformer.view_name(transformer.poolings[0])
-    T, H = (transformer.views(texts)[name] for texts in (label_texts(data), data.texts))
+    T, H = (transformer.views(texts)[name] for texts in (label_words(data.labels), data.texts))
     cosine = unit(H - H.mean(0)) @ unit(T - T.mean(0)).T
     spread = np.linalg.norm(H - H.mean(0), axis=1)
     margins = (H - start.centre) @ start.vectors.T

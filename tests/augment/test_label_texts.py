@@ -8,6 +8,7 @@ from scipy import sparse
 
 pytest.importorskip("torch")
 import toy
+from treetop.assemble import label_graph
 from treetop.augment import gandalf, glas, identity, label_mixup, random_walk
 from treetop.augment.label_texts import RowsConfig, chosen, shared_by_twins
 from treetop.core.dataset import LABEL_TEXT, LabelSet
@@ -44,7 +45,7 @@ def test_gandalf_rows_are_label_texts_with_conditional_shares():
 def test_graph_is_a_stage(tmp_path, monkeypatch):
     data, job = distinct(), Job(work=tmp_path)
     first = gandalf.rows(data, gandalf.Config(), job)
-    monkeypatch.setattr(gandalf, "share_graph", None)
+    monkeypatch.setattr(label_graph, "share_graph", None)
     again = gandalf.rows(data, gandalf.Config(), job)
     assert (first.Y != again.Y).nnz == 0 and (tmp_path / "gandalf-graph").is_dir()
 

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from treetop.bench import matrices, peers, record
 from treetop.bench.methods import ALL, OURS, PEERS, Method, select
+from treetop.core import registry
 from treetop.core.errors import ConfigError, ResourceError
 
 FAKE = Path(__file__).parent / "fake_run.py"
@@ -125,9 +126,8 @@ def test_every_method_is_known_by_name_and_has_an_adapter():
         select(["pecos-mann"])
 
 
-def test_recipes_that_do_not_exist_yet_are_skipped(bench):
-    missing = Method("treetop-later", None, FAKE, {"recipe": "later"}, ("toy",))
-    assert peers.run(bench, [missing], ["toy"], reps=1) == []
+def test_our_methods_name_recipes():
+    assert {method.settings["recipe"] for method in OURS} <= set(registry.names("recipe"))
 
 
 def test_missing_data_are_told_before_any_environment_is_made(tmp_path):

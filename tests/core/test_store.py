@@ -1,23 +1,12 @@
-import json
-from pathlib import Path
+import os
+import shutil
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
-from treetop.core import store
-from treetop.core.arrays import read_arrays, write_arrays
-from treetop.core.errors import ModelError, ResourceError, WorkError
-from treetop.core.store import (
-    Part,
-    check_folder,
-    check_new_file,
-    check_target,
-    read_part,
-    replacing,
-    write_manifest,
-    write_part,
-)
+from treetop.core.errors import ModelError
+from treetop.core.store import Part, check_folder, files_below, read_part, write_manifest, write_part
+from treetop.core.target import replacing
 
 ARRAYS = {"b": np.arange(7, dtype=np.float32), "a": np.zeros((0, 3), np.int64), "c": np.array([[True], [False]])}
 
@@ -28,46 +17,6 @@ def saved(folder, files=()):
         write_part(fresh, Part("outer.1", {"n": 1}, ARRAYS, {"in": inner}, dict(files)))
         write_manifest(fresh, {"recipe": "r"})
     return folder
-
-
-def test_arrays_round_trip_aligned_and_readable_by_safetensors(tmp_path):
-    write_arrays(tmp_path / "x", ARRAYS)
-    ours, theirs = read_arrays(tmp_path / "x"), load_file(tmp_path / "x")
-    for name, array in ARRAYS.items():
-        assert np.array_equal(ours[name], array) and ours[name].dtype == array.dtype
-        assert np.array_equal(theirs[name], array)
-        assert ours[name].__array_interface__["data"][0] % 64 == 0 or array.size == 0
-        assert not ours[name].flags.writeable or array.size == 0
-    save_file({"f": np.arange(3, dtype=np.int64), "e": np.ones(3, np.uint8)}, tmp_path / "y")
-    assert read_arrays(tmp_path / "y")["f"].tolist() == [0, 1, 2]
-
-
-def header(entries, body=b""):
-    text = json.dumps(entries).encode()
-    return len(text).to_bytes(8, "little") + text + body
-
-
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        (b"", "the header declares"),
-        ((1 << 40).to_bytes(8, "little") + b"{}", "the header declares 1,099,511,627,776 bytes in a file of 10"),
-        ((2).to_bytes(8, "little") + b"[]", "no table of arrays"),
-        ((2).to_bytes(8, "little") + b"{x", "not valid JSON"),
-        (header({"a": 1}), "entry of array 'a' is malformed"),
-        (header({"a": {"dtype": "O", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)), "malformed"),
-        (header({"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}}), "has shape"),
-        (header({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, bytes(4)), "outside the file"),
-        (header({"a": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}}, bytes(4)), "outside the file"),
-        (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}}, bytes(8)), "overlap or leave holes"),
-        (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}, bytes(8)), "cover 4 of 8 bytes"),
-    ],
-)
-def test_broken_array_files_are_refused_by_name(tmp_path, raw, reason):
-    (tmp_path / "x").write_bytes(raw)
-    with pytest.raises(ModelError, match=reason) as caught:
-        read_arrays(tmp_path / "x")
-    assert str(tmp_path / "x") in str(caught.value)
 
 
 def test_folder_round_trip(tmp_path):
@@ -128,18 +77,6 @@ def test_a_folder_reached_by_a_link_is_the_model_itself(tmp_path):
     assert check_folder(tmp_path / "latest", check="full") == check_folder(tmp_path / "m", check="full")
 
 
-@pytest.mark.parametrize("place", ["m/new", "m/in/deep/new", "latest/new", "m/../m/new", "m/part.json"])
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("check", [check_target, check_new_file])
-def test_nothing_is_written_into_a_model(tmp_path, check, overwrite, place):
-    saved(tmp_path / "m")
-    (tmp_path / "latest").symlink_to("m")
-    with pytest.raises(WorkError, match=r"lies in the model's folder .*m, which may hold nothing else"):
-        check(tmp_path / place, overwrite=overwrite)
-    check(tmp_path / "beside", overwrite=overwrite)
-    check_target(tmp_path / "m", overwrite=True)  # a model as a whole may be replaced
-
-
 def test_part_checks(tmp_path):
     part = Part("k.1", {"n": 3}, {"i": np.array([0, 5], np.int32), "p": np.array([0, 2, 1, 3])})
     with pytest.raises(ModelError, match="array 'x' is missing"):
@@ -154,43 +91,7 @@ def test_part_checks(tmp_path):
         part.setting("n", str)
 
 
-def test_a_failed_write_leaves_the_old_folder(tmp_path):
-    folder = saved(tmp_path / "m")
-    before = (folder / "manifest.json").read_bytes()
-    with pytest.raises(ResourceError, match="nothing was replaced"), replacing(folder) as fresh:
-        (fresh / "half").write_bytes(b"x")
-        raise OSError(28, "No space left on device")
-    assert (folder / "manifest.json").read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["m"]
-
-
-def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
-    """No moment without a model: where the system exchanges folders, no rename ever takes the old one away."""
-    target = tmp_path / "model"
-    target.mkdir()
-    (target / "old").touch()
-    fresh_one, other = tmp_path / "a", tmp_path / "b"
-    fresh_one.mkdir()
-    other.mkdir()
-    if not store._exchange(fresh_one, other):
-        pytest.skip("this file system cannot exchange folders")
-
-    def never(*_):
-        raise AssertionError("renamed")
-
-    monkeypatch.setattr(Path, "rename", never)
-    with store.replacing(target) as fresh:
-        (fresh / "new").touch()
-    assert [p.name for p in target.iterdir()] == ["new"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "model"]
-
-
 def test_a_folder_that_vanishes_while_files_are_listed_is_not_there(tmp_path, monkeypatch):
-    import os
-    import shutil
-
-    from treetop.core.store import files_below
-
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()

@@ -7,7 +7,7 @@ from treetop.core.dataset import LabelSet
 from treetop.core.errors import InputError
 from treetop.features.tfidf import Tfidf, TfidfConfig
 from treetop.labels.combine import beside, mixed
-from treetop.labels.pifa import pifa, pii, unit_rows
+from treetop.labels.pifa import pifa, unit_rows
 from treetop.labels.text import label_text
 
 
@@ -32,10 +32,9 @@ def test_pifa_equals_the_definition(normalise):
     assert np.allclose(pifa(X.toarray(), data.Y, normalise_targets=normalise), wanted, atol=1e-6)
 
 
-def test_pii_and_unit_rows():
-    Y = sparse.csr_matrix(np.array([[1, 1, 0], [0, 1, 0]], np.float32))
-    assert np.allclose(pii(Y).toarray(), [[1, 0], [0.5**0.5, 0.5**0.5], [0, 0]])
-    assert np.allclose(unit_rows(Y).toarray(), [[0.5**0.5, 0.5**0.5, 0], [0, 1, 0]])
+def test_unit_rows_have_length_one_or_are_empty():
+    Y = sparse.csr_matrix(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], np.float32))
+    assert np.allclose(unit_rows(Y).toarray(), [[0.5**0.5, 0.5**0.5, 0], [0, 1, 0], [0, 0, 0]])
 
 
 def test_label_text_and_combinations():
@@ -44,7 +43,7 @@ def test_label_text_and_combinations():
     text = label_text(data.labels, features, "tfidf")
     assert text.shape[0] == toy.N_LABELS and text.nnz > 0
     assert beside(text, text).shape == (toy.N_LABELS, 2 * text.shape[1])
-    assert np.allclose(mixed(text, text * 0, 0.25).toarray(), 0.25 * text.toarray())
+    assert np.allclose(mixed(text, text * 0).toarray(), 0.5 * text.toarray())
     with pytest.raises(InputError, match="cannot mix descriptions"):
         mixed(text, text[:, :3])
     with pytest.raises(InputError, match="no label has a text or a name"):

@@ -3,14 +3,18 @@
 | file | wires |
 |---|---|
 | `view.py` | texts, or ready-made features, into the sparse matrix a recipe trains on |
-| `label_tree.py` | a description of the labels and a way to group them into a tree |
+| `label_tree.py`, `label_graph.py` | a description of the labels into a tree; texts they share into a graph |
 | `linear_tree.py` | a tree and a sparse matrix into levels of linear rankers |
 | `tree_ensemble.py` | several such trees into a model; the shape of the data into a forecast |
-| `budget.py` | a byte budget into storage and thresholds that keep it |
+| `one_vs_all.py`, `fused_level.py` | a sparse matrix into one linear level, alone or below a network's clusters |
+| `budget.py`, `probe.py` | a byte budget into storage and thresholds that keep it; samples into a better forecast |
 | `label_rows.py` | label texts into further rows to learn from |
 | `coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
-| `two_tower.py`, `tower_fit.py`, `two_stage.py` | an encoder, label texts and free label vectors into one search |
-| `neural_tree.py`, `neural_fit.py`, `inputs.py` | an encoder and label vectors into jointly trained levels |
+| `two_tower.py`, `tower_*.py`, `two_stage.py` | an encoder, label texts and free label vectors into one search |
+| `neural_tree.py`, `neural_*.py`, `inputs.py` | an encoder and label vectors into jointly trained levels |
+| `label_text_*.py`, `label_parts.py` | words and label texts into levels whose vectors are made of texts |
+| `shortlisted.py` | shortlists of near labels into label vectors that learn from these alone |
 | `neural_hooks.py` | mixed rows and priced vectors of augmentations into these levels |
+| `members.py`, `blend.py` | several trainings, or trained models, into one model |
 | `edit.py`, `label_replay.py`, `label_vectors.py` | a trained model and changes to its labels into labels of today |
 """

@@ -129,7 +129,7 @@ class _Descent:
         self.scaled = level_relevance(task, tree, "induce" if config.cost_sensitive else "off", "l1")
         transformer = prepared.transformer
         self.view = transformer.poolings[-1].name
-        self.width = transformer.encoder.width * len(transformer.poolings[-1].layers)
+        self.width = transformer.encoder.view_width(transformer.poolings[-1])
         self.length = config.length if transformer.l2 else 0.0
         self.head: Head | None = None
         self.H: Vectors | None = None  # embeddings of all rows by the encoder as it stands

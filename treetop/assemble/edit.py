@@ -22,7 +22,7 @@ from treetop.core.label_part import pack, pack_labels
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.version import VERSION
-from treetop.labels.text import texts_of
+from treetop.labels.text import label_words, texts_of
 
 if TYPE_CHECKING:
     from treetop.model import Model
@@ -81,7 +81,7 @@ def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By) -> Living:
     new = labels if isinstance(labels, LabelSet) else _label_set(labels)
     _check_new(model, new)
     maps, fresh = _maps(model)
-    texts = texts_of(new.texts, new.names)
+    texts = label_words(new)
     parts = encode(trained, maps, texts)
     if fresh:
         parts |= {f"map-{m:02d}": text_map.to_part() for m, text_map in enumerate(maps)}

@@ -1,8 +1,8 @@
 """What label vectors are made of: the label's text, the texts of labels it goes with, a free vector; and how these mix.
 
 Texts of labels are read by the words that documents are read with, and a residual block of spectral norm 1 makes a part
-of each sum. DECAF weighs parts number by number (`Gates`), ECLARE and InceptionXML-LF let each label weigh them
-(`Attention`). Once trained a label's parts are one vector.
+of each sum. Parts join number by number (`Gates`: DECAF, ECLARE), or each label weighs its own (`Attention`:
+InceptionXML-LF). Once trained a label's parts are one vector.
 """
 
 from __future__ import annotations

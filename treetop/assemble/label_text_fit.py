@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import Makeup
@@ -16,7 +15,7 @@ from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_
 from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
-from treetop.core.dataset import Csr, Dataset
+from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.core.store import Part
@@ -26,7 +25,6 @@ from treetop.features.bag import BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.features.words import Words
-from treetop.labels.graph import WalkConfig, counted, links, walk_graph
 from treetop.labels.text import have_words
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
@@ -79,20 +77,6 @@ def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
     if not have_words(dataset.labels):
         logger.warning("%s: no label has a text or a name beside its id; ids are read in their place", recipe)
     World.join(devices.pick(job.device)).alone(recipe)
-
-
-def graph_stage(dataset: Dataset, walk: WalkConfig, job: Job, recipe: str) -> Csr:
-    """The graph of random walks between labels that share a document; one resumable stage."""
-
-    def make() -> Part:
-        G = walk_graph(counted(dataset), walk, seed=job.seed)
-        return Part("stage.graph.1", {}, {"indptr": G.indptr.astype(np.int64), "indices": G.indices, "data": G.data})
-
-    part, n = job.stage("graph", make), dataset.n_labels
-    G = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), (n, n))
-    if not links(G):
-        logger.warning("%s: no two labels share a text, so the label graph says nothing beside label texts", recipe)
-    return G
 
 
 def train_label_texts(

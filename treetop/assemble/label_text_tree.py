@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import LabelTexts, Makeup, Side, joined_tokens
 from treetop.assemble.neural_hooks import NO_HOOKS, Hooks, sought_of
-from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.assemble.neural_start import log_odds
 from treetop.assemble.neural_targets import ancestors, barred_rows, target_rows
 from treetop.assemble.neural_tree import TreeConfig, array
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
 from treetop.features.bag import rarity
 from treetop.features.tokens import Tokenizer, Tokens
+from treetop.labels.text import label_words
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE
@@ -58,7 +59,7 @@ class LabelTextTree:
         self.children = Children.of(tree.parents[1], self.sizes[0], self.device)
         self.parent = torch.from_numpy(ancestors(tree)[0]).to(self.device)
         weights = torch.from_numpy(rarity(documents, inputs.encoder.vocabulary)).to(self.device)
-        own = tokenizer.encode(label_texts(dataset))
+        own = tokenizer.encode(label_words(dataset.labels))
         tokens = (joined_tokens(own, tree.parents[1], self.sizes[0]), own)
         self.texts = [LabelTexts(held, weights, plan.graph) for held, plan in zip(tokens, plans, strict=True)]
         widths = {pooling.name: inputs.encoder.view_width(pooling) for pooling in inputs.poolings}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.assemble.inputs import Cached, Encoded, Inputs
-from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
+from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory, within_room
 from treetop.assemble.neural_hooks import Hooks
 from treetop.assemble.neural_start import Start, from_texts
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
@@ -71,12 +71,11 @@ def prepare(
     job: Job,
     *,
     dropout: float | None = None,
-    checkpointing: bool = False,
     frozen: bool = False,
 ) -> Prepared:
     """Load the encoder and tokenise the texts once; GPU programs for its training are compiled meanwhile."""
     device = devices.pick(job.device)
-    transformer = Transformer.load(config, dropout=dropout, attention_dropout=dropout, checkpointing=checkpointing)
+    transformer = Transformer.load(config, dropout=dropout, attention_dropout=dropout)
     warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
     return Prepared(transformer, read_tokens(dataset, transformer, job), device, warmup)
 
@@ -114,11 +113,10 @@ def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:
 
 @dataclass(frozen=True)
 class Trained:
-    """The levels' heads, the features they read, and what training said about itself."""
+    """The features that learned, and the levels' heads."""
 
     transformer: Any
     heads: list[Head]
-    result: dict[str, float]
 
 
 def train_levels(
@@ -163,7 +161,7 @@ def train_levels(
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(plans))]
-    return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads, dict(part.config))
+    return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads)
 
 
 def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, world: World) -> Plan:
@@ -177,15 +175,11 @@ def learn(
     more: Callable[[], Mapping[str, NDArray[Any]]] | None = None,
 ) -> Part:  # fmt: skip
     """Train `task`; what stays is the encoder, back on the CPU, the task's heads and arrays that `more` asks it for."""
-    result = train(task, plan, training, world=world, work=job.work, name=name)
-    say(result)
+    say(train(task, plan, training, world=world, work=job.work, name=name))
     parts = {f"level-{t:02d}": head.to_part() for t, head in enumerate(task.heads())}  # some read words once more
     arrays = {} if more is None else more()
-    prepared.transformer.encoder.to("cpu").float()
-    prepared.transformer.device = torch.device("cpu")
-    numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
-    numbers |= {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
-    return Part("stage.trained.1", numbers, arrays, {"encoder": prepared.transformer.to_part(), **parts})
+    encoder = prepared.transformer.to(torch.device("cpu")).to_part()
+    return Part("stage.trained.1", {}, arrays, {"encoder": encoder, **parts})
 
 
 def once(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:
@@ -246,11 +240,7 @@ def _within_card(
         rows = -(-plan.batch // micro)
         return gpu_memory(size, levels, rows=rows, tokens=rows * mean, data=held)
 
-    micro, room = training.accumulate, float(devices.room(inputs.device))
-    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
-    while needed(micro) > room and micro < plan.batch:
-        micro *= 2
-    return replace(training, accumulate=min(micro, plan.batch))
+    return within_room(training, plan.batch, inputs.device, needed)
 
 
 def say(result: Result) -> None:

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
+from treetop.core.log import logger
 from treetop.features.sources import at_hand
 from treetop.features.vectors import WordsConfig
 from treetop.kernels.full_bce_low import CHUNK
@@ -20,6 +23,7 @@ from treetop.train.task import TrainConfig
 
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 STEP = 7.2  # bytes a CPU takes for every number kept for the way back: itself, attention, and gradients on the way
+FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
 ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
 
 
@@ -65,10 +69,10 @@ class EncoderSize:
         return self.layers + float((self.vocabulary + self.positions + 4) * self.width)
 
 
-def size_of_words(config: WordsConfig, width: int = 300) -> EncoderSize:
-    """A network over word vectors, counted as a transformer of one small layer; a file's own width is not known yet."""
+def size_of_words(config: WordsConfig) -> EncoderSize:
+    """A network over word vectors, counted as a transformer of one small layer."""
     found = at_hand(config.encoder)
-    here = EncoderSize.of(found) if found else EncoderSize(1, width, 0, config.most)
+    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.most)
     return EncoderSize(1, config.width or here.width, 0, here.vocabulary, 0)
 
 
@@ -146,6 +150,15 @@ def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, d
     pooled = 8.0 * tokens * size.width + 16.0 * rows * view
     head = _tree(levels, rows, view) if levels.clusters else _flat(levels, rows, view)
     return WORKSPACE + states + activations + pooled + head + data
+
+
+def within_room(training: TrainConfig, batch: int, device: torch.device, needed: Callable[[int], float]) -> TrainConfig:
+    """As many micro-batches as the card's free memory asks for; `needed(micro)` are the bytes of that many."""
+    micro, room = training.accumulate, float(devices.room(device))
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
+    while needed(micro) > room and micro < batch:
+        micro *= 2
+    return replace(training, accumulate=min(micro, batch))
 
 
 def _flat(levels: Levels, rows: int, view: int) -> float:

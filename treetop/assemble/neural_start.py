@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from treetop.assemble.neural_targets import node_targets
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
-from treetop.core.texts import Texts
+from treetop.core.types import Floats
 from treetop.features.learned import Learned
 from treetop.kernels import threads
 from treetop.labels.text import label_words
 from treetop.rank.text_map import unit
 
 Begin = Literal["auto", "text", "zero"]
-Floats = NDArray[np.float32]
 SAMPLE = 2000  # documents that show where vectors lie
 TELLING = 0.6  # share of (true, random) label pairs that texts must order rightly
 
@@ -59,7 +58,7 @@ def from_texts(
     rows = np.sort(rng.permutation(documents)[:SAMPLE])
     sample, labels = (
         transformer.vectors(transformer.tokenizer.encode(texts))
-        for texts in (dataset.texts.take(rows), label_texts(dataset))
+        for texts in (dataset.texts.take(rows), label_words(dataset.labels))
     )
     made = {}
     for pooling in transformer.poolings:
@@ -73,11 +72,6 @@ def from_texts(
         spread = float(np.linalg.norm(H - centre, axis=1).mean()) or 1.0
         made[pooling.name] = Start(np.float32(size / spread) * V, centre)
     return made
-
-
-def label_texts(dataset: Dataset) -> Texts:
-    """The text of each label, or its name where there is none."""
-    return label_words(dataset.labels)
 
 
 def ordered(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:

@@ -60,7 +60,6 @@ class TreeConfig:
     loss: Literal["bce", "squared_hinge"] = "bce"
     reduce: Reduce = "sum"
     bias: bool = True  # of the last level
-    prior: bool = True  # biases begin at the log odds of their labels or nodes
     forced: bool = True  # true nodes are always among the kept
     begin: Begin = "zero"  # label vectors begin at the vectors of their texts, or at nothing
     size: float = 10.0  # how often a cosine with such a vector counts in a margin
@@ -167,7 +166,7 @@ class NeuralTree:
         given = None if start is None else start.biases
         start = None if given is not None and not last else start
         bias = np.zeros(n, np.float32)
-        if self.config.prior and (self.config.bias or not last):
+        if self.config.bias or not last:
             bias = (
                 np.full(n, -1, np.float32)
                 if self.config.loss == "squared_hinge"

@@ -198,4 +198,4 @@ def train_shortlisted(
 
     part = once(job, f"{name}ed", world, make)
     heads = [Head.from_part(part.parts["level-00"])]
-    return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads, dict(part.config))
+    return Trained(type(prepared.transformer).from_part(part.parts["encoder"]), heads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +12,8 @@ from torch import Tensor
 from treetop.assemble.inputs import Encoded, Inputs
 from treetop.assemble.members import small_batches
 from treetop.assemble.neural_fit import Prepared, cut, once, prepare, say
-from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory
-from treetop.assemble.neural_start import label_texts, log_odds
+from treetop.assemble.neural_forecast import EncoderSize, Levels, Numbers, forecast_member, gpu_memory, within_room
+from treetop.assemble.neural_start import log_odds
 from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_heads import TowersConfig
 from treetop.assemble.tower_search import searched
@@ -22,13 +21,13 @@ from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
 from treetop.core.forecast import Forecast
-from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Join, Level, Shortlist
 from treetop.core.work import Job
 from treetop.features.sources import peek
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.towers import Towers
+from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.rank.dual import Dual
 from treetop.shortlist.ann import Ann
@@ -42,17 +41,16 @@ from treetop.train.loop import train
 from treetop.train.pools import Known, Pools
 from treetop.train.task import TrainConfig
 
-SAMPLE = 1000  # documents that show where vectors and scores lie
+SAMPLE = 2000  # documents that show where vectors lie
 MANY = 200_000  # labels above which only near lists of them are looked through
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What texts become, the label vectors they meet, and what training said about itself."""
+    """What texts become, and the label vectors they meet."""
 
     features: Towers
     rank: Dual
-    result: Mapping[str, float]
 
 
 def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
@@ -66,7 +64,7 @@ def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
 def prepare_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Prepared:
     """The encoder with the tokens of all documents and, behind them, of all labels."""
     made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
-    names = tokenise(label_texts(dataset), made.transformer.tokenizer, job, "label-tokens")
+    names = tokenise(label_words(dataset.labels), made.transformer.tokenizer, job, "label-tokens")
     return replace(made, tokens=Tokens.concat([made.tokens, names]))
 
 
@@ -88,18 +86,13 @@ def train_towers(
             inputs.hasten()
         if prepared.warmup is not None:
             prepared.warmup.wait()
-        result = train(task, plan, _within_card(plan, task, config), world=world, work=job.work, name=name)
-        say(result)
-        transformer = prepared.transformer
-        transformer.encoder.to("cpu").float()
-        transformer.device = torch.device("cpu")
+        say(train(task, plan, _within_card(plan, task, config), world=world, work=job.work, name=name))
+        transformer = prepared.transformer.to(torch.device("cpu"))  # in float32
         features, rank = searched(task, dataset, transformer, config, prepared.device, job.seed)
-        numbers = {"seconds": result.seconds, "steps": result.steps, "tokens": result.tokens, "loss": result.loss}
-        more = {"memory": result.memory, "best": result.best if result.best is not None else -1.0}
-        return Part("stage.towers.1", numbers | more, {}, {"features": features.to_part(), "rank": rank.to_part()})
+        return Part("stage.towers.1", {}, {}, {"features": features.to_part(), "rank": rank.to_part()})
 
     part = once(job, f"{name}ed", world, make)
-    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]), dict(part.config))
+    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]))
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfig, job: Job) -> Model:
@@ -144,11 +137,11 @@ def _task(
     mining = Mining(len(queries), len(dataset), pool)
     view = prepared.transformer.poolings[0]
     task = TwoTower(
-        inputs, dataset, known, config, view=view.name, width=prepared.transformer.encoder.width * len(view.layers),
+        inputs, dataset, known, config, view=view.name, width=prepared.transformer.encoder.view_width(view),
         seed=seed, world=world, held_out=held_out, mining=mining,
     )  # fmt: skip
     if config.classifier.weight > 0 and config.classifier.vectors == "text":
-        with devices.cpu_threads(1):
+        with devices.one_cpu_thread():
             begin(task, rows, seed)
 
     def look(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
@@ -187,7 +180,7 @@ def begin(task: TwoTower, rows: Rows, seed: int) -> None:
     c, table = task.config.classifier, task.table
     if table is None:
         return
-    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[: 2 * SAMPLE])
+    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[:SAMPLE])
     H, V = (task.read(some, "classifier")[1] for some in (sample, task.n + np.arange(task.n_labels)))
     bias = torch.zeros(task.n_labels, device=task.device)
     if not c.unit:
@@ -221,8 +214,4 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     def needed(parts: int) -> float:
         return gpu_memory(size, levels, rows=plan.batch // parts, tokens=tokens / parts, data=held)
 
-    parts, room = training.accumulate, float(devices.room(task.device))
-    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(parts) / 2**30, room / 2**30)
-    while needed(parts) > room and parts < plan.batch:
-        parts *= 2
-    return replace(training, accumulate=min(parts, plan.batch))
+    return within_room(training, plan.batch, task.device, needed)

@@ -83,7 +83,8 @@ class SearchConfig:
 
     heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are added")
     raw: bool = setting(
-        True, "the classifier's products as in training; otherwise cosines, each head's the same weight"
+        True,
+        "the classifier's products as in training; otherwise cosines, as often as the dual ones (two stages: once)",
     )
     dual: float = setting(0.0, "how often the dual encoder's cosine counts; 0: as in training", low=0.0)
     classifier: float = setting(1.0, "weight of the classifier's score beside it", low=0.0)

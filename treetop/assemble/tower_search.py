@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.assemble.label_vectors import FEW
-from treetop.assemble.neural_start import label_texts
 from treetop.assemble.tower_heads import TowersConfig
 from treetop.assemble.tower_new import with_map
 from treetop.assemble.two_tower import TwoTower
@@ -20,7 +19,7 @@ from treetop.features.tokens import Tokens
 from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer
 from treetop.kernels import threads
-from treetop.labels.text import first_of_text
+from treetop.labels.text import first_of_text, label_words
 from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 from treetop.train import devices
@@ -39,21 +38,19 @@ def searched(
     towers: list[Tower] = []
     sides: dict[str, Floats] = {}
     bias, prior, search = np.zeros(task.n_labels, np.float32), twins_prior(dataset), config.search
-    with devices.cpu_threads(1):
+    with devices.one_cpu_thread():
         shown = _base(transformer, transformer.tokenizer.encode(sampled(dataset, seed)))
         if task.labels_read and search.heads != "classifier":
-            base = _base(transformer, transformer.tokenizer.encode(label_texts(dataset)))
+            base = _base(transformer, transformer.tokenizer.encode(label_words(dataset.labels)))
             towers.append(task.dual.tower("dual", unit=True, factor=search.dual or config.dual.scale))
-            sides["dual"] = towers[0].vectors(base)[first_of_text(label_texts(dataset))]
+            sides["dual"] = towers[0].vectors(base)[first_of_text(label_words(dataset.labels))]
         if task.table is not None and search.heads != "dual":
             tower, sides["classifier"], bias = _classifier_side(task, config)
             towers.append(tower)
         else:
             bias += prior
     bias -= np.float32(search.rare) * np.log1p(dataset.label_counts).astype(np.float32)
-    transformer.encoder.to("cpu").float()
-    transformer.device = torch.device("cpu")
-    features = Towers(transformer, towers)
+    features = Towers(transformer.to(torch.device("cpu")), towers)
     rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
     if list(sides) == ["classifier"] and (config.classifier.labels == "all" or config.classifier.loss.kind == "bce"):
         return features, rank  # margins are log odds already
@@ -144,7 +141,7 @@ def _classifier_side(task: TwoTower, config: TowersConfig) -> tuple[Tower, Float
 
 def twins_prior(dataset: Dataset) -> Floats:
     """(labels,) what tells labels of the same text apart: how often each occurs, the most frequent one unmoved."""
-    first = first_of_text(label_texts(dataset))
+    first = first_of_text(label_words(dataset.labels))
     counts = dataset.label_counts + 0.5
     most = np.zeros(len(first))
     np.maximum.at(most, first, counts)

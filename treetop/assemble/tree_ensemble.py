@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,26 +31,29 @@ SAMPLE = 20_000  # texts on which the cost of fewer weights is measured when all
 MakeTree = Callable[[SparseView, int], LabelTree]  # (view, seed) -> tree
 
 
-def fit_trees(
-    dataset: Dataset,
-    tfidf: TfidfConfig,
-    linear: LinearConfig,
-    make_tree: MakeTree,
-    *,
-    trees: int,
-    blend: Blend,
-    job: Job,
-) -> Model:
+class TreesConfig(Protocol):
+    """Settings that recipes of linear trees have in common."""
+
+    @property
+    def tfidf(self) -> TfidfConfig: ...
+    @property
+    def linear(self) -> LinearConfig: ...
+    @property
+    def trees(self) -> int: ...
+    @property
+    def blend(self) -> Blend: ...
+
+
+def fit_trees(dataset: Dataset, config: TreesConfig, job: Job, make_tree: MakeTree) -> Model:
     """Train `trees` members that differ in the seed of their tree and share features."""
-    view = sparse_view(dataset, tfidf, job)
-    grown = [_tree(job, f"tree-{m:02d}", view, make_tree, job.seed + m) for m in range(trees)]
+    view, linear, blend = sparse_view(dataset, config.tfidf, job), config.linear, config.blend
+    grown = [_tree(job, f"tree-{m:02d}", view, make_tree, job.seed + m) for m in range(config.trees)]
 
     def train(config: LinearConfig, stage: str, data: Dataset = dataset, X: Csr = view.X) -> list[list[Level]]:
         task = Task(X, data.Y, data.relevance, data.filter_pairs)
-        names = [f"{stage}-{m:02d}" for m in range(trees)]
         return [
-            train_member(task, tree, view.name, config, job=job, name=name)
-            for tree, name in zip(grown, names, strict=True)
+            train_member(task, tree, view.name, config, job=job, name=f"{stage}-{m:02d}")
+            for m, tree in enumerate(grown)
         ]
 
     fixed = part_bytes(labels_part(dataset.labels, dataset.label_counts))

@@ -12,5 +12,6 @@
 
 An answer is a module with `NAME`, a frozen `Config`, `needs(config)` (what a recipe must have a place for, see
 `compose.py`) and any of `rows(dataset, config, job)`, `mix(dataset, config, job)`, `penalty(dataset, config, job)`.
-Trees, frequencies, propensities and evaluation see the documents alone.
+`label_texts.py` is what the four share whose rows are label texts. Trees, frequencies, propensities and evaluation see
+the documents alone.
 """

@@ -14,17 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import sparse
-
+from treetop.assemble.label_graph import shared
 from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
 from treetop.core.config import setting
-from treetop.core.dataset import Csr, Dataset
-from treetop.core.forecast import duration, size
-from treetop.core.log import logger
-from treetop.core.store import Part
+from treetop.core.dataset import Dataset
 from treetop.core.work import Job
-from treetop.labels.graph import Needs, ShareConfig, counted, share_graph, share_needs
+from treetop.labels.graph import Needs, ShareConfig, counted, share_needs
 
 NAME = "gandalf"
 
@@ -53,22 +48,4 @@ def forecast(dataset: Dataset, config: Config) -> Needs:
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts as rows."""
-    return with_label_texts(dataset, graph(dataset, config, job, NAME), config, NAME, job.seed)
-
-
-def graph(dataset: Dataset, config: ShareConfig, job: Job, name: str, *, symmetric: bool = False) -> Csr:
-    """The graph of labels that share texts; one resumable stage."""
-
-    def make() -> Part:
-        Y = counted(dataset)
-        expected = share_needs(Y, config, symmetric=symmetric)
-        logger.info(
-            "%s: a graph of about %s entries, %s of memory, %s",
-            name, f"{expected.entries:,.0f}", size(expected.memory), duration(expected.time),
-        )  # fmt: skip
-        G = share_graph(Y, config, symmetric=symmetric)
-        return Part("stage.graph.1", {}, {"indptr": G.indptr.astype(np.int64), "indices": G.indices, "data": G.data})
-
-    part = job.stage(f"{name}-graph", make)
-    n = dataset.n_labels
-    return sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), (n, n))
+    return with_label_texts(dataset, shared(dataset, config, job, NAME), config, NAME, job.seed)

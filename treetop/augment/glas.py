@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treetop.augment.gandalf import graph
+from treetop.assemble.label_graph import shared
 from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -50,7 +50,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts as rows, where asked for."""
     if config.form != "rows":
         return dataset
-    S = graph(dataset, config, job, NAME, symmetric=True)
+    S = shared(dataset, config, job, NAME, symmetric=True)
     S.data = (1.0 / (1.0 + np.exp(-S.data.astype(np.float64)))).astype(np.float32)
     return with_label_texts(dataset, S, config, NAME, job.seed)
 
@@ -61,5 +61,5 @@ def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
         return None
     from treetop.train.hooks import GramPenalty
 
-    S = graph(dataset, config, job, NAME, symmetric=True)
+    S = shared(dataset, config, job, NAME, symmetric=True)
     return GramPenalty(S, dataset.Y, config.weight, config.labels, config.unit, job.seed)

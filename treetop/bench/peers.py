@@ -22,7 +22,6 @@ import numpy as np
 from treetop.bench import environments, record, scores, synthetic
 from treetop.bench.matrices import Matrices, prepare
 from treetop.bench.methods import ADAPTERS, Method
-from treetop.core import registry
 from treetop.core.errors import InputError, ResourceError
 from treetop.core.log import logger
 
@@ -38,7 +37,6 @@ class Bench:
     threads: int = 2
     seed: int = 0
     limit_s: float = 7200.0  # longest time one phase of a cell may take
-    keep_models: bool = False
     run: str = "peers"  # name of the folder of records; a second run gets another one
 
     @property
@@ -70,7 +68,6 @@ def run(
 
     Each repetition has a seed of its own, so that the mean of the scores does not hang on one tree.
     """
-    methods = [method for method in methods if _available(method)]
     for name in dict.fromkeys(method.environment for method in methods):
         if name is not None:
             environments.set_up(name, bench.root / "peers")
@@ -107,14 +104,6 @@ def is_current(file: Path, method: Method, matrices: Matrices) -> bool:
         return False
     same = found["data"]["fingerprint"] == matrices.facts["fingerprint"]
     return bool(same and found["settings"] == json.loads(json.dumps(method.settings)))
-
-
-def _available(method: Method) -> bool:
-    recipe = method.settings.get("recipe")
-    if recipe is None or recipe in registry.names("recipe"):
-        return True
-    logger.warning("%s: recipe '%s' does not exist yet; skipped", method.name, recipe)
-    return False
 
 
 def _warm(bench: Bench, method: Method) -> None:
@@ -171,8 +160,7 @@ def measure_phases(bench: Bench, method: Method, folder: Path, *, tag: str = "")
     batch = _phase(bench, method, {**job, "phase": "batch"}, work)
     single = _phase(bench, method, {**job, "phase": "single"}, work)
     first = _phase(bench, method, {**job, "phase": "first"}, work)
-    if not bench.keep_models:
-        shutil.rmtree(work)
+    shutil.rmtree(work)
     measured = {"train": train, "model_mb": size / 1e6, "batch": batch, "single": single, "first": first}
     return {"versions": versions, **measured}
 

@@ -27,7 +27,8 @@ def blend(
         raise ConfigError("--out: missing. Say where the blend goes.")
     parsed = _parse(weights)  # a mistake is told before models are opened
     from treetop.assemble.blend import blend as join
-    from treetop.core.store import check_folder, check_target
+    from treetop.core.store import check_folder
+    from treetop.core.target import check_target
     from treetop.predict.blend import check_weights
 
     check_target(out, overwrite=overwrite)

@@ -24,7 +24,7 @@ def demo(
 
     from treetop.core.dataset import Dataset
     from treetop.core.errors import ConfigError
-    from treetop.core.store import check_target
+    from treetop.core.target import check_target
     from treetop.training import describe, fit
 
     if out is not None:

@@ -40,7 +40,7 @@ def evaluate(
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
     from treetop.core.dataset import Dataset
-    from treetop.core.store import check_new_file
+    from treetop.core.target import check_new_file
     from treetop.evaluate.match import match
     from treetop.evaluate.page import check_folder
     from treetop.evaluate.per_label import check_target, write_labels

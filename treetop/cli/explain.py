@@ -55,7 +55,7 @@ def explain(
             if len(item.members) > 1:
                 console.print(f"  member {m + 1}{_part(opened, m)}", markup=False)
             for seen in way:
-                _show(console, opened, seen, last=seen is way[-1])
+                _show(console, seen, last=seen is way[-1])
         console.print()
 
 
@@ -69,7 +69,7 @@ def _part(model: Model, m: int) -> str:
     return f" ({model.card.recipes(len(parts))[m]}, {100 * parts[m] / sum(parts):.3g} %)"
 
 
-def _show(console: Any, model: Model, seen: Any, *, last: bool) -> None:
+def _show(console: Any, seen: Any, *, last: bool) -> None:
     from rich.text import Text
 
     step = seen.step

@@ -31,7 +31,7 @@ def fit(
     """Train a recipe and save the model."""
     from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
-    from treetop.core.store import check_target
+    from treetop.core.target import check_target
     from treetop.training import check_run, describe, plan
     from treetop.training import fit as train
 

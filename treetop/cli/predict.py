@@ -62,7 +62,7 @@ def predict(
 
 def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
     """Refuse a place that cannot or should not be written, before any work is done."""
-    from treetop.core.store import check_new_file
+    from treetop.core.target import check_new_file
 
     if out.is_dir() or not out.name:
         raise ConfigError(f"--out {out}: a folder. Give the name of a file to write.")

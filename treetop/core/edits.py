@@ -19,18 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from treetop.core.errors import ModelError, ResourceError, WorkError
-from treetop.core.store import (
-    Check,
-    Part,
-    check_file,
-    files_below,
-    read_part,
-    seal,
-    sha256,
-    sync,
-    unseal,
-    write_part,
-)
+from treetop.core.sealed import Check, seal, unseal
+from treetop.core.store import Part, check_file, files_below, read_part, sha256, write_part
+from treetop.core.target import sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1

@@ -1,4 +1,4 @@
-"""The model folder: data only, hashed, written aside and renamed, checked before anything is used.
+"""The model folder: data only, hashed, checked before anything is used.
 
 A component describes itself as a `Part`: plain settings, arrays, extra files and parts inside it. A part lies in one
 folder as `part.json` and `arrays.safetensors`; the folder's `manifest.json` lists size and sha256 of every file.
@@ -6,30 +6,25 @@ folder as `part.json` and `arrays.safetensors`; the folder's `manifest.json` lis
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import dataclasses
 import hashlib
 import json
 import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.arrays import let_go, read_arrays, write_arrays
-from treetop.core.errors import ModelError, ResourceError, WorkError
+from treetop.core.errors import ModelError
+from treetop.core.sealed import Check, canonical, read_bytes, seal, unseal
 from treetop.core.version import FORMAT_VERSION
 
-Check = Literal["quick", "full"]
-MAX_JSON = 64 << 20
 MAX_FILES = 100_000
+OUTSIDE = {"manifest.json", "run.json"}  # of what a manifest lists
 PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin"}
 
 
@@ -77,7 +72,7 @@ class Part:
 
     def same(self, other: Part) -> bool:
         """Whether the other holds the same data, to the bit."""
-        mine, others = (_canonical({"kind": part.kind, "config": part.config}) for part in (self, other))
+        mine, others = (canonical({"kind": part.kind, "config": part.config}) for part in (self, other))
         return (
             mine == others
             and self.files == other.files
@@ -109,57 +104,12 @@ def _same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return bool(np.array_equal(a, b))
 
 
-# --- sealed JSON: canonical bytes that carry their own hash ---------------------------------------------------------
-
-
-def seal(values: Mapping[str, Any]) -> bytes:
-    """Canonical JSON with a hash of itself, so that any changed byte shows."""
-    body = {key: value for key, value in values.items() if key != "sha256"}
-    digest = hashlib.sha256(_canonical(body)).hexdigest()
-    return _canonical({**body, "sha256": digest})
-
-
-def _canonical(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def unseal(file: Path, *, check: Check = "full") -> dict[str, Any]:
-    """The values of a sealed file; a full check refuses any byte that is not as `seal` wrote it."""
-    raw = _read(file, MAX_JSON)
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{file}: not valid JSON ({error}). The file is damaged; copy the model again.") from None
-    if not isinstance(values, dict):
-        raise ModelError(f"{file}: expected a JSON object, got {type(values).__name__}.")
-    if check == "full":
-        try:
-            intact = seal(values) == raw
-        except (ValueError, UnicodeEncodeError, RecursionError):
-            intact = False
-        if not intact:
-            raise ModelError(f"{file}: changed after it was written (its own hash does not match).")
-    return values
-
-
-def _read(file: Path, limit: int) -> bytes:
-    try:
-        if file.stat().st_size > limit:
-            raise ModelError(f"{file}: {file.stat().st_size:,} bytes, allowed are {limit:,}.")
-        return file.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{file}: cannot be read ({error.strerror}).") from None
-
-
-# --- folders --------------------------------------------------------------------------------------------------------
-
-
 def write_part(folder: Path, part: Part) -> None:
     """Write a part and the parts inside it below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     sub = {name: inner.kind for name, inner in part.parts.items()}
     (folder / "part.json").write_bytes(
-        _canonical({"kind": part.kind, "config": part.config, "parts": sub, "files": sorted(part.files)})
+        canonical({"kind": part.kind, "config": part.config, "parts": sub, "files": sorted(part.files)})
     )
     if part.arrays:
         write_arrays(folder / "arrays.safetensors", part.arrays)
@@ -172,7 +122,7 @@ def write_part(folder: Path, part: Part) -> None:
 def read_part(folder: Path) -> Part:
     """Read what `write_part` wrote; nothing in it is run, only named."""
     file = folder / "part.json"
-    raw = _read(file, MAX_JSON)
+    raw = read_bytes(file)
     try:
         values = json.loads(raw)
         kind, config, parts, files = (values[key] for key in ("kind", "config", "parts", "files"))
@@ -191,7 +141,7 @@ def read_part(folder: Path) -> Part:
         config,
         read_arrays(arrays) if arrays.exists() else {},
         {name: read_part(folder / name) for name in parts},
-        {name: _read(folder / name, MAX_JSON) for name in files},
+        {name: read_bytes(folder / name) for name in files},
     )
 
 
@@ -225,105 +175,12 @@ def files_below(folder: Path) -> list[str]:
     return [file.as_posix() for file in sorted(found)]
 
 
-def check_target(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
-    if target.name in {"", ".."}:
-        raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
-    check_outside(target)
-    if not (target.exists() or target.is_symlink()):
-        return
-    if not overwrite:
-        raise WorkError(
-            f"{target}: exists already. Choose another folder, or replace it with --overwrite (overwrite=True)."
-        )
-    if not target.is_dir() or target.is_symlink() or not ((target / "manifest.json").is_file() or _is_empty(target)):
-        raise WorkError(
-            f"{target}: is no treetop model, and only models are overwritten. Choose another folder or remove it."
-        )
-
-
-def check_new_file(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
-    check_outside(target)
-    if not (target.exists() or target.is_symlink()):
-        return
-    if not target.is_file():
-        raise WorkError(f"{target}: exists already and is no plain file. Choose another name.")
-    if not overwrite:
-        raise WorkError(f"{target}: exists already. Choose another name, or replace it with --overwrite.")
-
-
-def check_outside(target: Path) -> None:
-    """Refuse a place inside a model's folder: what is written there would spoil the model."""
-    if found := model_at(target.parent):
-        raise WorkError(f"{target}: lies in the model's folder {found}, which may hold nothing else. Choose another.")
-
-
-def model_at(folder: Path) -> Path | None:
-    """The model's folder that `folder` is or lies in, links followed; None where there is none."""
-    place = Path(os.path.realpath(folder))
-    files = ("manifest.json", "part.json")
-    return next((up for up in (place, *place.parents) if all(os.access(up / name, os.F_OK) for name in files)), None)
-
-
-def _is_empty(folder: Path) -> bool:
-    return next(folder.iterdir(), None) is None
-
-
-@contextlib.contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A fresh folder beside `target` that takes its place, synced to disk, when the block ends without an error."""
-    fresh = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
-        fresh.chmod(0o755)
-        yield fresh
-        for file in [fresh / name for name in files_below(fresh)]:
-            sync(file)
-        sync(fresh)
-        if target.exists() and _exchange(fresh, target):
-            shutil.rmtree(fresh)  # the old one now
-        elif target.exists():  # not in one step: a kill between the two leaves the old one in the folder beside
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            target.rename(old / target.name)
-            fresh.rename(target)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(target)
-        sync(target.parent)
-    except OSError as error:
-        raise ResourceError(
-            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
-            "another place."
-        ) from error
-    finally:
-        if fresh is not None and fresh.exists():
-            shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders take each other's place in one step where the system can (Linux)."""
-    call = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_manifest(folder: Path, facts: Mapping[str, Any], *, outside: tuple[str, ...] = ("run.json",)) -> str:
-    """Seal a folder: list size and sha256 of every file but those `outside` the identity claim; returns the seal."""
+def write_manifest(folder: Path, facts: Mapping[str, Any]) -> str:
+    """Seal a folder: list size and sha256 of every file but `run.json`, which is its own; returns the seal."""
     files = {
         name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
         for name in files_below(folder)
-        if name not in outside and name != "manifest.json"
+        if name not in OUTSIDE
     }
     sealed = seal({**facts, "format": FORMAT_VERSION, "files": files})
     (folder / "manifest.json").write_bytes(sealed)
@@ -353,10 +210,8 @@ def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
     for name, facts in files.items():
         check_file(folder, name, facts, check)
     if check == "full":
-        known = {"manifest.json", "run.json"}  # and `edits/`, which has a log of its own (`core/edits.py`)
-        if extra := [
-            n for n in files_below(folder) if n not in files and n not in known and not n.startswith("edits/")
-        ]:
+        known = {*files, *OUTSIDE}  # and `edits/`, which has a log of its own (`core/edits.py`)
+        if extra := [n for n in files_below(folder) if n not in known and not n.startswith("edits/")]:
             raise ModelError(f"{folder}: file '{extra[0]}' is not in the manifest. Remove it or copy the model again.")
         if (folder / "run.json").exists():
             unseal(folder / "run.json")

@@ -16,17 +16,9 @@ from typing import Any
 
 from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
-from treetop.core.store import (
-    Part,
-    check_folder,
-    check_target,
-    read_part,
-    replacing,
-    seal,
-    unseal,
-    write_manifest,
-    write_part,
-)
+from treetop.core.sealed import seal, unseal
+from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
+from treetop.core.target import check_target, replacing
 
 
 @dataclass(frozen=True)

@@ -103,4 +103,4 @@ def _no_tab(writing: Writing, line: str, row: int) -> str:
 
 
 HOLDS = frozenset({"texts", "label ids", "label names", "label texts", "status", "unused"})
-FORMAT = Format("annif", "'text TAB <uri> <uri>' and SKOS labels", HOLDS, write, sniff=sniff, rows=rows)
+FORMAT = Format("annif", HOLDS, write, sniff=sniff, rows=rows)

@@ -63,6 +63,4 @@ def _text(writing: Writing, text: str, row: int) -> str:
     return line
 
 
-FORMAT = Format(
-    "attentionxml", "train_raw_texts.txt and train_labels.txt", frozenset({"texts", "label ids"}), write, find=find
-)
+FORMAT = Format("attentionxml", frozenset({"texts", "label ids"}), write, find=find)

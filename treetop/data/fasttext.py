@@ -58,6 +58,4 @@ def _text(writing: Writing, text: str, row: int) -> str:
     return line.replace(PREFIX, "__ label__")
 
 
-FORMAT = Format(
-    "fasttext", "lines '__label__a __label__b text'", frozenset({"texts", "label ids"}), write, sniff=sniff, rows=rows
-)
+FORMAT = Format("fasttext", frozenset({"texts", "label ids"}), write, sniff=sniff, rows=rows)

@@ -136,7 +136,6 @@ class Format:
     """One way to store data. `find` knows a folder layout by its file names, `sniff` a single file by its start."""
 
     name: str
-    summary: str
     holds: frozenset[str]
     write: Callable[[Writing], None]
     find: Callable[[Path], Source | None] | None = None

@@ -13,7 +13,7 @@ from treetop.core.errors import DataError, extra
 from treetop.data.fields import to_row
 from treetop.data.format import SPLITS, Format, Source, Split, Writing
 from treetop.data.jsonl import row_records
-from treetop.data.rows import Reading, Row
+from treetop.data.rows import Reading, Row, each_row
 from treetop.data.table import arrow_schema
 
 BATCH = 8192
@@ -81,15 +81,12 @@ def _part(value: Any, key: str) -> Any:
 def _to_rows(
     records: Iterator[dict[str, Any]], names: list[str] | None, file: object, reading: Reading
 ) -> Iterator[Row]:
-    for number, record in enumerate(records, 1):
-        try:
-            if names and isinstance(record.get("labels"), list):
-                record["labels"] = [_class_name(names, label) for label in record["labels"]]
-            row = to_row(number, record, reading)
-        except ValueError as error:
-            reading.problem(DataError(str(error), file=file, line=number))
-            continue
-        yield row
+    def make(number: int, record: Any, reading: Reading) -> Row:
+        if names and isinstance(record.get("labels"), list):
+            record["labels"] = [_class_name(names, label) for label in record["labels"]]
+        return to_row(number, record, reading)
+
+    return each_row(enumerate(records, 1), make, file, reading)
 
 
 def _class_name(names: list[str], label: Any) -> Any:
@@ -158,4 +155,4 @@ def _dump(file: Path, value: Any) -> None:
 
 
 HOLDS = frozenset({"texts", "ids", "soft", "relevance", "roles", "label ids"})
-FORMAT = Format("huggingface", "Arrow folder of save_to_disk", HOLDS, write, find=find)
+FORMAT = Format("huggingface", HOLDS, write, find=find)

@@ -10,23 +10,16 @@ from typing import Any
 import numpy as np
 
 from treetop.core.dataset import ROLES, Dataset
-from treetop.core.errors import DataError
 from treetop.data import sidecar
 from treetop.data.fields import to_row
 from treetop.data.format import CONTENT, Format, Head, Writing
 from treetop.data.lines import json_lines, writer
-from treetop.data.rows import Reading, Row
+from treetop.data.rows import Reading, Row, each_row
 
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a JSON lines file."""
-    for number, record in json_lines(file, reading.problem):
-        try:
-            row = to_row(number, record, reading)
-        except ValueError as error:
-            reading.problem(DataError(str(error), file=file, line=number))
-            continue
-        yield row
+    return each_row(json_lines(file, reading.problem), to_row, file, reading)
 
 
 def sniff(head: Head) -> bool:
@@ -73,7 +66,6 @@ def _sparse(row: Any) -> list[list[Any]]:
 
 FORMAT = Format(
     "jsonl",
-    "JSON lines: one object a row",
     frozenset(CONTENT),
     write,
     sniff=sniff,

@@ -14,7 +14,7 @@ from treetop.data.fields import join_text, kind
 from treetop.data.format import Format, Head, Source, Split, Writing
 from treetop.data.lines import json_lines, writer
 from treetop.data.numbered import FILTERS, SHORT, existing, filter_pairs, weights, write_filters
-from treetop.data.rows import Reading, Row
+from treetop.data.rows import Reading, Row, each_row
 
 
 def find(folder: Path) -> Source | None:
@@ -60,13 +60,7 @@ def _text(record: Any, reading: Reading) -> str:
 
 def _rows(file: Path) -> Any:
     def rows(reading: Reading) -> Iterator[Row]:
-        for number, record in json_lines(file, reading.problem):
-            try:
-                row = _row(number, record, reading)
-            except ValueError as error:
-                reading.problem(DataError(str(error), file=file, line=number))
-                continue
-            yield row
+        return each_row(json_lines(file, reading.problem), _row, file, reading)
 
     return rows
 
@@ -102,4 +96,4 @@ def write(writing: Writing) -> None:
 
 
 HOLDS = frozenset({"texts", "ids", "soft", "relevance", "filter", "label ids", "label texts", "unused"})
-FORMAT = Format("lf", "JSON lines trn.json.gz, tst.json.gz, lbl.json.gz", HOLDS, write, find=find, sniff=sniff)
+FORMAT = Format("lf", HOLDS, write, find=find, sniff=sniff)

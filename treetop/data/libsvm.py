@@ -48,4 +48,4 @@ def write(writing: Writing) -> None:
                 out.write(f"{labels} {'' if X is None else format_pairs(X.indices[span], X.data[span])}\n")
 
 
-FORMAT = Format("libsvm", "lines 'l1,l2 f:v f:v'", frozenset({"features", "label ids"}), write, sniff=sniff, rows=rows)
+FORMAT = Format("libsvm", frozenset({"features", "label ids"}), write, sniff=sniff, rows=rows)

@@ -141,4 +141,4 @@ def write(writing: Writing) -> None:
 
 
 HOLDS = frozenset({"texts", "features", "soft", "relevance", "filter", "label texts", "unused"})
-FORMAT = Format("pecos", "X.trn.txt, X.trn.npz, Y.trn.npz", HOLDS, write, find=find)
+FORMAT = Format("pecos", HOLDS, write, find=find)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,6 +38,19 @@ class Reading:
     separator: str = "|"  # between labels in one CSV cell
     fields: tuple[str, ...] = ("title", "content")  # joined to one text where a row has no `text`
     language: str = "en"  # of SKOS names
+
+
+def each_row(
+    records: Iterable[tuple[int, Any]], make: Callable[[int, Any, Reading], Row], file: object, reading: Reading
+) -> Iterator[Row]:
+    """The rows of numbered records; one that cannot be made is told with its place and left out."""
+    for line, record in records:
+        try:
+            row = make(line, record, reading)
+        except ValueError as error:
+            reading.problem(DataError(str(error), file=file, line=line))
+            continue
+        yield row
 
 
 @dataclass

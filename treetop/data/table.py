@@ -16,7 +16,7 @@ from treetop.data.fields import KNOWN, to_row
 from treetop.data.format import CONTENT, Format, Head, Writing
 from treetop.data.jsonl import row_records
 from treetop.data.lines import lines, writer
-from treetop.data.rows import Reading, Row
+from treetop.data.rows import Reading, Row, each_row
 
 DELIMITERS = (",", "\t", ";")
 LISTS = ("labels", "targets", "relevance")
@@ -30,14 +30,12 @@ def delimiter(header: str) -> str:
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a CSV or TSV file with a header."""
     hint = _SeparatorHint(reading.separator)
-    for line, record in table_records(file, reading, ("labels",)):
-        try:
-            cells = {key: _cell_list(key, record[key], reading.separator, hint) for key in LISTS if key in record}
-            row = to_row(line, record | cells, reading)
-        except ValueError as error:
-            reading.problem(DataError(str(error), file=file, line=line))
-            continue
-        yield row
+
+    def make(line: int, record: Any, reading: Reading) -> Row:
+        cells = {key: _cell_list(key, record[key], reading.separator, hint) for key in LISTS if key in record}
+        return to_row(line, record | cells, reading)
+
+    yield from each_row(table_records(file, reading, ("labels",)), make, file, reading)
     hint.tell(file)
 
 
@@ -161,13 +159,7 @@ def _write_beside(writing: Writing) -> None:
 
 def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a Parquet file; "line" in messages is the row counted from 1."""
-    for number, record in parquet_records(file, reading):
-        try:
-            row = to_row(number, record, reading)
-        except ValueError as error:
-            reading.problem(DataError(str(error), file=file, line=number))
-            continue
-        yield row
+    return each_row(parquet_records(file, reading), to_row, file, reading)
 
 
 def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -213,6 +205,6 @@ def sniff_parquet(head: Head) -> bool:
 
 
 HOLDS = frozenset(CONTENT) - {"features", "views"}
-CSV = Format("csv", "table with a header", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
-TSV = Format("tsv", "table with a header, tabs between", HOLDS, _writer(".tsv", "\t"))
-PARQUET = Format("parquet", "column store", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)
+CSV = Format("csv", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
+TSV = Format("tsv", HOLDS, _writer(".tsv", "\t"))
+PARQUET = Format("parquet", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)

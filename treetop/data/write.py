@@ -12,7 +12,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
-from treetop.core.store import check_outside
+from treetop.core.target import check_outside
 from treetop.data import catalog
 from treetop.data.detect import FORMATS
 from treetop.data.format import CONTENT, SPLITS, Format, Writing

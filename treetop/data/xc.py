@@ -78,7 +78,6 @@ def _sparse_line(X: Any, i: int) -> str:
 
 OLD = Format(
     "xc_old",
-    "one sparse file with a header of three numbers",
     frozenset({"features", "unused"}),
     write_old,
     sniff=sniff_old,
@@ -187,4 +186,4 @@ def write_new(writing: Writing) -> None:
 
 
 NEW_HOLDS = frozenset({"texts", "features", "soft", "relevance", "filter", "label texts", "unused"})
-NEW = Format("xc", "sparse files trn_X_Xf.txt and trn_X_Y.txt", NEW_HOLDS, write_new, find=find_new)
+NEW = Format("xc", NEW_HOLDS, write_new, find=find_new)

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from treetop.core.errors import ConfigError
-from treetop.core.store import model_at
+from treetop.core.target import model_at
 
 SIGNED = "Written by treetop "  # how every footer begins
 

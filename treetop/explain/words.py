@@ -17,8 +17,8 @@ class Word(NamedTuple):
     contribution: float
 
 
-def words(step: Step, terms: Callable[[Sequence[int]], Sequence[str]], most: int | None = None) -> list[Word]:
+def words(step: Step, terms: Callable[[Sequence[int]], Sequence[str]]) -> list[Word]:
     """Terms of one step by size of contribution, largest first; `terms` turns columns into strings."""
-    order = np.lexsort((step.columns, -np.abs(step.contributions)))[:most]
+    order = np.lexsort((step.columns, -np.abs(step.contributions)))
     columns = step.columns[order].tolist()
     return [Word(term, float(step.contributions[i])) for term, i in zip(terms(columns), order, strict=True)]

@@ -75,14 +75,7 @@ class Pooling:
 class Encoder(nn.Module):
     """A transformer that reads packed sequences; `forward` gives one tensor (rows, width) per pooling."""
 
-    def __init__(
-        self,
-        source: Source,
-        *,
-        dropout: float | None = None,
-        attention_dropout: float | None = None,
-        checkpointing: bool = False,
-    ) -> None:
+    def __init__(self, source: Source, *, dropout: float | None = None, attention_dropout: float | None = None) -> None:
         super().__init__()
         self.settings = source.config
         self.body = _build(source, dropout, attention_dropout)
@@ -92,8 +85,6 @@ class Encoder(nn.Module):
         self._layers: list[nn.Module] = list(stacks[0])
         self._catch = threading.local()
         self._watch()
-        if checkpointing:
-            self.body.gradient_checkpointing_enable()
         self.apart = False  # layers of a transformer always learn from all levels
         self.offset = 0
         self.packs = self._probe()

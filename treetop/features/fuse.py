@@ -57,7 +57,7 @@ class Fuse:
         n = self.tfidf.n_features
         if columns is None:
             transformer = self.transformers[0]
-            width = transformer.encoder.width * len(transformer.poolings[-1].layers)
+            width = transformer.encoder.view_width(transformer.poolings[-1])
             columns = range(n + width)
         return [self.tfidf.terms([c])[0] if c < n else f"encoder {c - n}" for c in map(int, columns)]
 

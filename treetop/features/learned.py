@@ -89,7 +89,7 @@ class Learned(Generic[P]):
                 return rows, {name: self._finish(vector) for name, vector in found.items()}
 
         ranges = threads.blocks(len(tokens), size)
-        with devices.cpu_threads(1), progress(say or "encoding", len(tokens)) as bar:
+        with devices.one_cpu_thread(), progress(say or "encoding", len(tokens)) as bar:
             for rows, found in (
                 threads.stream(block, ranges) if self.device.type == "cpu" else map(_call(block), ranges)
             ):

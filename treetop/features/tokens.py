@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.dataset import Ints
 from treetop.core.errors import ConfigError, ModelError, extra
 from treetop.core.log import progress
 from treetop.core.store import Part
@@ -19,7 +20,6 @@ from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.kernels import threads
 
-Ints = NDArray[np.int64]
 Long = Literal["truncate", "windows"]
 STAGE = 200_000  # texts in one resumable piece
 BLOCK = 2_000  # texts a thread takes at a time

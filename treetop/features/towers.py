@@ -12,15 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.core.types import Floats
 from treetop.features.transformer import Transformer
 from treetop.features.views import Views
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,7 @@ class Towers:
     @classmethod
     def from_part(cls, part: Part) -> Towers:
         transformer = Transformer.from_part(part.parts["encoder"])
-        width = transformer.encoder.width * len(transformer.poolings[0].layers)
+        width = transformer.encoder.view_width(transformer.poolings[0])
         return cls(transformer, [_tower(item, part, width) for item in part.setting("towers", list)])
 
 

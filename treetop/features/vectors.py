@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError, extra
 from treetop.core.texts import Texts
+from treetop.core.types import Floats
 from treetop.features.sources import DEFAULT, find_encoder
 
 UNKNOWN = "[UNK]"
 PIECES = r"[\p{L}\p{M}]+|\p{N}+"  # words without digits, and numbers
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)

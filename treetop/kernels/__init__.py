@@ -1,4 +1,4 @@
-"""Numbers only: knows arrays and no word of XMC. Each fast kernel has a slow, obvious twin in `reference.py`.
+"""Numbers only: knows arrays, no word of XMC. Each fast kernel has a slow, plain twin, in `reference.py` or beside it.
 
 Compiled code is cached on disk between processes. numba's own cache looks at one file at a time and would miss an
 edit in a file that another one calls, so the cache folder carries a hash of every kernel file.

@@ -16,7 +16,6 @@ U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
 F32 = NDArray[np.float32]
 
-NO_ROWS = np.zeros(0, np.uint32)
 NO_VALUES = np.zeros(0, np.float32)
 ALONE = np.uint32(0xFFFFFFFF)  # marks a feature that only one row of a sub-problem has
 

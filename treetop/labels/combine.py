@@ -14,11 +14,11 @@ def beside(first: Any, second: Any) -> Any:
     return sparse.hstack([first, second], format="csr")
 
 
-def mixed(first: Any, second: Any, share: float = 0.5) -> Any:
-    """`share` * first + (1 - share) * second, for descriptions of the same width."""
+def mixed(first: Any, second: Any) -> Any:
+    """The mean of two descriptions of the same width."""
     if first.shape != second.shape:
         raise InputError(
             f"labels: cannot mix descriptions of {first.shape} and {second.shape}. Use the same features for both, "
             "or put them side by side."
         )
-    return (share * first + (1.0 - share) * second).tocsr()
+    return (0.5 * first + 0.5 * second).tocsr()

@@ -31,8 +31,3 @@ def unit_rows(matrix: Csr) -> Csr:
     length = np.sqrt(np.maximum(squares[matrix.indptr[1:]] - squares[matrix.indptr[:-1]], 0))
     scale = np.repeat(1.0 / np.where(length > 0, length, 1), np.diff(matrix.indptr))
     return sparse.csr_matrix(((matrix.data * scale).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
-
-
-def pii(Y: Csr) -> Csr:
-    """Z (labels x documents): a label as the set of its texts, for data without features."""
-    return unit_rows(Y.T.tocsr())

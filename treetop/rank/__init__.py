@@ -4,8 +4,12 @@
 |---|---|
 | `popular.py` | as often as the label occurs in training |
 | `neighbours.py` | by the labels of the nearest training texts |
+| `linear.py` | by a linear function over a sparse view, siblings scored together |
 | `head.py` | inner product of a dense view with one vector per label |
 | `added.py` | the same over labels that were added after training |
 | `dual.py` | inner product of a search vector with vectors of label texts, learned ones, or both |
-| `full.py` | (while it learns) all labels at once, logits never kept |
+| `fusion.py` | both of these, weighed by a small decision tree |
+| `full.py` | (while it learns) all labels at once, logits never kept (`full_low.py`: at two bytes a number) |
+
+`text_map.py` foretells the vector of a label from that of its text.
 """

@@ -20,12 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from treetop.assemble.label_graph import walked
 from treetop.assemble.label_parts import Makeup, Mix
 from treetop.assemble.label_text_fit import (
     BagsConfig,
     check_labels,
     forecast_bags,
-    graph_stage,
     train_label_texts,
     two_levels,
 )
@@ -65,7 +65,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Walk between labels, cluster them, then train words, blocks, attention and free vectors; for each member."""
+    """Walk between labels, cluster them, then train words, blocks and free vectors; once for each member."""
     check_labels(dataset, job, "eclare")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
@@ -73,7 +73,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     net, texts = ("decaf", config.network), label_words(dataset.labels)
     prepared = prepare_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job, more=texts)
-    G = graph_stage(dataset, config.walk, own, "eclare")
+    G = walked(dataset, config.walk, own, "eclare")
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
     keep = min(config.keep, tree.sizes[0])
     labels = Makeup(view=DOCUMENT.name, graph=G, begin=config.begin, mix=config.mix, dropout=config.dropout)

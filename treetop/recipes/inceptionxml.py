@@ -2,7 +2,7 @@
 
 Features: words + inception (self-attention over words and over the vectors' numbers, then convolutions along the
 vectors). Labels: PIFA smoothed by random walks. Tree: one level of small balanced clusters, or none for small label
-sets. Shortlist: descend (the labels of the clusters liked now, about the root of their number). Rank: head. The own
+sets. Shortlist: descend (the labels of the clusters liked now, about four roots of their number). Rank: head. The own
 idea is the network: a text costs a fraction of a transformer, and clusters and labels read views of their own, so
 shortlist and classifier are trained in step. Score: product of the probabilities. `members` trains several.
 

@@ -21,11 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from treetop.assemble.label_graph import walked
 from treetop.assemble.label_parts import Makeup, Mix
 from treetop.assemble.label_text_fit import (
     Made,
     check_labels,
-    graph_stage,
     train_label_texts,
     two_levels,
 )
@@ -108,7 +108,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Walk between labels, then both phases, each with clusters of its own; once for each member."""
+    """Walk between labels, cluster them, then both phases; once for each member."""
     check_labels(dataset, job, "inceptionxml_lf")
     return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
 
@@ -116,7 +116,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     net, texts, n = ("inception", config.network), label_words(dataset.labels), dataset.n_labels
     prepared = prepare_words(dataset, config.encoder, net, TASKS, m=m, own=own, job=job, more=texts)
-    G = graph_stage(dataset, config.walk, own, "inceptionxml_lf")
+    G = walked(dataset, config.walk, own, "inceptionxml_lf")
     tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, G, own)
     tree, plans = in_clusters(tree), _plans(config, G)
     made = _phase(dataset, config, prepared, tree, plans, own)

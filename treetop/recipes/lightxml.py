@@ -105,7 +105,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout, frozen=config.frozen)
     prepared.transformer.name += f"-{m}" if m else ""
     tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
-    width = prepared.transformer.encoder.width * len(pooling.layers)
+    width = prepared.transformer.encoder.view_width(pooling)
     length = config.length if config.encoder.l2 else 0.0
     plans = [LevelPlan(pooling.name, width, dropout=config.dropout, length=length)]
     for above in tree.sizes[:-1]:

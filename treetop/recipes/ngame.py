@@ -1,15 +1,16 @@
 """NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
 
 Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
-Shortlist: everything, or near ones where there are many. Rank: dual, or with `fusion` a small tree over
-both scores. The own idea is the batch: clusters of near texts (small at first, doubling) are put together, so that
-the labels of one text are hard negatives of another, and none need be searched for. One label of each text is drawn
-and stands against the batch's wrong ones. The second stage keeps the encoder still and lets label vectors learn on
-from the labels' own.
+Shortlist: everything, or near ones where there are many. Rank: dual (the label vector's cosine and a tenth of the
+text's), or with `fusion` a small tree over both. The own idea is the batch: clusters of near texts (small at first,
+doubling) are put together, so that the labels of one text are hard negatives of another, and none need be searched for.
+One label of each text is drawn and stands against the batch's wrong ones. The second stage keeps the encoder still and
+lets label vectors learn on from the labels' own.
 
 Deviations: both stages learn by a softmax over the batch's labels; margins (`paper-...`) are led astray by labels a
 text lacks by mistake where batches are of near texts. Weights of violators add up to 1 instead of being divided by
-their number; the second stage's hard negatives are found by the label vectors themselves, by exact search.
+their number; the second stage's hard negatives are found by the label vectors themselves, by exact search; scores are
+added at fixed weights unless `fusion` asks for the tree.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Config(StagesConfig):
         TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "the second stage's loop",
     )
-    fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: the plain sum", low=0.0)
+    fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: no tree, the sum", low=0.0)
     fusion_depth: int = setting(7, "levels of that tree", low=1, high=16)
 
     def __post_init__(self) -> None:

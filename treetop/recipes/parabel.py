@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from treetop.assemble.label_tree import describe_labels
 from treetop.assemble.linear_tree import LinearConfig
 from treetop.assemble.tree_ensemble import fit_trees, forecast_trees
+from treetop.assemble.view import SparseView
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
+from treetop.core.types import LabelTree
 from treetop.core.work import Job
 from treetop.features.tfidf import TfidfConfig
 from treetop.model import Model
@@ -47,14 +49,9 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Three trees, level by level."""
-    return fit_trees(
-        dataset,
-        config.tfidf,
-        config.linear,
-        lambda view, seed: balanced(
-            describe_labels(dataset, view, "pifa", normalise_targets=False), config.tree, seed=seed
-        ),
-        trees=config.trees,
-        blend=config.blend,
-        job=job,
-    )
+
+    def tree(view: SparseView, seed: int) -> LabelTree:
+        Z = describe_labels(dataset, view, "pifa", normalise_targets=False)
+        return balanced(Z, config.tree, seed=seed)
+
+    return fit_trees(dataset, config, job, tree)

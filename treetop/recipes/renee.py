@@ -86,7 +86,7 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
         rows = with_rows_of(dataset, np.arange(dataset.n_labels))
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    width = prepared.transformer.encoder.width * len(pooling.layers)
+    width = prepared.transformer.encoder.view_width(pooling)
     length = config.length if config.encoder.l2 else 0.0
     plan = LevelPlan(pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length)
     learning = TreeConfig(

@@ -4,11 +4,13 @@ Features: transformer, the mean of the last layer at length 1. Labels: their tex
 Shortlist: everything, or near ones where there are many. Rank: dual. The own idea is the view of a label
 as its text's vector plus a correction learned from its own documents: batches are cut from labels, each with one
 document drawn; then, the encoder still, each label's vector learns on from there against the labels that are confused
-with it, where a pair is right with probability c * exp(d * (cosine - 1)). Score: the sum of both cosines.
+with it, where a pair is right with probability c * exp(d * (cosine - 1)). Score: the label vector's cosine and a tenth
+of the text's.
 
 Deviations: the first stage learns by a softmax over the batch's documents (`paper-...`: by that probability too, which
-taught a transformer little); a transformer instead of a bag of word vectors; exact search instead of a graph index; the
-losses of the hardest negatives are averaged.
+taught a transformer little); the text's cosine counts a tenth (`paper-...`: as much as the label vector's); a
+transformer instead of a bag of word vectors; hard negatives by exact search instead of a graph index; the losses of the
+hardest negatives are averaged.
 """
 
 from __future__ import annotations

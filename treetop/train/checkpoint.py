@@ -16,7 +16,8 @@ from torch import Tensor
 
 from treetop.core.errors import ModelError
 from treetop.core.log import logger
-from treetop.core.store import Part, check_folder, read_part, replacing, write_manifest, write_part
+from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
+from treetop.core.target import replacing
 from treetop.train.devices import World
 
 KIND = "train.checkpoint.1"

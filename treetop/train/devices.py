@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 
 from treetop.core.errors import ConfigError
-from treetop.kernels import threads
 
 
 def pick(name: str = "auto") -> torch.device:
@@ -72,10 +71,10 @@ def free_memory(device: torch.device) -> None:
 
 
 @contextmanager
-def cpu_threads(count: int | None = None) -> Iterator[None]:
-    """Run torch's CPU operations on `count` threads (None: what `threads.limited` allows)."""
+def one_cpu_thread() -> Iterator[None]:
+    """Run each of torch's CPU operations on one thread: more would change bits."""
     before = torch.get_num_threads()
-    torch.set_num_threads(threads.count() if count is None else count)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -10,13 +10,11 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.core.dataset import Csr
+from treetop.core.types import Floats
 from treetop.train.batches import Batch, Rows
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

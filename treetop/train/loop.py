@@ -43,8 +43,8 @@ def train(
         raise InputError(f"training: {len(plan.rows)} rows to learn from. Give more texts, or hold out fewer.")
     run = _Run(task, plan, config, world, work, name)
     devices_ = [task.device] if task.device.type == "cuda" else []
-    # One thread per operation on the CPU: more would change bits; blocks of labels run side by side instead.
-    with torch.random.fork_rng(devices=devices_), devices.cpu_threads(1):
+    # On the CPU blocks of labels run side by side instead.
+    with torch.random.fork_rng(devices=devices_), devices.one_cpu_thread():
         if task.device.type != "cuda":
             return run.go()
         stream = _stream(task.device)

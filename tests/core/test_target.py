@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+
+from treetop.core import target
+from treetop.core.errors import ResourceError, WorkError
+from treetop.core.store import Part, write_manifest, write_part
+from treetop.core.target import check_new_file, check_target, replacing
+
+
+def saved(folder):
+    with replacing(folder) as fresh:
+        write_part(fresh, Part("outer.1", parts={"in": Part("inner.1")}))
+        write_manifest(fresh, {"recipe": "r"})
+    return folder
+
+
+@pytest.mark.parametrize("place", ["m/new", "m/in/deep/new", "latest/new", "m/../m/new", "m/part.json"])
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("check", [check_target, check_new_file])
+def test_nothing_is_written_into_a_model(tmp_path, check, overwrite, place):
+    saved(tmp_path / "m")
+    (tmp_path / "latest").symlink_to("m")
+    with pytest.raises(WorkError, match=r"lies in the model's folder .*m, which may hold nothing else"):
+        check(tmp_path / place, overwrite=overwrite)
+    check(tmp_path / "beside", overwrite=overwrite)
+    check_target(tmp_path / "m", overwrite=True)  # a model as a whole may be replaced
+
+
+def test_a_failed_write_leaves_the_old_folder(tmp_path):
+    folder = saved(tmp_path / "m")
+    before = (folder / "manifest.json").read_bytes()
+    with pytest.raises(ResourceError, match="nothing was replaced"), replacing(folder) as fresh:
+        (fresh / "half").write_bytes(b"x")
+        raise OSError(28, "No space left on device")
+    assert (folder / "manifest.json").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
+    """No moment without a model: where the system exchanges folders, no rename ever takes the old one away."""
+    place = tmp_path / "model"
+    place.mkdir()
+    (place / "old").touch()
+    fresh_one, other = tmp_path / "a", tmp_path / "b"
+    fresh_one.mkdir()
+    other.mkdir()
+    if not target._exchange(fresh_one, other):
+        pytest.skip("this file system cannot exchange folders")
+
+    def never(*_):
+        raise AssertionError("renamed")
+
+    monkeypatch.setattr(Path, "rename", never)
+    with replacing(place) as fresh:
+        (fresh / "new").touch()
+    assert [p.name for p in place.iterdir()] == ["new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "model"]

@@ -1,0 +1,108 @@
+"""Where something new may be written, and how a folder takes its place: made beside it, synced, put there at once."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from treetop.core.errors import ResourceError, WorkError
+from treetop.core.store import files_below
+
+
+def check_target(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
+    if target.name in {"", ".."}:
+        raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
+    check_outside(target)
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not overwrite:
+        raise WorkError(
+            f"{target}: exists already. Choose another folder, or replace it with --overwrite (overwrite=True)."
+        )
+    if not target.is_dir() or target.is_symlink() or not ((target / "manifest.json").is_file() or _is_empty(target)):
+        raise WorkError(
+            f"{target}: is no treetop model, and only models are overwritten. Choose another folder or remove it."
+        )
+
+
+def check_new_file(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
+    check_outside(target)
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not target.is_file():
+        raise WorkError(f"{target}: exists already and is no plain file. Choose another name.")
+    if not overwrite:
+        raise WorkError(f"{target}: exists already. Choose another name, or replace it with --overwrite.")
+
+
+def check_outside(target: Path) -> None:
+    """Refuse a place inside a model's folder: what is written there would spoil the model."""
+    if found := model_at(target.parent):
+        raise WorkError(f"{target}: lies in the model's folder {found}, which may hold nothing else. Choose another.")
+
+
+def model_at(folder: Path) -> Path | None:
+    """The model's folder that `folder` is or lies in, links followed; None where there is none."""
+    place = Path(os.path.realpath(folder))
+    files = ("manifest.json", "part.json")
+    return next((up for up in (place, *place.parents) if all(os.access(up / name, os.F_OK) for name in files)), None)
+
+
+def _is_empty(folder: Path) -> bool:
+    return next(folder.iterdir(), None) is None
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A fresh folder beside `target` that takes its place, synced to disk, when the block ends without an error."""
+    fresh = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        fresh.chmod(0o755)
+        yield fresh
+        for file in [fresh / name for name in files_below(fresh)]:
+            sync(file)
+        sync(fresh)
+        if target.exists() and _exchange(fresh, target):
+            shutil.rmtree(fresh)  # the old one now
+        elif target.exists():  # not in one step: a kill between the two leaves the old one in the folder beside
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+            target.rename(old / target.name)
+            fresh.rename(target)
+            shutil.rmtree(old)
+        else:
+            fresh.rename(target)
+        sync(target.parent)
+    except OSError as error:
+        raise ResourceError(
+            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
+            "another place."
+        ) from error
+    finally:
+        if fresh is not None and fresh.exists():
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders take each other's place in one step where the system can (Linux)."""
+    call = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
