@@ -269,7 +269,7 @@ class Model:
 
         Into the folder the model came from only changes to its labels are written, beside what is there.
         """
-        folder = Path(path)
+        folder = store.without_dots(Path(path))
         if not overwrite and self._save_edits(folder):
             return
         store.check_target(folder, overwrite=overwrite)

@@ -21,7 +21,7 @@ from treetop.augment.compose import Augmentation, augmentation, augmented, check
 from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget
 from treetop.core.log import logger
@@ -147,12 +147,24 @@ def _dataset(texts: Any, labels: Any) -> Dataset:
         raise InputError("labels: missing. Pass one list of label names per text, or a Dataset instead of texts.")
     else:
         dataset = from_lists(texts, labels)
-    if len(dataset) == 0 or dataset.n_labels == 0 or dataset.Y.nnz == 0:
-        raise InputError(
-            f"{dataset.name}: {len(dataset)} texts with {dataset.Y.nnz} labels. Training needs at least one text "
-            "with one label."
-        )
+    check_trainable(dataset)
     return dataset
+
+
+def check_trainable(dataset: Dataset) -> None:
+    """Refuse data of which no recipe could learn anything to answer."""
+    if not dataset.label_counts.any():
+        others = len(dataset) - int(dataset.documents.sum())
+        beside = f" and {others:,} rows of other roles" if others else ""
+        raise InputError(
+            f"{dataset.name}: {len(dataset) - others:,} texts with 0 labels{beside}. Training needs at least one text "
+            "with one label (and a target above 0), in the role of a document."
+        )
+    if not (dataset.labels.status == ACTIVE).any():
+        raise InputError(
+            f"{dataset.name}: all {dataset.n_labels:,} labels are retired, so that none could be answered with. Make "
+            "at least one active in the labels file."
+        )
 
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,19 @@ def test_nothing_is_written_into_a_model(tmp_path, check, overwrite, place):
         check(tmp_path / place, overwrite=overwrite)
     check(tmp_path / "beside", overwrite=overwrite)
     check_target(tmp_path / "m", overwrite=True)  # a model as a whole may be replaced
+
+
+@pytest.mark.parametrize("check", [check_target, check_new_file])
+def test_places_that_are_taken_or_out_of_reach_are_refused_at_once(tmp_path, monkeypatch, check):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(WorkError, match=r"/file: exists already"):
+        check(tmp_path / "new/../file", overwrite=False)
+    with pytest.raises(WorkError, match=r"/file/x/y: cannot be made, as .*/file is no folder\. Choose another place"):
+        check(tmp_path / "file/x/y", overwrite=False)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.F_OK and Path(path).exists())  # root may write all
+    with pytest.raises(WorkError, match=r"x/y: nothing may be written in .*\. Change the rights of that folder"):
+        check(tmp_path / "x/y", overwrite=False)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_part_checks(tmp_path):

@@ -49,5 +49,13 @@ def test_foreign_or_unasked_work_is_refused(tmp_path):
         open_work(Path(), KEY)
 
 
+def test_work_is_found_behind_folders_that_are_not_there(tmp_path):
+    open_work(tmp_path / "m", {"data": 1})
+    with pytest.raises(WorkError, match="an interrupted run"):
+        open_work(tmp_path / "new/../m", {"data": 1})
+    assert open_work(tmp_path / "new/../m", {"data": 1}, resume=True) == tmp_path / "m.work"
+    assert not (tmp_path / "new").exists()
+
+
 def test_fingerprint():
     assert fingerprint({"b": 1, "a": [1, 2]}) == fingerprint({"a": [1, 2], "b": 1}) != fingerprint({"a": [2, 1]})

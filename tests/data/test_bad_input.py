@@ -199,7 +199,7 @@ def test_folder_without_train(tmp_path):
     )
     (tmp_path / "test.jsonl").write_text(GOOD)
     assert sentence(path, split="train").endswith(
-        "no split 'train' (found: test in PATH/test.jsonl). Choose one of these."
+        "no split 'train' (found: test in PATH/test.jsonl). Choose one of these, or add a file for 'train'."
     )
 
 

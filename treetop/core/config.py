@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from treetop.core.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
+LARGEST = 2**62  # of whole numbers; arrays hold no larger ones
 
 
 def setting(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
@@ -67,6 +68,8 @@ def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
     low, high = field.metadata.get("low"), field.metadata.get("high")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise ConfigError(f"{where}: a number of {len(str(abs(value)))} digits is out of range. Give a smaller one.")
     if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
         above, below = f"{low} or more" if low is not None else "", f"{high} or less" if high is not None else ""
         allowed = f"{low} to {high}" if above and below else above or below or "any finite number"
@@ -93,7 +96,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         if isinstance(value, Mapping):
             return build(typing.cast(type, hint), value, path=where)
         if isinstance(value, typing.cast(type, hint)):
-            return value
+            return build(typing.cast(type, hint), to_dict(value), path=where)
         known = [f"{where}.{name}" for name in _fields(typing.cast(type, hint))]
         raise ConfigError(
             f"{where}: a group of settings, got {type(value).__name__} {value!r}. Set one of {', '.join(known)}."
@@ -103,7 +106,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return dict(value)
     elif hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return float(value) if isinstance(value, float) or abs(value) <= LARGEST else value
     elif isinstance(hint, type) and type(value) is hint:
         return value
     remedy = " Write true or false." if hint is bool else _number_trap(value)

@@ -229,6 +229,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
     """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
     if target.name in {"", ".."}:
         raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
+    target = without_dots(target)
     check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
@@ -244,6 +245,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
     """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
+    target = without_dots(target)
     check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
@@ -254,9 +256,21 @@ def check_new_file(target: Path, *, overwrite: bool) -> None:
 
 
 def check_outside(target: Path) -> None:
-    """Refuse a place inside a model's folder: what is written there would spoil the model."""
+    """Refuse a place that cannot be written, and one inside a model's folder, which would spoil the model."""
     if found := model_at(target.parent):
         raise WorkError(f"{target}: lies in the model's folder {found}, which may hold nothing else. Choose another.")
+    above = next(up for up in without_dots(target).absolute().parents if up.exists() or up.is_symlink())
+    if not above.is_dir():
+        raise WorkError(f"{target}: cannot be made, as {above} is no folder. Choose another place.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise WorkError(
+            f"{target}: nothing may be written in {above}. Change the rights of that folder, or choose another."
+        )
+
+
+def without_dots(target: Path) -> Path:
+    """The same place with no `..` on the way, which would lead through folders that need not be there yet."""
+    return Path(os.path.realpath(target.parent)) / target.name if ".." in target.parts else target
 
 
 def model_at(folder: Path) -> Path | None:

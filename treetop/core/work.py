@@ -24,6 +24,7 @@ from treetop.core.store import (
     replacing,
     seal,
     unseal,
+    without_dots,
     write_manifest,
     write_part,
 )
@@ -60,7 +61,8 @@ class Job:
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
     """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
     check_target(out, overwrite=overwrite)
-    folder = out.with_name(out.name + ".work")
+    folder = without_dots(out)
+    folder = folder.with_name(folder.name + ".work")
     if folder.exists() and overwrite and not resume:
         shutil.rmtree(folder)
     flat = {name: fingerprint(value) for name, value in key.items()}
