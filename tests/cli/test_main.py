@@ -184,7 +184,10 @@ def test_dry_run_says_what_it_needs(home):
             f"{os.devnull}: exists already and is no",
         ),
         (["demo", "--out", "{home}/model"], "{home}/model: exists already. Choose another folder, or replace it with"),
-        (["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"], "File exists"),
+        (
+            ["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"],
+            "a file. Give the name of a folder",
+        ),
         (["explain", "{home}/model", "--label", "L00", "--data", "metamath"], "metamath: no label 'L00' in it."),
         (["recipes", "gandalf+popular"], "'popular' has no place for rows"),
         (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),

@@ -16,6 +16,7 @@ from treetop.core.store import (
     check_target,
     read_part,
     replacing,
+    replacing_file,
     write_manifest,
     write_part,
 )
@@ -176,6 +177,19 @@ def test_a_failed_write_leaves_the_old_folder(tmp_path):
         raise OSError(28, "No space left on device")
     assert (folder / "manifest.json").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    (tmp_path / "f").write_text("mine")
+    with (
+        pytest.raises(ResourceError, match=r"/f: could not be written \(No space"),
+        replacing_file(tmp_path / "f") as file,
+    ):
+        file.write("half")
+        raise OSError(28, "No space left on device")
+    with pytest.raises(OSError, match="other"), replacing_file(tmp_path / "f"):
+        raise OSError(5, "other")  # of what is read meanwhile
+    assert (tmp_path / "f").read_text() == "mine" and [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
 def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):

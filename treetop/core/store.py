@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from treetop.core.version import FORMAT_VERSION
 Check = Literal["quick", "full"]
 MAX_JSON = 64 << 20
 MAX_FILES = 100_000
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin"}
 
 
@@ -307,13 +309,41 @@ def replacing(target: Path) -> Iterator[Path]:
             fresh.rename(target)
         sync(target.parent)
     except OSError as error:
-        raise ResourceError(
-            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
-            "another place."
-        ) from error
+        raise _unwritten(target, error) from error
     finally:
         if fresh is not None and fresh.exists():
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def replacing_file(target: Path) -> Iterator[TextIO]:
+    """A fresh text file beside `target` that takes its place when the block ends without an error."""
+    fresh = target.with_name(f".{target.name}.tmp")
+    try:
+        with named(target), fresh.open("w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named(target: Path) -> Iterator[None]:
+    """Tell of a full disk by what was to be written there; the system itself does not say it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _unwritten(target, error) from error
+
+
+def _unwritten(target: Path, error: OSError) -> ResourceError:
+    return ResourceError(
+        f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
+        "another place."
+    )
 
 
 def _exchange(one: Path, other: Path) -> bool:

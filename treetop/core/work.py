@@ -63,6 +63,7 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     check_target(out, overwrite=overwrite)
     folder = without_dots(out)
     folder = folder.with_name(folder.name + ".work")
+    _check_ours(folder, out)
     if folder.exists() and overwrite and not resume:
         shutil.rmtree(folder)
     flat = {name: fingerprint(value) for name, value in key.items()}
@@ -74,7 +75,10 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
         try:
             earlier = unseal(folder / "key.json")
         except ModelError:
-            earlier = {}
+            raise WorkError(
+                f"{folder}: its key.json is damaged, so that this run cannot go on. Add --overwrite (without --resume) "
+                "to start anew."
+            ) from None
         if differing := [name for name in flat if earlier.get(name) != flat[name]]:
             raise WorkError(
                 f"{folder}: belongs to a job with other {', '.join(differing)}. "
@@ -84,6 +88,16 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     with replacing(folder) as fresh:
         (fresh / "key.json").write_bytes(seal(flat))
     return folder
+
+
+def _check_ours(folder: Path, out: Path) -> None:
+    """Refuse a work folder that no run of ours has made: it may hold a person's files."""
+    ours = folder.is_dir() and not folder.is_symlink() and (folder / "key.json").is_file()
+    if (folder.exists() or folder.is_symlink()) and not ours:
+        raise WorkError(
+            f"{folder}: is no interrupted run, and stages of {out} would lie there. Move it away, or choose another "
+            "--out."
+        )
 
 
 def fingerprint(value: Any) -> str:
