@@ -436,3 +436,10 @@ def test_wrong_utf8_in_every_text_format(name, tmp_path):
     report = validate(tmp_path / "set")
     assert report.count == 1 and "(0xe9) is not UTF-8. Save the file as UTF-8" in report.problems[0]
     assert report.problems[0].startswith(f"{file}:{2 if name == 'csv' else 1}: byte ")
+
+
+@pytest.mark.parametrize("separator", ["", None])
+def test_a_separator_must_separate(tmp_path, separator):
+    (tmp_path / "train.csv").write_text("text,labels\na cat,cat|pet\n")
+    with pytest.raises(InputError, match=r"^separator: .* separates nothing\. Give what stands between labels"):
+        read(tmp_path, separator=separator)

@@ -12,7 +12,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -182,12 +182,16 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return values
 
 
-def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> dict[str, Any]:
+def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`values` with dotted assignments such as 'rank.threshold=0.1' applied; the right side is read as YAML."""
     import yaml
 
     result = typing.cast("dict[str, Any]", _plain(dict(values)))
+    if isinstance(assignments, str) or not isinstance(assignments, Iterable):
+        raise _no_settings(assignments)
     for assignment in assignments:
+        if not isinstance(assignment, str):
+            raise _no_settings(assignment)
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
             raise ConfigError(f"--set {assignment}: expected name=value, for example --set linear.beam=20.")
@@ -203,6 +207,12 @@ def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> di
                 raise ConfigError(f"--set {assignment}: '{parent}' is a plain value and has no settings inside.")
         node[last] = value
     return result
+
+
+def _no_settings(value: object) -> ConfigError:
+    return ConfigError(
+        f"settings: cannot read {value!r}. Give a dict, or a list of strings such as ['linear.beam=20']."
+    )
 
 
 def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[str, str, Any, str]]:
