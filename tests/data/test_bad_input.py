@@ -475,6 +475,7 @@ def test_labels_and_filters_are_tables_as_rows_are(tmp_path):
             r"filter\.csv:1: the header needs the columns 'split', 'row' and 'label'",
         ),
         ({"filter_csv": "split,row,label\ntrain,x,cat\n"}, r"filter\.csv:2: a filter pair needs"),
+        ({"filter_csv": "split,row,label\ntset,0,cat\n"}, r"filter\.csv:2: a filter pair of the unknown split 'tset'"),
         ({"filter_csv": "split,row,label\ntrain,7,cat\n"}, r"filter\.csv:2: "),
         (
             {"filter_jsonl": "train 0 cat\n"},

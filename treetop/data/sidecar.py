@@ -111,7 +111,10 @@ def filter_reader(file: Path, split: str) -> Callable[[Reading], Iterator[tuple[
             if not isinstance(where, str) or type(row) is not int or not isinstance(label, str):
                 sentence = 'a filter pair needs "split", "row" (a number) and "label"; mend the line.'
                 reading.problem(DataError(sentence, file=file, line=line))
-            elif SPLITS.get(where, where) == split:
+            elif where not in SPLITS:
+                sentence = f"a filter pair of the unknown split '{where}'. Choose one of train, valid, test."
+                reading.problem(DataError(sentence, file=file, line=line))
+            elif SPLITS[where] == split:
                 yield line, row, label
 
     return pairs
