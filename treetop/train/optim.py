@@ -21,7 +21,7 @@ class AdamConfig:
     weight_decay: float = setting(0.01, "decay per step times the rate; never on biases and norms", low=0.0)
     beta1: float = setting(0.9, "memory of the first moment", low=0.0, high=0.9999)
     beta2: float = setting(0.999, "memory of the second moment", low=0.0, high=0.999999)
-    eps: float = setting(1e-8, "added to the root of the second moment", low=0.0)
+    eps: float = setting(1e-8, "added to the root of the second moment", low=1e-15, high=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
