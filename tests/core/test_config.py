@@ -81,6 +81,7 @@ def test_overrides():
         "beam": "--set beam: expected name=value, for example --set linear.beam=20.",
         "beam.x=1": "--set beam.x=1: 'beam' is a plain value and has no settings inside.",
         "beam=[": "--set beam=[: cannot read the value '[' as YAML.",
+        "beam=2020-13-45": "--set beam=2020-13-45: cannot read the value '2020-13-45' as YAML.",
     }.items():
         with pytest.raises(ConfigError) as caught:
             override({"beam": 3}, [wrong])
@@ -94,6 +95,9 @@ def test_yaml_files(tmp_path):
         build(Outer, read_yaml(file))
     file.write_text("- 1\n")
     with pytest.raises(ConfigError, match="expected settings as 'name: value' lines, got list"):
+        read_yaml(file)
+    file.write_text("rate: 2020-13-45\n")
+    with pytest.raises(ConfigError, match="cannot be read as YAML: month must be in"):
         read_yaml(file)
     with pytest.raises(ConfigError, match="cannot be read as YAML"):
         read_yaml(tmp_path / "absent.yaml")

@@ -172,7 +172,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file}: cannot be read as YAML: {reason}.") from None
     if values is None:
@@ -197,7 +197,7 @@ def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
             raise ConfigError(f"--set {assignment}: expected name=value, for example --set linear.beam=20.")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):  # a value like 2020-13-45 is no date
             raise ConfigError(f"--set {assignment}: cannot read the value {text!r} as YAML.") from None
         *parents, last = path.strip().split(".")
         node = result
