@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from treetop.core.errors import InputError
+from treetop.core.errors import ConfigError, InputError
+from treetop.kernels import threads
 from treetop.sklearn import XMCClassifier
 
 SPARSE = "predict marks the best k labels in a sparse indicator, so it has no single class per row"
@@ -86,3 +87,11 @@ def test_pipeline_and_clone():
 def test_mistakes(X, y, sentence):
     with pytest.raises(InputError, match=sentence):
         XMCClassifier("popular").fit(X, y)
+
+
+def test_jobs_are_counted_as_scikit_learn_counts(monkeypatch):
+    monkeypatch.setattr(threads, "count", lambda: 8)
+    found = {n: XMCClassifier("popular", n_jobs=n)._threads for n in (None, 1, 3, -1, -2, -9)}
+    assert found == {None: None, 1: 1, 3: 3, -1: 8, -2: 7, -9: 1}
+    with pytest.raises(ConfigError, match="threads: 0 is out of range"):
+        XMCClassifier("popular", n_jobs=0).fit(["a", "b"], [["a"], ["b"]])

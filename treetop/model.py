@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from treetop.core import edits as changes
 from treetop.core import registry, sealed, store, target
 from treetop.core.card import UNSAVED, Card, readme
 from treetop.core.dataset import Csr, Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.errors import ConfigError, InputError, ModelError, choose
 from treetop.core.label_part import labels_from_part, labels_part
 from treetop.core.level_part import level_from_part, level_part
 from treetop.core.sealed import Check
@@ -168,6 +168,10 @@ class Model:
         """Scores on the rows of a Dataset; labels the model does not know stay in and count as misses."""
         from treetop.evaluate.score import evaluate_model
 
+        if not isinstance(dataset, Dataset):
+            raise InputError(
+                f"evaluate: expected a Dataset, got {type(dataset).__name__}. Make one with Dataset.read or from_frame."
+            )
         scores: Scores = evaluate_model(self, dataset, **options)
         return scores
 
@@ -270,7 +274,7 @@ class Model:
 
         Into the folder the model came from only changes to its labels are written, beside what is there.
         """
-        folder = Path(path)
+        folder = target.without_dots(Path(path))
         if not overwrite and self._save_edits(folder):
             return
         target.check_target(folder, overwrite=overwrite)
@@ -348,6 +352,7 @@ class Model:
 def load(path: str | Path, *, check: Check = "quick") -> Model:
     """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash."""
     folder = Path(path)
+    choose("check", check, get_args(Check))
     manifest = store.check_folder(folder, check=check)
     part = store.read_part(folder)
     try:

@@ -48,6 +48,13 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @property
+    def _threads(self) -> int | None:
+        """Threads as scikit-learn counts them: -1 is all cores, -2 all but one."""
+        if self.n_jobs is None or not isinstance(self.n_jobs, int) or self.n_jobs >= 0:
+            return self.n_jobs
+        return max(1, threads.count() + 1 + self.n_jobs)
+
     def fit(self, X: Any, y: Any) -> XMCClassifier:
         """Train on texts or features `X` and labels `y`."""
         if y is None:
@@ -65,7 +72,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             preset=self.preset,
             settings=self.settings or {},
             seed=_seed(self.random_state),
-            threads=self.n_jobs,
+            threads=self._threads,
         )
         self.model_: Model = model
         return self
@@ -109,7 +116,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rank(self, X: Any, k: int) -> Ranking:
         check_is_fitted(self)
         texts, features = self._inputs(X, reset=False)
-        with threads.limited(self.n_jobs):
+        with threads.limited(self._threads):
             if features is None:
                 return self.model_.rank(texts, k)
             nothing = sparse.csr_matrix((len(texts), len(self.model_.labels)), dtype=np.float32)

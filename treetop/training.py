@@ -21,7 +21,7 @@ from treetop.augment.compose import Augmentation, augmentation, augmented, check
 from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget
 from treetop.core.log import logger
@@ -65,6 +65,9 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     `recipe` may have augmentations before it, as in gandalf+lightxml; presets are the recipe's, and what augmentations
     need is set under their names, as in gandalf.delta.
     """
+    for what, name in (("recipe", recipe), ("preset", preset)):
+        if not isinstance(name, str):
+            raise ConfigError(f"{what}: expected a name, got {name!r}. `treetop recipes` lists all.")
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
@@ -114,7 +117,7 @@ def fit(
 
     With `out` the model is saved there, and a killed run goes on with `resume=True`.
     """
-    check_run(seed, device)
+    check_run(seed, device, threads)
     dataset = _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
     folder = None if out is None else Path(out)
@@ -130,11 +133,15 @@ def fit(
         return _train_into(folder, planned, dataset, Job(seed, device, None, limits), resume, overwrite)
 
 
-def check_run(seed: int, device: str) -> None:
-    """Refuse a seed or a device that no recipe could use."""
+def check_run(seed: int, device: str, threads: int | None = None) -> None:
+    """Refuse a seed, a device or a number of threads that no recipe could use."""
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ConfigError(f"seed: {seed!r} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise ConfigError(
+            f"threads: {threads!r} is out of range. Allowed are whole numbers from 1, or None for all cores."
+        )
+    if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
         raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
 
 
@@ -147,12 +154,24 @@ def _dataset(texts: Any, labels: Any) -> Dataset:
         raise InputError("labels: missing. Pass one list of label names per text, or a Dataset instead of texts.")
     else:
         dataset = from_lists(texts, labels)
-    if len(dataset) == 0 or dataset.n_labels == 0 or dataset.Y.nnz == 0:
-        raise InputError(
-            f"{dataset.name}: {len(dataset)} texts with {dataset.Y.nnz} labels. Training needs at least one text "
-            "with one label."
-        )
+    check_trainable(dataset)
     return dataset
+
+
+def check_trainable(dataset: Dataset) -> None:
+    """Refuse data of which no recipe could learn anything to answer."""
+    if not dataset.label_counts.any():
+        others = len(dataset) - int(dataset.documents.sum())
+        beside = f" and {others:,} rows of other roles" if others else ""
+        raise InputError(
+            f"{dataset.name}: {len(dataset) - others:,} texts with 0 labels{beside}. Training needs at least one text "
+            "with one label (and a target above 0), in the role of a document."
+        )
+    if not (dataset.labels.status == ACTIVE).any():
+        raise InputError(
+            f"{dataset.name}: all {dataset.n_labels:,} labels are retired, so that none could be answered with. Make "
+            "at least one active in the labels file."
+        )
 
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:

@@ -273,3 +273,9 @@ def test_wrong_settings_are_refused():
             "xr_linear", Dataset(data.texts, data.Y, data.labels, features={"given": X}, name="toy"),
             settings={"labels": "text", "tree": {"max_leaf": 5}},
         )  # fmt: skip
+
+
+def test_a_cap_above_all_weights_caps_nothing(parts):
+    X = parts[3]
+    plain, capped = (levels_of(parts, max_nonzeros=n) for n in (0, 2**61))
+    assert same(descend(plain, {"v": X}, 5), descend(capped, {"v": X}, 5))

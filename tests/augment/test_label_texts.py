@@ -12,7 +12,7 @@ from treetop.assemble import label_graph
 from treetop.augment import gandalf, glas, identity, label_mixup, random_walk
 from treetop.augment.label_texts import RowsConfig, chosen, shared_by_twins
 from treetop.core.dataset import LABEL_TEXT, LabelSet
-from treetop.core.errors import InputError
+from treetop.core.errors import ConfigError, InputError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.evaluate.slices import equal_volume
@@ -128,6 +128,20 @@ def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text(caplog):
     assert "gandalf: 1 labels are barred for their own text and get no row" in caplog.text
     # the text of label 11 may not learn `first` as a negative
     assert made.filter_pairs.tolist() == [*pairs.tolist(), [N + 10, first]]
+
+
+def test_what_leaves_nothing_to_learn_is_refused():
+    data = distinct()
+    own = dataclasses.replace(data.take(np.arange(L)), texts=data.labels.texts)
+    barred = dataclasses.replace(own, filter_pairs=np.stack([np.arange(L)] * 2, 1))
+    for module in (gandalf, identity, random_walk):
+        with pytest.raises(
+            InputError, match=r"the filter of toy bars every label with a text for that text, so no row"
+        ):
+            module.rows(barred, module.Config(), Job())
+        with pytest.raises(ConfigError, match=r"\.share: with 0\.01 no label text becomes a row, and .*learn=labels"):
+            module.rows(data, module.Config(learn="labels", share=0.01), Job())
+        assert len(module.rows(data, module.Config(share=0.01), Job())) == N
 
 
 def test_labels_without_text_get_no_row_and_codes_are_refused(caplog):

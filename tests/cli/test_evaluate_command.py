@@ -16,7 +16,7 @@ from treetop.cli.compare import compare
 from treetop.cli.evaluate import evaluate
 from treetop.core import store
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
+from treetop.core.errors import ConfigError, InputError, ModelError, ResourceError, WorkError
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 from treetop.evaluate import per_label
@@ -106,7 +106,7 @@ def test_a_label_file_that_breaks_off_leaves_nothing(run, tmp_path, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(per_label, "label_rows", broken)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(ResourceError, match=r"l\.csv: could not be written \(No space left on device\); nothing was"):
         run("evaluate", "forward", "toy", "--per-label", str(tmp_path / "l.csv"))
     assert not list(tmp_path.iterdir())
 

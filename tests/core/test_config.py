@@ -30,6 +30,8 @@ class Outer:
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),
         ({"beam": 0}, "beam: 0 is out of range. Allowed is 1 to 100."),
+        ({"cap": 10**400}, "cap: a number of 401 digits is out of range. Give a smaller one."),
+        ({"inner": {"rate": 10**400}}, "inner.rate: a number of 401 digits is out of range. Give a smaller one."),
         ({"fast": 1}, "fast: expected bool, got int 1. Write true or false."),
         ({"loss": "hindge"}, "loss: unknown value 'hindge'. Choose one of 'hinge', 'logistic'. Did you mean 'hinge'?"),
         ({"cap": "x"}, "cap: expected int or null, got str 'x'."),
@@ -42,6 +44,7 @@ class Outer:
         ({"inner": {"layers": [1, "2"]}}, "inner.layers[1]: expected int, got str '2'. YAML read it as text: "
          "write 2 without quotes."),
         ({"inner": {"layers": 3}}, "inner.layers: expected a list, got int 3. Write [a, b]."),
+        ({"inner": Inner(rate=-1.0)}, "inner.rate: -1.0 is out of range. Allowed is 0.0 or more."),
         ({"inner": 3}, "inner: a group of settings, got int 3. Set one of inner.rate, inner.layers."),
     ],
 )  # fmt: skip
@@ -78,6 +81,7 @@ def test_overrides():
         "beam": "--set beam: expected name=value, for example --set linear.beam=20.",
         "beam.x=1": "--set beam.x=1: 'beam' is a plain value and has no settings inside.",
         "beam=[": "--set beam=[: cannot read the value '[' as YAML.",
+        "beam=2020-13-45": "--set beam=2020-13-45: cannot read the value '2020-13-45' as YAML.",
     }.items():
         with pytest.raises(ConfigError) as caught:
             override({"beam": 3}, [wrong])
@@ -91,6 +95,9 @@ def test_yaml_files(tmp_path):
         build(Outer, read_yaml(file))
     file.write_text("- 1\n")
     with pytest.raises(ConfigError, match="expected settings as 'name: value' lines, got list"):
+        read_yaml(file)
+    file.write_text("rate: 2020-13-45\n")
+    with pytest.raises(ConfigError, match="cannot be read as YAML: month must be in"):
         read_yaml(file)
     with pytest.raises(ConfigError, match="cannot be read as YAML"):
         read_yaml(tmp_path / "absent.yaml")

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from treetop.core import target
 from treetop.core.errors import ResourceError, WorkError
 from treetop.core.store import Part, write_manifest, write_part
-from treetop.core.target import check_new_file, check_target, replacing
+from treetop.core.target import check_new_file, check_target, replacing, replacing_file
 
 
 def saved(folder):
@@ -27,6 +28,19 @@ def test_nothing_is_written_into_a_model(tmp_path, check, overwrite, place):
     check_target(tmp_path / "m", overwrite=True)  # a model as a whole may be replaced
 
 
+@pytest.mark.parametrize("check", [check_target, check_new_file])
+def test_places_that_are_taken_or_out_of_reach_are_refused_at_once(tmp_path, monkeypatch, check):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(WorkError, match=r"/file: exists already"):
+        check(tmp_path / "new/../file", overwrite=False)
+    with pytest.raises(WorkError, match=r"/file/x/y: cannot be made, as .*/file is no folder\. Choose another place"):
+        check(tmp_path / "file/x/y", overwrite=False)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.F_OK and Path(path).exists())  # root may write all
+    with pytest.raises(WorkError, match=r"x/y: nothing may be written in .*\. Change the rights of that folder"):
+        check(tmp_path / "x/y", overwrite=False)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_failed_write_leaves_the_old_folder(tmp_path):
     folder = saved(tmp_path / "m")
     before = (folder / "manifest.json").read_bytes()
@@ -35,6 +49,19 @@ def test_a_failed_write_leaves_the_old_folder(tmp_path):
         raise OSError(28, "No space left on device")
     assert (folder / "manifest.json").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    (tmp_path / "f").write_text("mine")
+    with (
+        pytest.raises(ResourceError, match=r"/f: could not be written \(No space"),
+        replacing_file(tmp_path / "f") as file,
+    ):
+        file.write("half")
+        raise OSError(28, "No space left on device")
+    with pytest.raises(OSError, match="other"), replacing_file(tmp_path / "f"):
+        raise OSError(5, "other")  # of what is read meanwhile
+    assert (tmp_path / "f").read_text() == "mine" and [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
 def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):

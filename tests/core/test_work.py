@@ -49,5 +49,32 @@ def test_foreign_or_unasked_work_is_refused(tmp_path):
         open_work(Path(), KEY)
 
 
+def test_work_is_found_behind_folders_that_are_not_there(tmp_path):
+    open_work(tmp_path / "m", {"data": 1})
+    with pytest.raises(WorkError, match="an interrupted run"):
+        open_work(tmp_path / "new/../m", {"data": 1})
+    assert open_work(tmp_path / "new/../m", {"data": 1}, resume=True) == tmp_path / "m.work"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+def test_files_of_a_person_are_never_taken_for_work(tmp_path, options):
+    (tmp_path / "m.work").mkdir()
+    (tmp_path / "m.work/thesis.txt").write_text("mine")
+    (tmp_path / "n.work").write_text("mine")
+    (tmp_path / "l.work").symlink_to(tmp_path / "m.work")
+    for name in ("m", "n", "l"):
+        with pytest.raises(WorkError, match=rf"{name}\.work: is no interrupted run, and stages of .*/{name} would lie"):
+            open_work(tmp_path / name, KEY, **options)
+    assert (tmp_path / "m.work/thesis.txt").read_text() == (tmp_path / "n.work").read_text() == "mine"
+
+
+def test_a_damaged_key_is_told(tmp_path):
+    (open_work(tmp_path / "m", KEY) / "key.json").write_text("garbage")
+    with pytest.raises(WorkError, match=r"m\.work: its key\.json is damaged, .* Add --overwrite"):
+        open_work(tmp_path / "m", KEY, resume=True)
+    open_work(tmp_path / "m", KEY, overwrite=True)
+
+
 def test_fingerprint():
     assert fingerprint({"b": 1, "a": [1, 2]}) == fingerprint({"a": [1, 2], "b": 1}) != fingerprint({"a": [2, 1]})

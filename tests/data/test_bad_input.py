@@ -199,7 +199,7 @@ def test_folder_without_train(tmp_path):
     )
     (tmp_path / "test.jsonl").write_text(GOOD)
     assert sentence(path, split="train").endswith(
-        "no split 'train' (found: test in PATH/test.jsonl). Choose one of these."
+        "no split 'train' (found: test in PATH/test.jsonl). Choose one of these, or add a file for 'train'."
     )
 
 
@@ -436,3 +436,53 @@ def test_wrong_utf8_in_every_text_format(name, tmp_path):
     report = validate(tmp_path / "set")
     assert report.count == 1 and "(0xe9) is not UTF-8. Save the file as UTF-8" in report.problems[0]
     assert report.problems[0].startswith(f"{file}:{2 if name == 'csv' else 1}: byte ")
+
+
+@pytest.mark.parametrize("separator", ["", None])
+def test_a_separator_must_separate(tmp_path, separator):
+    (tmp_path / "train.csv").write_text("text,labels\na cat,cat|pet\n")
+    with pytest.raises(InputError, match=r"^separator: .* separates nothing\. Give what stands between labels"):
+        read(tmp_path, separator=separator)
+
+
+ROWS = "text,labels\na cat,cat\na dog,dog\n"
+
+
+def read_with(folder, **files):
+    for name, content in files.items():
+        (folder / name.replace("_", ".")).write_text(content, newline="")
+    return read(folder)
+
+
+def test_labels_and_filters_are_tables_as_rows_are(tmp_path):
+    """Semicolons, long cells and short rows in labels; filter pairs as CSV."""
+    long = "word " * 40_000
+    labels = f"id;name;text\ncat;Cat;{long}\ndog;Dog\n"
+    made = read_with(tmp_path, train_csv=ROWS, labels_csv=labels, filter_csv="split,row,label\ntest,0,cat\ntrn,1,cat\n")
+    assert [*made.labels.names] == ["Cat", "Dog"] and made.labels.texts[0] == long
+    assert made.filter_pairs.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"train_csv": ROWS.replace("\n", "\r")}, r"train\.csv:1: lines end with CR alone, as on old Macs\. Save the"),
+        ({"labels_csv": "id,text\rcat,a cat\r"}, r"labels\.csv:1: lines end with CR alone"),
+        ({"labels_csv": "id,text\ncat,a small, tame cat\n"}, r"labels\.csv:2: 3 cells under a header of 2\. Put cells"),
+        ({"labels_csv": 'id,text\ncat,"a cat\n'}, r"labels\.csv:\d: broken CSV \(unexpected end of data\)"),
+        (
+            {"filter_csv": "row,label\n0,cat\n"},
+            r"filter\.csv:1: the header needs the columns 'split', 'row' and 'label'",
+        ),
+        ({"filter_csv": "split,row,label\ntrain,x,cat\n"}, r"filter\.csv:2: a filter pair needs"),
+        ({"filter_csv": "split,row,label\ntset,0,cat\n"}, r"filter\.csv:2: a filter pair of the unknown split 'tset'"),
+        ({"filter_csv": "split,row,label\ntrain,7,cat\n"}, r"filter\.csv:2: "),
+        (
+            {"filter_jsonl": "train 0 cat\n"},
+            r'filter\.jsonl:1: broken JSON .* such as {"split": "test", "row": 0, "label"',
+        ),
+    ],
+)
+def test_broken_tables_beside_rows_are_told_by_line(tmp_path, files, message):
+    with pytest.raises(InputError, match=message):
+        read_with(tmp_path, **{"train_csv": ROWS, **files})

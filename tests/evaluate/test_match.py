@@ -62,3 +62,11 @@ def test_only_documents_are_ranked():
     dataset = dataclasses.replace(dataset, roles=np.array([0, LABEL_TEXT, 0], np.uint8))
     model = Descending(["l0", "l1", "l2"])
     assert len(match(model, dataset)) == 2 and model.asked == [(2, 10)]
+
+
+def test_true_labels_that_a_filter_bars_are_told(caplog):
+    pairs = np.array([[0, 1], [0, 1], [1, 0], [1, 2]])
+    dataset = dataset_of([{1: 1.0, 2: 1.0}, {0: 1.0}], 3, filter_pairs=pairs)
+    with caplog.at_level(logging.WARNING, "treetop"):
+        match(Descending(["l0", "l1", "l2"]), dataset)
+    assert "2 true labels are barred by its filter and count as misses" in caplog.text

@@ -77,11 +77,27 @@ def test_bad_files_are_refused(tmp_path, glove):
     with pytest.raises(ConfigError, match=r"glove.txt:5 has 2 numbers, others 16"):
         find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
     glove.write_text("cat 1 nan\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="not finite"):
+    with pytest.raises(ConfigError, match=r"glove\.txt has numbers that are not finite for the word 'cat'"):
         find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
     glove.write_text("cat 1 2\ndog 1 two\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="the vector of 'dog' holds something that is no number"):
         find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    for content, message in (
+        ("", r"glove\.txt holds no word vectors\. Give lines such as"),
+        ("cat 1\ndog 1\n", r"glove\.txt:2 has 1 numbers\. Give each word as many, two or more"),
+    ):
+        glove.write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigError, match=message):
+            find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    glove.write_text("zebra 1 2\nokapi 1 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"encoder\.most: with 1 no word of .*glove\.txt is left"):
+        find_vectors(WordsConfig(encoder=str(glove), most=1), Texts.of(["cat dog river"] * 3))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "words.txt").write_text("cat\n")
+    (folder / "vectors.npy").write_bytes(b"no array")
+    with pytest.raises(ConfigError, match=r"vectors\.npy is no array of numbers\. Save it with numpy\.save"):
+        find_vectors(WordsConfig(encoder=str(folder)), TEXTS)
     with pytest.raises(ConfigError, match="no file"):
         find_vectors(WordsConfig(encoder=str(tmp_path / "nothing.txt")), TEXTS)
 

@@ -173,7 +173,7 @@ def test_a_first_stage_feeds_a_classifier(encoder, fitted):
     chosen = settings(encoder, "renee")
     chosen["encoder"] = {"encoder": str(fitted("depsl")), "max_length": 32}
     chosen["train"] = {"epochs": 0.01, "batch": 16}
-    chosen["learn_encoder"] = {"lr": 0.0}
+    chosen["learn_encoder"] = {"lr": 1e-9}
     second = treetop.fit("renee", data, settings=chosen)
     first = treetop.load(fitted("depsl")).features["encoder"].transformer
     texts = toy.dataset(seed=2).texts
@@ -221,7 +221,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: with fusion"),
         ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
         ("renee", {"memory": "low", "train": {"average": "ema"}}, "holds no averages"),
-        ("renee", {"memory": "low", "descent": {"lr": 0.0}}, r"^descent.lr: 0.0 is out of range. Allowed is 1e-06 or"),
+        ("renee", {"memory": "low", "descent": {"lr": 0.0}}, r"^descent.lr: 0.0 is out of range. Allowed is 1e-06 to"),
         ("unidec", {"classifier": {"memory": "low"}}, "^classifier.memory: 'low' is for classifiers over all labels"),
         ("unidec", {"classifier": {"labels": "all", "place": "host"}}, "^classifier.place: 'host' is for classifiers"),
         ("unidec", {"classifier": {"place": "host"}, "train": {"average": "swa"}}, "classifier.place: .* no averages"),

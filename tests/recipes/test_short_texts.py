@@ -152,6 +152,15 @@ def test_several_processes_are_refused(recipe, glove, monkeypatch):
         treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf"])
+def test_a_device_that_is_not_there_is_told_before_any_work(recipe, glove, tmp_path):
+    """Nothing is left behind that would bar the same command with another device."""
+    with pytest.raises(ConfigError, match="no GPU is visible here"):
+        treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove), device="cuda", out=tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"])
 def test_members_differ(recipe, glove, tmp_path):
     settings = chosen(recipe, glove, members=2)

@@ -201,3 +201,12 @@ def test_journal_never_repeats_an_old_loss(tmp_path, monkeypatch):
     run(TrainConfig(epochs=8), work=tmp_path)
     losses = [json.loads(line)["loss"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert len(losses) > 3 and len(set(losses)) == len(losses)
+
+
+def test_a_last_step_that_breaks_the_weights_is_told():
+    class Broken(ToyTask):
+        def step(self, batch):
+            return super().step(batch) + (self.net[0].weight * 0.0).sqrt().sum()  # 0, with a slope that is no number
+
+    with pytest.raises(TrainingError, match=r"the last step left weights that are no finite numbers \(net\."):
+        run(TrainConfig(epochs=0.01), task=Broken())

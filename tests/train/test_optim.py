@@ -1,7 +1,9 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig, rate
+from treetop.core.config import build
+from treetop.core.errors import ConfigError
+from treetop.train.optim import AdamConfig, AdamW, DescentConfig, ScheduleConfig, rate
 
 
 def toy(seed=0):
@@ -91,3 +93,10 @@ def test_low_precision_weights_no_loss_touched_stay_as_they_are():
     optimiser.step()
     moved = {name: not torch.equal(value, before[name]) for name, value in optimiser.masters.items()}
     assert moved == {name: name.startswith("net") for name in before}
+
+
+@pytest.mark.parametrize("rate_", [0, -1.0, 1e-12, 1e9, float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", [AdamConfig, DescentConfig])
+def test_rates_that_teach_nothing_or_run_away_are_refused(kind, rate_):
+    with pytest.raises(ConfigError, match=r"^learn\.lr: .* is out of range\. Allowed is 1e-0[69] to 1000"):
+        build(kind, {"lr": rate_}, path="learn")

@@ -22,7 +22,7 @@ from treetop.core.texts import Texts
 from treetop.core.types import Features, Level
 from treetop.features.apart import Apart
 from treetop.model import Model, load
-from treetop.predict.blend import Blend, check_blend, check_weights, proportions
+from treetop.predict.blend import Blend, check_blend, check_heard, check_weights, proportions
 
 NOTHING = Texts.of([])
 
@@ -48,6 +48,7 @@ def blend(
         raise InputError(f"blend: {len(asked)} model. Give two or more, or their folders.")
     check_blend(how, [])
     given = check_weights(() if weights is None else weights, len(asked), "models") or (1.0,) * len(asked)
+    check_heard(given)
     opened = [_opened(model, place) for place, model in enumerate(asked, 1)]
     _check(opened, how)
     first, pool, members, shares = opened[0][1], _Pool(), list[list[Level]](), list[float]()

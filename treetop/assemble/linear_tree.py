@@ -208,6 +208,7 @@ def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) 
 def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, take: Take) -> None:
     """Solve every parent's problems on the thread pool, largest first; `take` gets the weights of its children."""
     n_rows, n_features = task.shape
+    solver = solver._replace(max_nonzeros=min(solver.max_nonzeros, n_features))
     slot_ptr, ids = tree.children(t)
     n_chunks = len(slot_ptr) - 1
     rows_per_chunk = np.full(1, n_rows) if task.inside is None else np.diff(task.inside[0].indptr)

@@ -88,6 +88,7 @@ def prepare_words(
 
     `more` are other texts it will read, whose words are wanted too. Bags know how rare words are.
     """
+    device = devices.pick(job.device)  # one that is not there is told before any work
 
     def find() -> Part:
         texts = dataset.texts if more is None else Texts.concat([dataset.texts, more])
@@ -101,7 +102,7 @@ def prepare_words(
     tokens = read_tokens(dataset, words, job)
     if isinstance(words.encoder, Bag):
         words.encoder.weigh(rarity(tokens, words.encoder.vocabulary))
-    return Prepared(words, tokens, devices.pick(job.device))
+    return Prepared(words, tokens, device)
 
 
 def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:

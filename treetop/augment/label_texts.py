@@ -12,7 +12,7 @@ from scipy import sparse
 from treetop.assemble.label_rows import with_rows
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Csr, Dataset, Ints
-from treetop.core.errors import InputError
+from treetop.core.errors import ConfigError, InputError
 from treetop.core.log import logger
 from treetop.evaluate.slices import VOLUMES, equal_volume
 from treetop.labels.text import first_of_text, label_words, plain
@@ -51,6 +51,11 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
     labels = chosen(dataset, labels, config, rng)
     sample = None
     if config.learn == "labels":
+        if len(labels) == 0:
+            raise ConfigError(
+                f"{name}.share: with {config.share:g} no label text becomes a row, and {name}.learn=labels learns from "
+                "nothing else. Raise the share."
+            )
         sample = ~dataset.documents
     elif config.learn == "same_budget":
         documents = np.flatnonzero(dataset.documents)
@@ -139,6 +144,11 @@ def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
     kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
     if not kept.all():
         logger.info("%s: %s labels are barred for their own text and get no row", name, f"{np.sum(~kept):,}")
+    if not kept.any():
+        raise InputError(
+            f"{name}: the filter of {dataset.name} bars every label with a text for that text, so no row is left. "
+            "Leave the augmentation or the filter out."
+        )
     made: Ints = labels[kept]
     return made
 

@@ -32,7 +32,7 @@ def fit(
     from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
-    from treetop.training import check_run, describe, plan
+    from treetop.training import check_run, check_trainable, describe, plan
     from treetop.training import fit as train
 
     planned = plan(recipe, preset=preset, settings=set_ or [])  # a mistake is told before data is read
@@ -44,6 +44,7 @@ def fit(
         check_target(out, overwrite=overwrite)
     dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
     if dry_run:
+        check_trainable(dataset)
         needs = planned.forecast(dataset, probe=True)
         typer.echo(describe(dataset))
         typer.echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")

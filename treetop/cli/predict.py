@@ -38,6 +38,7 @@ def predict(
             )
     if out is not None:
         _check_out(out, source, overwrite=overwrite)
+    from treetop.core.target import replacing_file
     from treetop.data.inputs import read_inputs
     from treetop.kernels import threads as pool
     from treetop.model import load
@@ -51,13 +52,8 @@ def predict(
                 sys.stdout.write(line)
             sys.stdout.flush()
             return
-        fresh = out.with_name(f".{out.name}.tmp")
-        try:
-            with fresh.open("w", encoding="utf-8") as target:
-                target.writelines(lines)
-            fresh.replace(out)
-        finally:
-            fresh.unlink(missing_ok=True)
+        with replacing_file(out) as target:
+            target.writelines(lines)
 
 
 def _check_out(out: Path, source: str, *, overwrite: bool) -> None:

@@ -12,13 +12,14 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from treetop.core.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
+LARGEST = 2**62  # of whole numbers; arrays hold no larger ones
 
 
 def setting(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
@@ -67,6 +68,8 @@ def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
     low, high = field.metadata.get("low"), field.metadata.get("high")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise ConfigError(f"{where}: a number of {len(str(abs(value)))} digits is out of range. Give a smaller one.")
     if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
         above, below = f"{low} or more" if low is not None else "", f"{high} or less" if high is not None else ""
         allowed = f"{low} to {high}" if above and below else above or below or "any finite number"
@@ -93,7 +96,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         if isinstance(value, Mapping):
             return build(typing.cast(type, hint), value, path=where)
         if isinstance(value, typing.cast(type, hint)):
-            return value
+            return build(typing.cast(type, hint), to_dict(value), path=where)
         known = [f"{where}.{name}" for name in _fields(typing.cast(type, hint))]
         raise ConfigError(
             f"{where}: a group of settings, got {type(value).__name__} {value!r}. Set one of {', '.join(known)}."
@@ -103,7 +106,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return dict(value)
     elif hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return float(value) if isinstance(value, float) or abs(value) <= LARGEST else value
     elif isinstance(hint, type) and type(value) is hint:
         return value
     remedy = " Write true or false." if hint is bool else _number_trap(value)
@@ -169,7 +172,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file}: cannot be read as YAML: {reason}.") from None
     if values is None:
@@ -179,18 +182,22 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return values
 
 
-def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> dict[str, Any]:
+def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`values` with dotted assignments such as 'rank.threshold=0.1' applied; the right side is read as YAML."""
     import yaml
 
     result = typing.cast("dict[str, Any]", _plain(dict(values)))
+    if isinstance(assignments, str) or not isinstance(assignments, Iterable):
+        raise _no_settings(assignments)
     for assignment in assignments:
+        if not isinstance(assignment, str):
+            raise _no_settings(assignment)
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
             raise ConfigError(f"--set {assignment}: expected name=value, for example --set linear.beam=20.")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):  # a value like 2020-13-45 is no date
             raise ConfigError(f"--set {assignment}: cannot read the value {text!r} as YAML.") from None
         *parents, last = path.strip().split(".")
         node = result
@@ -200,6 +207,12 @@ def override(values: Mapping[str, Any], assignments: typing.Iterable[str]) -> di
                 raise ConfigError(f"--set {assignment}: '{parent}' is a plain value and has no settings inside.")
         node[last] = value
     return result
+
+
+def _no_settings(value: object) -> ConfigError:
+    return ConfigError(
+        f"settings: cannot read {value!r}. Give a dict, or a list of strings such as ['linear.beam=20']."
+    )
 
 
 def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[str, str, Any, str]]:

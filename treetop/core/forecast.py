@@ -99,6 +99,8 @@ def parse_budget(text: str) -> dict[str, float]:
     >>> parse_budget("memory=8GB,time=10min")
     {'memory': 8000000000.0, 'time': 600.0}
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"budget: expected text such as 'memory=8GB,time=10min', got {text!r}.")
     made: dict[str, float] = {}
     for item in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, amount = item.partition("=")

@@ -1,24 +1,29 @@
-"""Where something new may be written, and how a folder takes its place: made beside it, synced, put there at once."""
+"""Where something new may be written, and how a folder or file takes its place: made beside it, put there at once."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from treetop.core.errors import ResourceError, WorkError
 from treetop.core.store import files_below
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:
     """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
     if target.name in {"", ".."}:
         raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
+    target = without_dots(target)
     check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
@@ -34,6 +39,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
     """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
+    target = without_dots(target)
     check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
@@ -44,9 +50,21 @@ def check_new_file(target: Path, *, overwrite: bool) -> None:
 
 
 def check_outside(target: Path) -> None:
-    """Refuse a place inside a model's folder: what is written there would spoil the model."""
+    """Refuse a place that cannot be written, and one inside a model's folder, which would spoil the model."""
     if found := model_at(target.parent):
         raise WorkError(f"{target}: lies in the model's folder {found}, which may hold nothing else. Choose another.")
+    above = next(up for up in without_dots(target).absolute().parents if up.exists() or up.is_symlink())
+    if not above.is_dir():
+        raise WorkError(f"{target}: cannot be made, as {above} is no folder. Choose another place.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise WorkError(
+            f"{target}: nothing may be written in {above}. Change the rights of that folder, or choose another."
+        )
+
+
+def without_dots(target: Path) -> Path:
+    """The same place with no `..` on the way, which would lead through folders that need not be there yet."""
+    return Path(os.path.realpath(target.parent)) / target.name if ".." in target.parts else target
 
 
 def model_at(folder: Path) -> Path | None:
@@ -83,13 +101,41 @@ def replacing(target: Path) -> Iterator[Path]:
             fresh.rename(target)
         sync(target.parent)
     except OSError as error:
-        raise ResourceError(
-            f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
-            "another place."
-        ) from error
+        raise _unwritten(target, error) from error
     finally:
         if fresh is not None and fresh.exists():
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def replacing_file(target: Path) -> Iterator[TextIO]:
+    """A fresh text file beside `target` that takes its place when the block ends without an error."""
+    fresh = target.with_name(f".{target.name}.tmp")
+    try:
+        with named(target), fresh.open("w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named(target: Path) -> Iterator[None]:
+    """Tell of a full disk by what was to be written there; the system itself does not say it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _unwritten(target, error) from error
+
+
+def _unwritten(target: Path, error: OSError) -> ResourceError:
+    return ResourceError(
+        f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
+        "another place."
+    )
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -18,7 +18,7 @@ from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
 from treetop.core.sealed import seal, unseal
 from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
-from treetop.core.target import check_target, replacing
+from treetop.core.target import check_target, replacing, without_dots
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Job:
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
     """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
     check_target(out, overwrite=overwrite)
-    folder = out.with_name(out.name + ".work")
+    folder = without_dots(out)
+    folder = folder.with_name(folder.name + ".work")
+    _check_ours(folder, out)
     if folder.exists() and overwrite and not resume:
         shutil.rmtree(folder)
     flat = {name: fingerprint(value) for name, value in key.items()}
@@ -64,7 +66,10 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
         try:
             earlier = unseal(folder / "key.json")
         except ModelError:
-            earlier = {}
+            raise WorkError(
+                f"{folder}: its key.json is damaged, so that this run cannot go on. Add --overwrite (without --resume) "
+                "to start anew."
+            ) from None
         if differing := [name for name in flat if earlier.get(name) != flat[name]]:
             raise WorkError(
                 f"{folder}: belongs to a job with other {', '.join(differing)}. "
@@ -74,6 +79,16 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     with replacing(folder) as fresh:
         (fresh / "key.json").write_bytes(seal(flat))
     return folder
+
+
+def _check_ours(folder: Path, out: Path) -> None:
+    """Refuse a work folder that no run of ours has made: it may hold a person's files."""
+    ours = folder.is_dir() and not folder.is_symlink() and (folder / "key.json").is_file()
+    if (folder.exists() or folder.is_symlink()) and not ours:
+        raise WorkError(
+            f"{folder}: is no interrupted run, and stages of {out} would lie there. Move it away, or choose another "
+            "--out."
+        )
 
 
 def fingerprint(value: Any) -> str:

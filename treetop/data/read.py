@@ -107,7 +107,10 @@ class Reader:
         if name not in self.source.splits:
             found = {split: self.source.splits[split].file for split in source_splits(self.source)}
             there = ", ".join(f"{split} in {file}" for split, file in found.items())
-            raise DataError(f"no split '{name}' (found: {there}). Choose one of these.", file=self.source.name)
+            raise DataError(
+                f"no split '{name}' (found: {there}). Choose one of these, or add a file for '{name}'.",
+                file=self.source.name,
+            )
         return self.source.splits[name]
 
     def _learn(self, train: Split) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.errors import DataError
+from treetop.core.errors import DataError, InputError
 from treetop.data.lines import Problem, refuse
 
 Sparse = tuple[NDArray[np.int64], NDArray[np.float32]]  # places and values of one row
@@ -38,6 +38,12 @@ class Reading:
     separator: str = "|"  # between labels in one CSV cell
     fields: tuple[str, ...] = ("title", "content")  # joined to one text where a row has no `text`
     language: str = "en"  # of SKOS names
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.separator, str) or not self.separator:
+            raise InputError(
+                f"separator: {self.separator!r} separates nothing. Give what stands between labels, as '|'."
+            )
 
 
 def each_row(

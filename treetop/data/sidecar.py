@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,13 +12,15 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError
 from treetop.core.texts import Texts
+from treetop.data.cells import cell_records
 from treetop.data.fields import kind
 from treetop.data.format import SPLITS, Writing
-from treetop.data.lines import LABEL, json_lines, lines, writer
+from treetop.data.lines import LABEL, json_lines, writer
 from treetop.data.rows import Reading
 
 STATUS = ("active", "retired")
 FACTS = "dataset.json"
+PAIR = '{"split": "test", "row": 0, "label": "dog"}'
 Record = Mapping[str, Any]
 
 
@@ -81,18 +82,17 @@ def read_labels(file: Path, reading: Reading) -> LabelSet:
 
 def read_label_table(file: Path, reading: Reading) -> LabelSet:
     """Labels from CSV or TSV with a header that names `id`, and `name`, `text`, `status` where there are any."""
-    delimiter = "\t" if ".tsv" in file.name.lower() else ","
-    table = csv.reader((line for _, line in lines(file, reading.problem, ends=True)), delimiter=delimiter)
-    header = next(table, [])
-    if "id" not in header:
-        raise DataError(f"the header has no column 'id' (found: {', '.join(header)}). Add it.", file=file, line=1)
+    return label_set(file, label_cells(file, reading), reading)
 
-    def records() -> Iterator[tuple[int, Record]]:
-        for cells in table:
-            if cells:
-                yield table.line_num, {key: cell for key, cell in zip(header, cells, strict=False) if cell}
 
-    return label_set(file, records(), reading)
+def label_cells(file: Path, reading: Reading) -> Iterator[tuple[int, Record]]:
+    """(line, record) of each row of such a table; empty cells are left out."""
+    for line, cells in cell_records(file, reading, _no_id, short=True):
+        yield line, {key: cell for key, cell in cells.items() if cell}
+
+
+def _no_id(header: list[str]) -> str:
+    return "" if "id" in header else f"the header has no column 'id' (found: {', '.join(header)}). Add it."
 
 
 def write_labels(writing: Writing) -> None:
@@ -103,18 +103,36 @@ def write_labels(writing: Writing) -> None:
 
 
 def filter_reader(file: Path, split: str) -> Callable[[Reading], Iterator[tuple[int, int, str]]]:
-    """Pairs of one split from filter.jsonl: {"split", "row", "label"} a line."""
+    """Pairs of one split from filter.jsonl, .csv or .tsv: {"split", "row", "label"} a line."""
 
     def pairs(reading: Reading) -> Iterator[tuple[int, int, str]]:
-        for line, record in json_lines(file, reading.problem):
+        for line, record in _pair_records(file, reading):
             where, row, label = record.get("split"), record.get("row"), record.get("label")
             if not isinstance(where, str) or type(row) is not int or not isinstance(label, str):
                 sentence = 'a filter pair needs "split", "row" (a number) and "label"; mend the line.'
                 reading.problem(DataError(sentence, file=file, line=line))
-            elif SPLITS.get(where, where) == split:
+            elif where not in SPLITS:
+                sentence = f"a filter pair of the unknown split '{where}'. Choose one of train, valid, test."
+                reading.problem(DataError(sentence, file=file, line=line))
+            elif SPLITS[where] == split:
                 yield line, row, label
 
     return pairs
+
+
+def _pair_records(file: Path, reading: Reading) -> Iterator[tuple[int, Record]]:
+    if not {".csv", ".tsv"} & {suffix.lower() for suffix in file.suffixes}:
+        yield from json_lines(file, reading.problem, PAIR)
+        return
+    for line, cells in cell_records(file, reading, _no_pair):
+        row = cells["row"].strip()
+        yield line, cells | {"row": int(row) if row.isascii() and row.isdigit() and len(row) < 19 else row}
+
+
+def _no_pair(header: list[str]) -> str:
+    if {"split", "row", "label"} <= {*header}:
+        return ""
+    return f"the header needs the columns 'split', 'row' and 'label' (found: {', '.join(header) or 'nothing'})."
 
 
 def write_filter(writing: Writing) -> None:

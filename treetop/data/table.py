@@ -12,19 +12,14 @@ from typing import Any
 from treetop.core.errors import DataError, extra
 from treetop.core.log import logger, progress
 from treetop.data import sidecar
+from treetop.data.cells import cell_records, delimiter
 from treetop.data.fields import KNOWN, to_row
 from treetop.data.format import CONTENT, Format, Head, Writing
 from treetop.data.jsonl import row_records
-from treetop.data.lines import lines, writer
+from treetop.data.lines import writer
 from treetop.data.rows import Reading, Row, each_row
 
-DELIMITERS = (",", "\t", ";")
 LISTS = ("labels", "targets", "relevance")
-
-
-def delimiter(header: str) -> str:
-    """The character that splits the header line into most cells."""
-    return max(DELIMITERS, key=header.count)
 
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
@@ -41,41 +36,16 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
 
 def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line, cells by column) of a CSV or TSV file; the header must name a text and the `needed` columns."""
-    csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts
-    source = lines(file, reading.problem, ends=True)
-    first = next(source, (0, ""))[1]
-    mark = delimiter(first)
-    header = _header(first, mark, file)
-    if not {*needed} <= {*header} or not {"text", *reading.fields} & {*header}:
+
+    def lacks(header: list[str]) -> str:
+        if {*needed} <= {*header} and {"text", *reading.fields} & {*header}:
+            return ""
         wanted = "columns 'text' and 'labels'" if needed else "column 'text'"
-        found = ", ".join(header) or "nothing"
-        raise DataError(f"the header needs the {wanted} (found: {found}). Rename what is there.", file=file, line=1)
-    table = csv.reader((line for _, line in source), delimiter=mark, strict=True)
-    while True:
-        try:
-            cells = next(table, None)
-        except csv.Error as error:
-            what = (
-                f"broken CSV ({error}). Put cells with quotes or line breaks into quotes, and double the quotes inside."
-            )
-            reading.problem(DataError(what, file=file, line=table.line_num + 1))
-            continue
-        line = table.line_num + 1
-        if cells is None:
-            return
-        if len(cells) == len(header):
-            empty = ("text", "id", *LISTS, *reading.fields)  # columns in which an empty cell says something
-            yield line, {key: cell for key, cell in zip(header, cells, strict=True) if cell or key in empty}
-        elif cells:
-            what = f"{len(cells)} cells under a header of {len(header)}."
-            reading.problem(DataError(f"{what} Put cells with the delimiter inside into quotes.", file=file, line=line))
+        return f"the header needs the {wanted} (found: {', '.join(header) or 'nothing'}). Rename what is there."
 
-
-def _header(first: str, mark: str, file: Path) -> list[str]:
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
-    if twice := [name for name in header if name and header.count(name) > 1]:
-        raise DataError(f"the header has the column '{twice[0]}' twice. Rename or remove one.", file=file, line=1)
-    return header
+    empty = ("text", "id", *LISTS, *reading.fields)  # columns in which an empty cell says something
+    for line, cells in cell_records(file, reading, lacks):
+        yield line, {key: cell for key, cell in cells.items() if cell or key in empty}
 
 
 def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any:

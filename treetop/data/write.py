@@ -12,7 +12,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
-from treetop.core.target import check_outside
+from treetop.core.target import check_outside, named
 from treetop.data import catalog
 from treetop.data.detect import FORMATS
 from treetop.data.format import CONTENT, SPLITS, Format, Writing
@@ -44,7 +44,8 @@ def write(
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=out.name + ".", dir=out.absolute().parent))
     try:
-        kind.write(Writing(scratch, splits, gzip=gzip, lossy=lossy))
+        with named(out):
+            kind.write(Writing(scratch, splits, gzip=gzip, lossy=lossy))
         scratch.chmod(0o755)
         if out.exists():
             out.rmdir()

@@ -113,6 +113,7 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
     if not dataset.documents.all():
         dataset = dataset.take(np.flatnonzero(dataset.documents))
     _check_truth(dataset, len(model.labels), name or "the model", strict=strict)
+    _tell_barred(dataset)
     pairs = dataset.filter_pairs
     most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
     ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
@@ -157,3 +158,13 @@ def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) ->
         raise InputError(f"{dataset.name}: {' and '.join(found)}. Drop --strict to count them as misses.")
     if found:
         logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(found))
+
+
+def _tell_barred(dataset: Dataset) -> None:
+    """Warn of true labels that can only be missed."""
+    pairs = dataset.filter_pairs
+    if pairs is None or len(pairs) == 0:
+        return
+    rows, columns = np.unique(pairs, axis=0).T
+    if barred := int((np.asarray(dataset.Y[rows, columns]) > 0).sum()):
+        logger.warning("%s: %s true labels are barred by its filter and count as misses.", dataset.name, f"{barred:,}")

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from treetop.core.errors import ConfigError
-from treetop.core.target import model_at
+from treetop.core.target import check_outside, model_at, replacing_file
 
 SIGNED = "Written by treetop "  # how every footer begins
 
@@ -114,8 +114,11 @@ def check_folder(folder: Path) -> None:
     """Make the folder of a report; refuse one where the page would spoil a model or write over another page."""
     if model_at(folder):
         raise ConfigError(f"--report {folder}: lies in a model's folder, which may hold nothing else. Choose another.")
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--report {folder}: a file. Give the name of a folder.")
     page = folder / "index.html"
+    check_outside(page)
+    folder.mkdir(parents=True, exist_ok=True)
     if page.exists() and SIGNED not in page.read_text(encoding="utf-8", errors="replace"):
         raise ConfigError(f"--report {folder}: its index.html is no report of treetop. Choose another folder.")
 
@@ -123,7 +126,7 @@ def check_folder(folder: Path) -> None:
 def write(folder: Path, html: str) -> Path:
     """Write `index.html` into `folder` in one go; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    target, fresh = folder / "index.html", folder / ".index.html.tmp"
-    fresh.write_text(html, encoding="utf-8")
-    fresh.replace(target)
+    target = folder / "index.html"
+    with replacing_file(target) as file:
+        file.write(html)
     return target

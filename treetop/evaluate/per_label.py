@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from treetop.core.errors import InputError
+from treetop.core.target import replacing_file
 from treetop.evaluate.match import Matches
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -61,14 +62,8 @@ def write_labels(matches: Matches, path: Path) -> int:
     """Write the rows as CSV, TSV or JSON lines by the name's ending; returns how many."""
     check_target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.tmp")
-    try:
-        with fresh.open("w", encoding="utf-8", newline="") as file:
-            written = _write_rows(matches, file, path.suffix)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
-    return written
+    with replacing_file(path) as file:
+        return _write_rows(matches, file, path.suffix)
 
 
 def _write_rows(matches: Matches, file: TextIO, suffix: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treetop.core.dataset import Dataset, Ints
+from treetop.core.errors import InputError
 from treetop.core.types import Ranking, Scores
 from treetop.evaluate.bootstrap import resampled
 from treetop.evaluate.match import DEPTH, Matches, Ranks, match
@@ -49,6 +50,10 @@ def score(
 
 def score_matches(matches: Matches, *, ks: Sequence[int] = KS, resamples: int = 1000, seed: int = 0) -> Scores:
     """The same for rankings matched already."""
+    if type(resamples) is not int or resamples < 0:
+        raise InputError(
+            f"resamples: {resamples!r} is out of range. Allowed are whole numbers; 0 leaves intervals out."
+        )
     ks = checked_ks(ks)
     cuts = np.array(ks, np.int64)
     found = {name: float(value) for name, value in rates(matches.sums(cuts), len(matches), ks).items()}

@@ -33,7 +33,7 @@ class WordsConfig:
     encoder: str = setting(
         DEFAULT, "an encoder, whose token vectors are taken; a GloVe file (.txt, .gz); a folder of words.txt and .npy"
     )
-    max_length: int = setting(32, "words or word pieces of a text that are read", low=1)
+    max_length: int = setting(32, "words or word pieces of a text that are read", low=1, high=2**14)
     width: int = setting(0, "numbers of a vector: the main axes of the vectors found; 0: as they are", low=0, high=4096)
     most: int = setting(100_000, "words kept of a file: those of the texts first, then the file's first", low=1)
     least: int = setting(2, "occurrences from which a word that the file lacks gets a vector of its own", low=1)
@@ -75,7 +75,10 @@ def _from_folder(folder: Path) -> Iterator[tuple[str, Any]]:
     if len(files) != 1:
         raise ConfigError(f"encoder.encoder: {folder} has {len(files)} .npy files beside words.txt; one is wanted.")
     words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")
-    vectors = np.load(files[0], mmap_mode="r", allow_pickle=False)
+    try:
+        vectors = np.load(files[0], mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError):
+        raise ConfigError(f"encoder.encoder: {files[0]} is no array of numbers. Save it with numpy.save.") from None
     words = words[:-1] if words[-1] == "" else words
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise ConfigError(f"encoder.encoder: {folder} has {len(words):,} words for vectors of shape {vectors.shape}.")
@@ -93,7 +96,11 @@ def _from_file(file: Path) -> Iterator[tuple[str, Any]]:
                 continue
             width = width or len(fields) - 1
             if len(fields) <= width or width < 2:
-                raise ConfigError(f"encoder.encoder: {file}:{i} has {len(fields) - 1} numbers, others {width}.")
+                others = f", others {width}" if width > 1 else ""
+                raise ConfigError(
+                    f"encoder.encoder: {file}:{i} has {len(fields) - 1} numbers{others}. Give each word as many, two "
+                    "or more, on one line."
+                )
             yield " ".join(fields[:-width]), fields[-width:]
 
 
@@ -111,7 +118,7 @@ def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Text
         if (i < config.most or key in seen) and (key not in held or word == key):
             held[key] = _numbers(word, numbers)
     if not held:
-        raise ConfigError("encoder.encoder: the file of word vectors is empty.")
+        raise ConfigError(f"encoder.encoder: {config.encoder} holds no word vectors. Give lines such as: cat 0.1 -0.2")
     own = _cutter(tokenizers, {UNKNOWN: 0})
     again = tokenizers.trainers.WordLevelTrainer(
         min_frequency=config.least, vocab_size=1 << 31, special_tokens=[UNKNOWN], show_progress=False
@@ -121,9 +128,16 @@ def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Text
     known = [word for word in held if word in seen]
     fresh = [word for word, _ in often if word != UNKNOWN and word not in held]
     rest = [word for word in held if word not in seen][: max(0, config.most - len(known) - len(fresh))]
+    if not known and not rest:
+        raise ConfigError(
+            f"encoder.most: with {config.most} no word of {config.encoder} is left, as none is in the texts. Raise it."
+        )
     vectors = np.stack([held[word] for word in (*known, *rest)])
-    if not np.isfinite(vectors).all():
-        raise ConfigError("encoder.encoder: the file of word vectors holds numbers that are not finite.")
+    if len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
+        raise ConfigError(
+            f"encoder.encoder: {config.encoder} has numbers that are not finite for the word "
+            f"'{(*known, *rest)[bad[0]]}'. Mend or drop its line."
+        )
     # Words without a vector begin near the middle of all others, so that nothing is said about them yet.
     rng = np.random.default_rng([seed, 5])
     middle, spread = vectors.mean(0), 0.1 * float(vectors.std())

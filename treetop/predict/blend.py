@@ -14,6 +14,8 @@ from treetop.core.errors import ConfigError, did_you_mean
 from treetop.core.types import Join, Ranking
 
 Blend = Literal["average", "rank_average", "softmax_average"]
+LEAST = 1e-6  # of the largest weight: what less adds is lost among the digits of a score
+TINY = 1e-100  # weights this small lose digits themselves where members share them
 KEEP = 100  # labels each member returns at least, so that "absent" seldom hides a good score
 
 
@@ -46,6 +48,17 @@ def check_weights(weights: Sequence[float], n: int, what: str = "members") -> tu
     if made and not any(made):
         raise ConfigError(f"weights: all {n} are 0. At least one must be above 0.")
     return made
+
+
+def check_heard(weights: Sequence[float]) -> None:
+    """Refuse weights above 0 under which a model would have no say."""
+    least = max(TINY, LEAST * max(weights, default=0.0))
+    for weight in weights:
+        if 0 < weight < least:
+            raise ConfigError(
+                f"weights: {weight!r} is too small beside {max(weights)!r} to count. Allowed are 0 (leaves the model "
+                f"out) and {least:g} or more."
+            )
 
 
 def _number(weight: object) -> float:

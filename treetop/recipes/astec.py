@@ -64,7 +64,7 @@ class Config:
     surrogate: int = setting(65_536, "clusters learned first; fewer labels than that are learned as they are", low=2)
     walk: WalkConfig = setting(WalkConfig(hops=50, restart=0.2), "random walks that smooth label descriptions")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    shortlist: int = setting(200, "near labels a text is compared with", low=1)
+    shortlist: int = setting(200, "near labels a text is compared with", low=1, high=10**5)
     near: Literal["auto", "all", "lists"] = setting("auto", "labels looked at for them; auto: all up to 32,000")
     size: int = setting(64, "labels of a list aimed at", low=1)
     probe: int = setting(48, "lists looked through", low=1)

@@ -23,6 +23,9 @@ def pick(name: str = "auto") -> torch.device:
         raise ConfigError(f"--device: unknown device '{name}'. Choose one of auto, cpu, cuda, cuda:0.")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ConfigError("--device: no GPU is visible here. Use --device cpu, or check the driver with nvidia-smi.")
+    if kind == "cuda" and index and int(index) >= torch.cuda.device_count():
+        last = torch.cuda.device_count() - 1
+        raise ConfigError(f"--device: there is no GPU {index} here. Allowed are cuda:0 to cuda:{last}.")
     if kind == "cuda" and not index:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
     return torch.device(name)

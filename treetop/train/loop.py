@@ -7,6 +7,7 @@ the step number are the whole state. The device is asked for a number only every
 from __future__ import annotations
 
 import functools
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,7 @@ class _Run:
                     self.saver.write(self._tensors(), self.numbers)
         self._check(int(self.numbers["step"]) - 1)
         self._finish()
+        self._check_weights()
         self.numbers["seconds"] = time.monotonic() - started
         return Result(
             int(self.numbers["step"]), float(self.numbers["seconds"]), int(self.numbers["tokens"]),
@@ -222,6 +224,15 @@ class _Run:
             f"{first // self.plan.steps}, rows {shown}{', ...' if len(rows) > 10 else ''}; seen at step {step}). "
             "Lower the learning rate, set clip=1.0, or look at these rows."
         )
+
+    def _check_weights(self) -> None:
+        """Refuse a model that the last step broke, whose loss nobody asks for any more."""
+        for name, weight in self.weights.items():
+            if weight.numel() and not math.isfinite(float(torch.linalg.vector_norm(weight, math.inf))):
+                raise TrainingError(
+                    f"training: the last step left weights that are no finite numbers ({name}). Lower the learning "
+                    "rate, or set clip=1.0."
+                )
 
     def _epoch_ended(self, step: int) -> bool:
         return (step + 1) % self.plan.steps == 0 or step + 1 == self.total

@@ -17,18 +17,18 @@ from treetop.core.config import setting
 class AdamConfig:
     """How one group of weights learns."""
 
-    lr: float = setting(1e-4, "learning rate at the top of the schedule", low=0.0)
+    lr: float = setting(1e-4, "learning rate at the top of the schedule", low=1e-9, high=1e3)
     weight_decay: float = setting(0.01, "decay per step times the rate; never on biases and norms", low=0.0)
     beta1: float = setting(0.9, "memory of the first moment", low=0.0, high=0.9999)
     beta2: float = setting(0.999, "memory of the second moment", low=0.0, high=0.999999)
-    eps: float = setting(1e-8, "added to the root of the second moment", low=0.0)
+    eps: float = setting(1e-8, "added to the root of the second moment", low=1e-15, high=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescentConfig:
     """How label vectors of two bytes a number learn: plain descent, no moments."""
 
-    lr: float = setting(0.5, "learning rate at the top of the schedule", low=1e-6)
+    lr: float = setting(0.5, "learning rate at the top of the schedule", low=1e-6, high=1e6)
     weight_decay: float = setting(0.0, "decay per step times the rate; never on biases", low=0.0)
 
 

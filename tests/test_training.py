@@ -1,0 +1,66 @@
+"""What `treetop.fit` refuses before it trains."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import toy
+import treetop
+from treetop.core.dataset import LABEL_TEXT, RETIRED
+from treetop.core.errors import ConfigError, InputError
+
+
+def with_roles(data):
+    return dataclasses.replace(data, roles=np.full(len(data), LABEL_TEXT, np.uint8))
+
+
+def with_targets_of_nothing(data):
+    return dataclasses.replace(data, Y=data.Y * 0.0)
+
+
+def with_retired_labels(data):
+    return dataclasses.replace(data, labels=dataclasses.replace(data.labels, status=np.full(data.n_labels, RETIRED)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_roles, r"^toy: 0 texts with 0 labels and 60 rows of other roles\. Training needs at least one text"),
+        (with_targets_of_nothing, r"^toy: 60 texts with 0 labels\. Training needs at least one text with one label"),
+        (with_retired_labels, r"^toy: all 40 labels are retired, so that none could be answered with\. Make at least"),
+    ],
+)
+@pytest.mark.parametrize("recipe", ["popular", "xr_linear"])
+def test_data_that_teach_nothing_are_refused(recipe, change, message):
+    with pytest.raises(InputError, match=message):
+        treetop.fit(recipe, change(toy.dataset()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, r"^threads: 0 is out of range\. Allowed are whole numbers from 1"),
+        ({"threads": "2"}, r"^threads: '2' is out of range"),
+        ({"device": None}, r"^device: unknown value 'None'"),
+        ({"budget": 8}, r"^budget: expected text such as 'memory=8GB,time=10min', got 8"),
+        ({"preset": None}, r"^preset: expected a name, got None"),
+        ({"recipe": None}, r"^recipe: expected a name, got None"),
+        ({"settings": "k=3"}, r"^settings: cannot read 'k=3'\. Give a dict, or a list of strings"),
+        ({"settings": [("k", 3)]}, r"^settings: cannot read \('k', 3\)"),
+        ({"settings": 3}, r"^settings: cannot read 3"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        treetop.fit(options.pop("recipe", "popular"), toy.dataset(), **options)
+
+
+def test_opening_and_judging_refuse_what_they_do_not_know(tmp_path):
+    model = treetop.fit("popular", toy.dataset(), out=tmp_path / "m")
+    with pytest.raises(ConfigError, match=r"check: unknown value 'ful'\. Choose one of 'quick', 'full'"):
+        treetop.load(tmp_path / "m", check="ful")
+    with pytest.raises(InputError, match="evaluate: expected a Dataset, got list"):
+        model.evaluate(["a text"])
+    with pytest.raises(InputError, match="resamples: -1 is out of range"):
+        model.evaluate(toy.dataset(1), resamples=-1)

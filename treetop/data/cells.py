@@ -1,0 +1,72 @@
+"""CSV and TSV with a header, as rows, labels and filter pairs are read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from treetop.core.errors import DataError
+from treetop.data.lines import lines
+from treetop.data.rows import Reading
+
+DELIMITERS = (",", "\t", ";")
+Cells = dict[str, str]
+
+
+def delimiter(header: str) -> str:
+    """The character that splits the header line into most cells."""
+    return max(DELIMITERS, key=header.count)
+
+
+def cell_records(
+    file: Path, reading: Reading, lacks: Callable[[list[str]], str], *, short: bool = False
+) -> Iterator[tuple[int, Cells]]:
+    """(line, cells by column) of each row that is not blank; `lacks` says what a header misses, if anything.
+
+    Where rows may be `short`, cells missing at their end are left out.
+    """
+    csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts
+    source = lines(file, reading.problem, ends=True)
+    first = next(source, (0, ""))[1]
+    mark = delimiter(first)
+    header = _header(first, mark, file)
+    if missing := lacks(header):
+        raise DataError(missing, file=file, line=1)
+    table = csv.reader((line for _, line in source), delimiter=mark, strict=True)
+    while True:
+        try:
+            cells = next(table, None)
+        except csv.Error as error:
+            what = (
+                f"broken CSV ({error}). Put cells with quotes or line breaks into quotes, and double the quotes inside."
+            )
+            reading.problem(DataError(what, file=file, line=table.line_num + 1))
+            continue
+        if cells is None:
+            return
+        line = table.line_num + 1
+        if len(cells) == len(header) or (short and 0 < len(cells) < len(header)):
+            yield line, dict(zip(header, cells, strict=False))
+        elif cells:
+            what = f"{len(cells)} cells under a header of {len(header)}."
+            reading.problem(DataError(f"{what} Put cells with the delimiter inside into quotes.", file=file, line=line))
+
+
+def _header(first: str, mark: str, file: Path) -> list[str]:
+    if "\r" in first.rstrip("\r\n"):
+        raise DataError(
+            "lines end with CR alone, as on old Macs. Save the file with LF or CRLF, for example with: "
+            f"tr '\\r' '\\n' < {file.name}",
+            file=file,
+            line=1,
+        )
+    try:
+        header = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
+    except csv.Error as error:
+        raise DataError(
+            f"broken header ({error}). Write column names separated by commas.", file=file, line=1
+        ) from None
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise DataError(f"the header has the column '{twice[0]}' twice. Rename or remove one.", file=file, line=1)
+    return header
