@@ -64,6 +64,8 @@ class Config(StagesConfig):
             raise ConfigError(f"search.heads: '{self.search.heads}', but fusion weighs both heads. Leave it at both.")
         if self.fusion > 0 and self.search.near != "all":
             raise ConfigError("search.near: with fusion all labels are looked at. Set it to all.")
+        if self.fusion > 0 and self.search.dual != 1.0:
+            raise ConfigError(f"search.dual: {self.search.dual:g}, but fusion weighs that score itself. Set it to 1.")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
