@@ -125,7 +125,7 @@ def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text(caplog):
     plain[pairs[:, 0], pairs[:, 1]] = 0
     wanted = np.delete(reference.label_shares(plain, 0.0, 1.0), 4, 0)  # label 4 is barred for its own text: no row
     np.testing.assert_allclose(made.Y[N:].toarray(), wanted, rtol=1e-6)
-    assert "gandalf: 1 labels are barred for their own text and get no row" in caplog.text
+    assert "gandalf: no row for labels barred for their own text: 1" in caplog.text
     # the text of label 11 may not learn `first` as a negative
     assert made.filter_pairs.tolist() == [*pairs.tolist(), [N + 10, first]]
 

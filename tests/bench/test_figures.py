@@ -232,3 +232,9 @@ def test_names_are_escaped_and_nothing_is_fetched():
     text = picture(evil, [evil, evil], [bars, lines])
     assert words_of(svg(text)).count(evil) == 8 and "<script" not in text
     assert re.findall(r"https?://[^\"]+", text) == ["http://www.w3.org/2000/svg"] and "url(" not in text
+
+
+def test_counts_of_texts_are_as_short_as_their_bars():
+    assert [figures._short(pair) for pair in ([1, 28], [457, 1543], [1550, 10143], [7, 7], [9949, 9951])] == [
+        "1–28", "457–1.5k", "1.6k–10k", "7", "9.9k–10k",
+    ]  # fmt: skip

@@ -245,3 +245,10 @@ def test_hugging_face_objects():
     assert rows(read(hard)) == ONE
     both = read({"train": hard, "validation": FakeDataset([{"text": "v", "labels": ["pet"]}])}, "valid")
     assert rows(both) == [("v", {"pet": 1.0})] and both.n_labels == 2
+
+
+def test_the_folder_one_stands_in_has_its_name(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/train.jsonl").write_text('{"text": "a cat", "labels": ["cat"]}\n')
+    monkeypatch.chdir(tmp_path / "mine")
+    assert Dataset.read(".").name == Dataset.read("../mine").name == "mine"

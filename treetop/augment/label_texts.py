@@ -143,7 +143,7 @@ def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
     pairs = zip(labels.tolist(), texts, strict=True)
     kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
     if not kept.all():
-        logger.info("%s: %s labels are barred for their own text and get no row", name, f"{np.sum(~kept):,}")
+        logger.info("%s: no row for labels barred for their own text: %s", name, f"{np.sum(~kept):,}")
     if not kept.any():
         raise InputError(
             f"{name}: the filter of {dataset.name} bars every label with a text for that text, so no row is left. "

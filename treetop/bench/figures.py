@@ -25,7 +25,6 @@ from treetop.bench.pairs import (
     middle,
     paired,
     read_name,
-    spanned,
     volume,
     volumes,
 )
@@ -80,11 +79,18 @@ def bins(pairs: Sequence[Pair], title: str, metric: str) -> str:
             sides = list(zip((pair.base, pair.more), SIDES, strict=True))
             groups = [[_bar(runs, side, i, metric) for runs, side in sides] for i in range(len(first))]
             below = [
-                [f"{i + 1}", f"{row['labels']:,}", spanned(row["train_counts"]), f"{more.value - base.value:+.2f}"]
+                [f"{i + 1}", f"{row['labels']:,}", _short(row["train_counts"]), f"{more.value - base.value:+.2f}"]
                 for i, (row, (base, more)) in enumerate(zip(first, groups, strict=True))
             ]
             panels.append(Bars(pair.title, groups, below, ("bin", "labels", "texts", "gain")))
     return picture(title, SIDES, panels) if panels else ""
+
+
+def _short(counts: Sequence[int]) -> str:
+    """The least and the most texts of a label in a bin, as wide as its bars."""
+    return "–".join(
+        f"{n:,}" if n < 1000 else f"{n / 1000:.2g}k" if n < 9950 else f"{n / 1000:.0f}k" for n in sorted(set(counts))
+    )
 
 
 def _bar(runs: Sequence[Run], side: str, i: int, metric: str) -> Bar:

@@ -56,7 +56,7 @@ def compare(
         named = dict(zip(_names(models), models, strict=True))
         found = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
     if report is not None:
-        page = _write_page(report, f"{Path(data).name} ({split})", found, dataset, k=max(ks))
+        page = _write_page(report, f"{dataset.name} ({split})", found, dataset, k=max(ks))
         typer.echo(f"report: {page}", err=True)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))

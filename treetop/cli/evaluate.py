@@ -65,7 +65,7 @@ def evaluate(
         from treetop.evaluate.examples import Examples
         from treetop.evaluate.report import Page, write_report
 
-        facts = {"Model": model.resolve().name, "Recipe": opened.card.title, "Data": f"{Path(data).name} ({split})"}
+        facts = {"Model": model.resolve().name, "Recipe": opened.card.title, "Data": f"{dataset.name} ({split})"}
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
         examples = Examples.of({facts["Model"]: matches}, dataset, k=max(ks))
         page = Page.of(matches, scores, facts, examples=examples)

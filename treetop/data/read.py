@@ -51,6 +51,7 @@ def find(path: Any) -> Source:
         source, path = found, type(path).__name__
     else:
         source = detect.find(path)
+        source = source if source.name else dataclasses.replace(source, name=Path(path).resolve().name)  # "."
     logger.info("%s: format %s, splits %s", path, source.format, ", ".join(source_splits(source)))
     return source
 
