@@ -30,6 +30,23 @@ def setup(seed=1, world=ALONE, **config):
     return table, torch.randn(3, 4), positives
 
 
+def test_a_row_moves_vectors_as_far_in_any_batch():
+    """A step is made of a batch's mean: with the rate in proportion, four small batches move as far as one of all."""
+
+    def moved(batch):
+        table = LowTable(3, 4, DescentConfig(lr=2.0).at(batch), CPU, bias=False)
+        for _ in range(64 // batch):
+            table.prepare(1.0, fuse=False, value=False)
+            rows = torch.arange(batch)
+            positives = Positives(rows, torch.zeros(batch, dtype=torch.int64), torch.ones(batch))
+            table.learn(torch.full((batch, 4), 0.1), positives, 1 / batch)
+            table.apply()
+        return table.weight[0].double().mean()
+
+    assert moved(64) > 0
+    torch.testing.assert_close(moved(16), moved(64), rtol=0.05, atol=0.0)
+
+
 def step(table, h, positives, *, apply=True):
     leaf = h.clone().requires_grad_()
     table.prepare(1.0, fuse=True, value=True)

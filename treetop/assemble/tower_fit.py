@@ -73,6 +73,7 @@ def train_towers(
 ) -> Trained:
     """Train the heads (and the encoder, unless `inputs` are of a frozen one); one stage, with checkpoints inside."""
     world = World.join(prepared.device)
+    config = replace(config, train=small_batches(dataset, config.train, config.steps))
 
     def make() -> Part:
         known = known_of(dataset)
@@ -154,9 +155,8 @@ def _task(
             vectors = task.read(len(dataset) + queries, "dual")[0]
         return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
 
-    training = small_batches(dataset, config.train, config.steps)
     plan = PoolPlan(
-        queries, min(training.batch, max(1, len(queries))), seed, rank=world.rank, size=world.size,
+        queries, min(config.train.batch, max(1, len(queries))), seed, rank=world.rank, size=world.size,
         pools=Pools(known, pool, seed), mining=mining, config=pool, look=look,
     )  # fmt: skip
     return task, plan

@@ -86,7 +86,7 @@ class TwoTower:
     def _table(self, c: ClassifierConfig, seed: int) -> RowTable | FullTable | LowTable:
         width, learn = self.classifier.width, self.config.learn_vectors
         if c.labels == "all":
-            how = c.descent if c.memory == "low" else learn
+            how = c.descent.at(self.config.train.batch) if c.memory == "low" else learn
             return table_of(self.n_labels, width, how, self.device, bias=c.bias, world=self.world, seed=seed)
         host = c.place == "host"
         table = RowTable(self.n_labels, width, learn, self.device, bias=c.bias, world=self.world, host=host)

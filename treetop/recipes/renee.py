@@ -90,15 +90,16 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     width = prepared.transformer.encoder.view_width(pooling)
     length = config.length if config.encoder.l2 else 0.0
     plan = LevelPlan(pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length)
+    training = small_batches(rows, config.train, config.steps)
     learning = TreeConfig(
         config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size,
-        low=config.descent if config.memory == "low" else None,
+        low=config.descent.at(training.batch) if config.memory == "low" else None,
     )  # fmt: skip
     inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
     tree = flat(dataset.n_labels)
     trained = train_levels(
         rows, prepared, inputs, tree, [plan], learning,
-        training=small_batches(rows, config.train, config.steps), job=job, validation=config.validation,
+        training=training, job=job, validation=config.validation,
     )  # fmt: skip
     view = trained.transformer.view_name(pooling)
     return [trained.transformer], [as_levels([view], tree, trained.heads, [plan])]

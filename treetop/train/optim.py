@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -28,8 +28,12 @@ class AdamConfig:
 class DescentConfig:
     """How label vectors of two bytes a number learn: plain descent, no moments."""
 
-    lr: float = setting(8.0, "learning rate at the top of the schedule", low=1e-6, high=1e6)
+    lr: float = setting(8.0, "learning rate at the top of the schedule, for batches of 1,024", low=1e-6, high=1e6)
     weight_decay: float = setting(0.0, "decay per step times the rate; never on biases", low=0.0)
+
+    def at(self, batch: int) -> DescentConfig:
+        """As it is used with `batch` rows, of whose mean a step is made: a row moves vectors as far in any batch."""
+        return replace(self, lr=self.lr * batch / 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
