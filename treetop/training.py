@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
 import shutil
@@ -176,14 +175,14 @@ def check_trainable(dataset: Dataset) -> None:
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
-    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": fingerprint(dataset)}
+    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
 def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
     key = {
-        "data": fingerprint(dataset),
+        "data": dataset.fingerprint,
         "settings": planned.settings,
         "recipe": planned.recipe,
         "seed": job.seed,
@@ -210,23 +209,3 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
 def describe(dataset: Dataset) -> str:
     """One line a person reads before training."""
     return f"{dataset.name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"
-
-
-def fingerprint(dataset: Dataset) -> str:
-    """A hash of everything a recipe can learn from."""
-    digest = hashlib.sha256()
-
-    def add(*arrays: Any) -> None:
-        for array in arrays:
-            digest.update(memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"")
-            digest.update(b"|")
-
-    labels = dataset.labels
-    for texts in (dataset.texts, labels.ids, labels.names, labels.texts):
-        add(texts.blob, texts.offsets)
-    for matrix in (dataset.Y, dataset.relevance, *(X for _, X in sorted(dataset.features.items()))):
-        if matrix is not None:
-            add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
-    for extra in (dataset.roles, dataset.filter_pairs, *(() if dataset.sample is None else (dataset.sample,))):
-        add(() if extra is None else extra.reshape(-1))
-    return digest.hexdigest()[:32]
