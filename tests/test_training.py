@@ -64,3 +64,15 @@ def test_opening_and_judging_refuse_what_they_do_not_know(tmp_path):
         model.evaluate(["a text"])
     with pytest.raises(InputError, match="resamples: -1 is out of range"):
         model.evaluate(toy.dataset(1), resamples=-1)
+    for texts in ({"text": "a cat"}, {"a cat"}, b"a cat", None):
+        with pytest.raises(InputError, match="texts: expected a string or a list of strings, got"):
+            model.predict(texts)
+
+
+def test_the_card_says_that_a_budget_shrank_the_model(tmp_path):
+    settings = {"tfidf": {"min_df": 1}}
+    treetop.fit("xr_linear", toy.dataset(), settings=settings, out=tmp_path / "free")
+    treetop.fit("xr_linear", toy.dataset(), settings=settings, budget="model=1MB", out=tmp_path / "small")
+    assert "budget" not in treetop.load(tmp_path / "free").card.data
+    card = (tmp_path / "small/README.md").read_text(encoding="utf-8")
+    assert "- budget: model 1.0 MB, so weights may be fewer and narrower than the settings say" in card

@@ -130,7 +130,7 @@ class Model:
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
-        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        if isinstance(texts, bytes | Mapping | set) or not isinstance(texts, Iterable):
             raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
         return self._rank(Texts.of(texts), {}, k)
 

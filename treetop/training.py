@@ -22,7 +22,7 @@ from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
-from treetop.core.forecast import Forecast, parse_budget
+from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import Job, open_work
@@ -74,6 +74,8 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
         values = merged(values, settings)
     else:
         values = override(values, settings)
+    for name in values.keys() & {*registry.names("augment")} - {*before}:
+        raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' has not. Train {name}+{recipe}.")
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_places(made, base, module)
@@ -176,6 +178,8 @@ def check_trainable(dataset: Dataset) -> None:
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
     facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    if limits := ", ".join(f"{name} {size(job.budget[name])}" for name in ("memory", "model") if name in job.budget):
+        facts["budget"] = f"{limits}, so weights may be fewer and narrower than the settings say"
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 

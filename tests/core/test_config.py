@@ -26,6 +26,7 @@ class Outer:
     ("values", "message"),
     [
         ({"beem": 3}, "beem: unknown setting. Known here: beam, loss, cap, fast, inner. Did you mean 'beam'?"),
+        ({"rate": 3}, "rate: unknown setting. Known here: beam, loss, cap, fast, inner. Did you mean 'inner.rate'?"),
         ({"beam": "8"}, "beam: expected int, got str '8'. YAML read it as text: write 8 without quotes."),
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),

@@ -90,4 +90,6 @@ def test_data_of_another_model_are_told(caplog):
         match(Descending(["l0", "l1"]), dataset_of([{0: 1.0}, {2: 1.0}], 3))
         assert "no label in it is known" not in caplog.text
         match(Descending(["other"]), dataset_of([{0: 1.0}, {2: 1.0}], 3))
-    assert "no label in it is known to the model. Give data with the labels it was trained on." in caplog.text
+    assert (
+        "no label in it is known to the model. Give data that name labels by the ids it was trained on." in caplog.text
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -15,6 +15,8 @@ from treetop.core.errors import ConfigError
 # Networks batch texts by length inside a chunk, so shards that began at chunks would keep every bit. They would share
 # unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
 CHUNK = 4096
+TABLES = {".csv": ",", ".tsv": "\t"}  # endings of --out that give a table, and what stands between its cells
+OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
 SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's scores may differ from a run without."
 
 
@@ -25,11 +27,11 @@ def predict(
     threshold: Annotated[float | None, typer.Option(help="Lowest probability to print.")] = None,
     precision: Annotated[float | None, typer.Option(help="Only labels at this precision or better.")] = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
-    out: Annotated[Path | None, typer.Option(help="File to write instead of standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
 ) -> None:
-    """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each."""
+    """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order."""
     for name, value in (("--threshold", threshold), ("--precision", precision)):
         if value is not None:
             raise ConfigError(
@@ -46,14 +48,16 @@ def predict(
     texts = read_inputs(source, shard)
     opened = load(model)
     with pool.limited(threads):
-        lines = (line for chunk in _chunks(texts) for line in _answers(opened, chunk, k))
+        answers = ((text, answer) for chunk in _chunks(texts) for text, answer in _answers(opened, chunk, k))
         if out is None:
-            for line in lines:
-                sys.stdout.write(line)
+            _write_lines(sys.stdout, answers)
             sys.stdout.flush()
             return
         with replacing_file(out) as target:
-            target.writelines(lines)
+            if out.suffix in TABLES:
+                _write_table(target, answers, TABLES[out.suffix])
+            else:
+                _write_lines(target, answers)
 
 
 def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
@@ -81,12 +85,32 @@ def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _answers(model: Any, texts: list[str], k: int) -> Iterator[str]:
-    for row in model.predict(texts, k):
-        answer = {
-            "ids": [label.id for label in row],
-            "labels": [label.name for label in row],
-            "scores": [label.score for label in row],
-            "probabilities": [label.probability for label in row],
-        }
-        yield json.dumps(answer, ensure_ascii=False) + "\n"
+def _answers(model: Any, texts: list[str], k: int) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+    for text, row in zip(texts, model.predict(texts, k), strict=True):
+        yield (
+            text,
+            {
+                "ids": [label.id for label in row],
+                "labels": [label.name for label in row],
+                "scores": [label.score for label in row],
+                "probabilities": [label.probability for label in row],
+            },
+        )
+
+
+def _write_lines(target: TextIO, answers: Iterable[tuple[str, dict[str, list[Any]]]]) -> None:
+    for _, answer in answers:
+        target.write(json.dumps(answer, ensure_ascii=False) + "\n")
+
+
+def _write_table(target: TextIO, answers: Iterable[tuple[str, dict[str, list[Any]]]], mark: str) -> None:
+    """Text, ids, labels and scores, lists as CSV data have them."""
+    import csv
+
+    from treetop.data.table import joined
+
+    columns = ("ids", "labels", "scores")
+    table = csv.writer(target, delimiter=mark)
+    table.writerow(("text", *columns))
+    for text, answer in answers:
+        table.writerow((text, *(joined(answer[column]) for column in columns)))

@@ -213,9 +213,14 @@ class Dataset:
         return made
 
     @classmethod
-    def from_frame(cls, frame: Any, text: str = "text", labels: str = "labels") -> Dataset:
-        """A Dataset from a pandas (or similar) frame: one column of strings, one of lists of labels."""
-        made: Dataset = registry.find("data", "frame")(frame, text, labels)
+    def from_frame(
+        cls, frame: Any, text: str = "text", labels: str = "labels", separator: str | None = None
+    ) -> Dataset:
+        """A Dataset from a pandas (or similar) frame: one column of strings, one of lists of labels.
+
+        Where labels are strings such as "cat|dog", `separator` says where to split them.
+        """
+        made: Dataset = registry.find("data", "frame")(frame, text, labels, separator)
         return made
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:

@@ -71,17 +71,30 @@ def _text(record: Any, file: object, line: int) -> str:
         raise DataError(str(error), file=file, line=line) from None
 
 
-def _standard_input() -> Iterator[str]:
-    """Lines of text, or JSON objects when a line looks like one."""
+def whole_input() -> str:
+    """All of standard input as one text."""
+    text = "\n".join(line for _, line in _decoded())
+    if not text.strip():
+        raise DataError("no text in it. Give one.", file=STDIN)
+    return text
+
+
+def _decoded() -> Iterator[tuple[int, str]]:
+    """(number, line) of standard input."""
     for number, raw in enumerate(sys.stdin.buffer, 1):
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"byte {error.start + 1} of the line is not UTF-8. Convert the stream, for example with iconv.",
                 file=STDIN,
                 line=number,
             ) from None
+
+
+def _standard_input() -> Iterator[str]:
+    """Lines of text, or JSON objects when a line looks like one."""
+    for number, line in _decoded():
         if not (line.startswith("{") and line.rstrip().endswith("}")):
             yield line
             continue

@@ -164,7 +164,9 @@ def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) ->
         logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(found))
     if len(unknown) and not (columns < n_known).any():
         logger.warning(
-            "%s: no label in it is known to %s. Give data with the labels it was trained on.", dataset.name, model
+            "%s: no label in it is known to %s. Give data that name labels by the ids it was trained on.",
+            dataset.name,
+            model,
         )
 
 
