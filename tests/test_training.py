@@ -9,6 +9,7 @@ import toy
 import treetop
 from treetop.core.dataset import LABEL_TEXT, RETIRED
 from treetop.core.errors import ConfigError, InputError
+from treetop.core.texts import Texts
 
 
 def with_roles(data):
@@ -76,3 +77,8 @@ def test_the_card_says_that_a_budget_shrank_the_model(tmp_path):
     assert "budget" not in treetop.load(tmp_path / "free").card.data
     card = (tmp_path / "small/README.md").read_text(encoding="utf-8")
     assert "- budget: model 1.0 MB, so weights may be fewer and narrower than the settings say" in card
+
+
+def test_views_take_plain_strings():
+    model = treetop.fit("neighbours", toy.dataset(), settings={"tfidf": {"min_df": 1}})
+    assert (model.views(["a cat", "a dog"])["tfidf"] != model.views(Texts.of(["a cat", "a dog"]), {})["tfidf"]).nnz == 0
