@@ -42,3 +42,12 @@ def distinct(mark: str = "") -> Dataset:
     data = dataset()
     texts = [f"{text} {mark}{i}{'x' * bool(mark)}" for i, text in enumerate(data.labels.texts)]
     return dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], [*data.labels.names], texts))
+
+
+def barred() -> Dataset:
+    """Such data; label 4 is barred for its own text (document 6), a label of document 5 for the text of label 11."""
+    data = distinct()
+    texts = [*data.texts]
+    texts[5], texts[6] = data.labels.texts[11], " " + data.labels.texts[4].upper()
+    pairs = np.array([[5, int(data.Y[5].indices[0])], [6, 4], [8, 2]])
+    return dataclasses.replace(data, texts=Texts.of(texts), filter_pairs=pairs)

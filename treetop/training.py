@@ -45,6 +45,13 @@ class Plan:
         """All settings as plain values; an augmentation's stand under its name."""
         return to_dict(self.config) | {a.name: to_dict(a.config) for a in self.augmentations}
 
+    def check_device(self, device: str) -> None:
+        """Refuse a GPU that is not there before any work, where an encoder would run on it."""
+        if any(getattr(config, "encoder", "") for config in (self.config, *(a.config for a in self.augmentations))):
+            from treetop.train import devices
+
+            devices.pick(device)
+
     def forecast(self, dataset: Dataset, *, probe: bool = False) -> Forecast:
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
@@ -121,6 +128,7 @@ def fit(
     check_run(seed, device, threads)
     dataset = _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
+    planned.check_device(device)
     folder = None if out is None else Path(out)
     limits = parse_budget(budget)
     needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}))

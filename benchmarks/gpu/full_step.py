@@ -28,7 +28,7 @@ from treetop.rank.full import FullTable
 from treetop.train.optim import AdamConfig
 
 GPU = torch.device("cuda")
-CHUNKS = (16896, 33792, 67584, 135168, 270336)
+CHUNKS = (33792, 67584, 135168, 270336)
 ERRORS = ((2049, 768, 200), (1000, 384, 37), (333, 96, 1))  # labels, width, rows
 REPEAT = 50
 
@@ -237,11 +237,11 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
 
 
 def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> fused.Tiles:
-    """Every tile of both programs over the whole table; the fastest ones."""
+    """Every tile of both programs over the whole table, recorded; the fastest ones. Steps with the gradient over h."""
     n, rows, how = len(table.weight), len(h), rule(rate=0.0)
     rooms = {tile: fused.Slopes.room(chunk, h, tile) for tile in fused.SLOPES}
     space = rooms[fused.SLOPES[0]]
-    space.made.fill_(1e-4), space.sums.fill_(0.01)
+    space.made.copy_(torch.sigmoid(torch.randn(space.made.shape, device=GPU) - 8)), space.sums.fill_(0.01)
     spans = [(start, min(n, start + chunk)) for start in range(0, n, chunk)]
 
     def rows_of(a: int, b: int) -> LowRows:
@@ -251,16 +251,18 @@ def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> fused.Til
         for a, b in spans:
             fused.launch_slopes(h, rows_of(a, b), rooms[tile].first(b - a), rows, value=False, tile=tile)
 
+    grad = torch.zeros(132, *h.shape, device=GPU)
+
     def back(tile: fused.Tile) -> None:
         for a, b in spans:
-            fused.launch_step(space.first(b - a), h, rows_of(a, b), how, scale=1 / rows, tile=tile)
+            fused.launch_back(space.first(b - a), h, rows_of(a, b), grad, how, scale=1 / rows, tile=tile)
 
     best = {}
     for name, work, tiles in (("slopes", forward, fused.SLOPES), ("step", back, fused.STEPS)):
         took = {}
         for tile in tiles:
             found = report.run(
-                "program", lambda w=work, t=tile: {"ms": timed(partial(w, t), 20)}, part=name, tile=tile, chunk=chunk
+                "program", lambda w=work, t=tile: {"ms": replayed(partial(w, t))}, part=name, tile=tile, chunk=chunk
             )
             if found:
                 took[tile] = found["ms"]
@@ -280,6 +282,10 @@ def steps(report: Report, h: Tensor, table: LowRows, positives: Positives, best:
         facts = {"chunk": chunk, "slopes": best.slopes, "steps": best.steps}
         report.run("fused, recorded", lambda t=tiles: {"ms": replayed(lambda: fused_step(t))}, **facts)
         report.run("fused, launched", lambda t=tiles: {"ms": timed(lambda: fused_step(t), 20)}, **facts)
+    for other in fused.SLOPES:
+        tiles = replace(best, slopes=other)
+        facts = {"chunk": best.chunk, "slopes": other, "steps": best.steps}
+        report.run("fused, recorded", lambda t=tiles: {"ms": replayed(lambda: fused_step(t))}, **facts)
     report.run("fused, recorded, tiles as tuned", lambda: {"ms": replayed(lambda: fused_step(None))})
     report.run("fused, with the loss", lambda: {"ms": timed(lambda: fused_step(best, True), 10)})
 

@@ -49,3 +49,18 @@ def test_names_tell_and_codes_do_not():
     assert with_label_rows(silent, X, tfidf, "auto", seed=0) == (silent, X)
     assert len(with_label_rows(data, X, tfidf, "auto", seed=0)[0]) == 120
     assert with_label_rows(data, X, tfidf, "never", seed=0) == (data, X)
+
+
+def test_a_label_barred_for_its_own_text_gets_no_row(caplog):
+    caplog.set_level("INFO", "treetop")
+    data = toy.barred()
+    tfidf, X = Tfidf.fit_transform(data.texts, TfidfConfig())
+    more, both = with_label_rows(data, X, tfidf, "always", seed=0)
+    n, labels = len(data), [label for label in range(40) if label != 4]
+    assert np.array_equal(more.Y[n:].toarray(), np.eye(40)[labels]) and both.shape[0] == n + 39
+    assert "label_rows: no row for labels barred for their own text: 1" in caplog.text
+    # the text of label 11 may not learn the label that is barred for an equal document as a negative
+    assert more.filter_pairs.tolist() == [*data.filter_pairs.tolist(), [n + 10, data.filter_pairs[0, 1]]]
+    own = dataclasses.replace(data.take(np.arange(40)), texts=data.labels.texts)
+    everything = dataclasses.replace(own, filter_pairs=np.stack([np.arange(40)] * 2, 1))
+    assert len(with_label_rows(everything, X[:40], tfidf, "always", seed=0)[0]) == 40

@@ -65,7 +65,7 @@ def test_low_memory_counts_two_bytes_a_number():
     size, more = EncoderSize(), {"rows": 256, "tokens": 8192.0, "data": 0.0}
     none, full, low = (gpu_memory(size, Levels(n, low=low), **more) for n, low in ((0, 0), (10**6, 0), (10**6, 1)))
     assert full - none > 12 * 384 * 10**6
-    assert 2 * 384 * 10**6 < low - none < 2.2 * 384 * 10**6
+    assert 2 * 384 * 10**6 < low - none < 2.4 * 384 * 10**6
 
 
 @pytest.mark.parametrize("recipe", ["depsl", "unidec"])

@@ -140,15 +140,17 @@ def test_combinations_train_and_repeat(encoder, name):
     assert not np.array_equal(plain.score, a.score)
 
 
-def test_renee_adds_no_rows_beside_those_of_an_augmentation(encoder, monkeypatch):
-    lengths = []
+def test_renee_adds_no_rows_beside_those_of_an_augmentation_nor_for_barred_labels(encoder, monkeypatch):
+    seen = []
     real = neural_fit.NeuralTree
     monkeypatch.setattr(
-        neural_fit, "NeuralTree", lambda inputs, data, *a, **k: lengths.append(len(data)) or real(inputs, data, *a, **k)
+        neural_fit, "NeuralTree", lambda inputs, data, *a, **k: seen.append(data) or real(inputs, data, *a, **k)
     )
     treetop.fit("gandalf+renee", toy.distinct(), settings=settings(encoder))
     treetop.fit("renee", toy.distinct(), settings=settings(encoder))
-    assert lengths == [60 + L, 60 + L]
+    treetop.fit("renee", toy.barred(), settings=settings(encoder))
+    assert [len(data) for data in seen] == [60 + L, 60 + L, 60 + L - 1]
+    assert seen[2].Y[60:, 4].nnz == 0 and len(seen[2].filter_pairs) == 4
 
 
 def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):

@@ -13,7 +13,6 @@ from treetop.augment import gandalf, glas, identity, label_mixup, random_walk
 from treetop.augment.label_texts import RowsConfig, chosen, shared_by_twins
 from treetop.core.dataset import LABEL_TEXT, LabelSet
 from treetop.core.errors import ConfigError, InputError
-from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.evaluate.slices import equal_volume
 from treetop.kernels import reference
@@ -114,12 +113,8 @@ def test_labels_of_one_text_share_their_targets():
 
 def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text(caplog):
     caplog.set_level("INFO", "treetop")
-    data = distinct()
-    texts = [*data.texts]
-    texts[5], texts[6] = data.labels.texts[11], " " + data.labels.texts[4].upper()
-    first = int(data.Y[5].indices[0])
-    pairs = np.array([[5, first], [6, 4], [8, 2]])
-    data = dataclasses.replace(data, texts=Texts.of(texts), filter_pairs=pairs)
+    data = toy.barred()
+    pairs = data.filter_pairs
     made = gandalf.rows(data, gandalf.Config(delta=0.0), Job())
     plain = data.Y.toarray()
     plain[pairs[:, 0], pairs[:, 1]] = 0
@@ -127,18 +122,23 @@ def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text(caplog):
     np.testing.assert_allclose(made.Y[N:].toarray(), wanted, rtol=1e-6)
     assert "gandalf: no row for labels barred for their own text: 1" in caplog.text
     # the text of label 11 may not learn `first` as a negative
-    assert made.filter_pairs.tolist() == [*pairs.tolist(), [N + 10, first]]
+    assert made.filter_pairs.tolist() == [*pairs.tolist(), [N + 10, pairs[0, 1]]]
+    # and mixtures have no such partner
+    mixed = label_mixup.rows(data, label_mixup.Config(), Job())
+    assert mixed.filter_pairs.tolist() == made.filter_pairs.tolist()
+    assert np.flatnonzero(label_mixup.mix(mixed, label_mixup.Config(), Job()).row < 0).tolist() == [4]
 
 
 def test_what_leaves_nothing_to_learn_is_refused():
     data = distinct()
     own = dataclasses.replace(data.take(np.arange(L)), texts=data.labels.texts)
     barred = dataclasses.replace(own, filter_pairs=np.stack([np.arange(L)] * 2, 1))
-    for module in (gandalf, identity, random_walk):
+    for module in (gandalf, identity, random_walk, label_mixup):
         with pytest.raises(
             InputError, match=r"the filter of toy bars every label with a text for that text, so no row"
         ):
             module.rows(barred, module.Config(), Job())
+    for module in (gandalf, identity, random_walk):
         with pytest.raises(ConfigError, match=r"\.share: with 0\.01 no label text becomes a row, and .*learn=labels"):
             module.rows(data, module.Config(learn="labels", share=0.01), Job())
         assert len(module.rows(data, module.Config(share=0.01), Job())) == N

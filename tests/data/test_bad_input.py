@@ -486,3 +486,21 @@ def test_labels_and_filters_are_tables_as_rows_are(tmp_path):
 def test_broken_tables_beside_rows_are_told_by_line(tmp_path, files, message):
     with pytest.raises(InputError, match=message):
         read_with(tmp_path, **{"train_csv": ROWS, **files})
+
+
+def test_chosen_fields_that_are_not_there(tmp_path):
+    row = '{"text": "a", "title": "b", "labels": []}\n'
+    file = folder(tmp_path, a__jsonl=row) / "a.jsonl"
+    assert sentence(file, fields=["titel"]) == (
+        "PATH:1: field 'titel' is missing (found: text, title, labels). Choose fields that rows have. "
+        "Did you mean 'title'?"
+    )
+    assert sentence(folder(tmp_path, a__csv="text,title,labels\na,b,\n") / "a.csv", fields=["title", "body"]) == (
+        "PATH:1: the header needs the columns 'title' and 'body' and 'labels' (found: text, title, labels). "
+        "Rename what is there."
+    )
+    for wrong in ("title", [1]):
+        with pytest.raises(
+            InputError, match=r"^fields: .* is no list of names\. Give one, as \['title', 'content'\]\.$"
+        ):
+            read(file, fields=wrong)

@@ -210,6 +210,31 @@ def test_titles_sets_use_the_title_only(tmp_path):
     assert list(read(tmp_path / "LF-Amazon-131K", fields=("content", "title")).texts) == ["cat a", "a dog"]
 
 
+NAMED = {
+    "jsonl": '{"text": "x", "head": "a", "body": "cat", "labels": ["pet"]}\n{"text": "y", "body": "dog", "labels": []}',
+    "csv": "text,head,body,labels\nx,a,cat,pet\ny,,dog,\n",
+}
+
+
+@pytest.mark.parametrize("kind", [*NAMED, "parquet"])
+def test_chosen_fields_are_the_text_whatever_text_holds(kind, tmp_path):
+    file = tmp_path / f"train.{kind}"
+    if kind == "parquet":
+        pa = pytest.importorskip("pyarrow")
+        table = {"text": ["x", "y"], "head": ["a", None], "body": ["cat", "dog"], "labels": [["pet"], []]}
+        pytest.importorskip("pyarrow.parquet").write_table(pa.table(table), file)
+    else:
+        file.write_text(NAMED[kind])
+    assert list(Dataset.read(file, fields=["head", "body"]).texts) == ["a cat", "dog"]
+    assert list(Dataset.read(file, fields=("body", "text")).texts) == ["cat x", "dog y"]
+    assert list(Dataset.read(file).texts) == ["x", "y"]
+
+
+def test_titles_sets_with_whole_texts_keep_them(tmp_path):
+    row = '{"text": "a cat", "title": "cat", "labels": ["pet"]}\n'
+    assert list(read(fill(tmp_path / "LF-AmazonTitles-131K", {"train.jsonl": row})).texts) == ["a cat"]
+
+
 def test_bundled_sets_are_whole():
     for name in catalog.bundled():
         catalog.check_bundled(name)

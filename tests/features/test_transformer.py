@@ -150,6 +150,11 @@ def test_refusals(folder, tmp_path):
         Transformer.load(TransformerConfig(encoder="nobody/has-this"))
     with pytest.raises(ConfigError, match=r"encoder: no folder './nothing'"):
         Transformer.load(TransformerConfig(encoder="./nothing"))
+    for nothing in ("", " "):
+        with pytest.raises(
+            ConfigError, match=rf"^encoder: '{nothing}' is no name\. Give a folder, a treetop model or a hub"
+        ):
+            Transformer.load(TransformerConfig(encoder=nothing))
     with pytest.raises(ConfigError, match="layers: empty"):
         TransformerConfig(layers=())
     wrong = tmp_path / "wrong"
@@ -209,6 +214,8 @@ def test_a_forecast_refuses_an_encoder_that_is_not_there(recipe, tmp_path, caplo
 
     with pytest.raises(ConfigError, match="encoder: no folder '.*missing'. Give a folder, a treetop model or a hub"):
         forecast(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="encoder: '' is no name"):
+        forecast("")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"empty has no config.json. Give a folder saved by transformers"):
         forecast(tmp_path / "empty")

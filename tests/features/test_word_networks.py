@@ -72,7 +72,7 @@ def test_other_shapes_of_the_same_file(glove, tmp_path):
         np.testing.assert_allclose(found.vectors, expected.vectors, rtol=1e-6)
 
 
-def test_bad_files_are_refused(tmp_path, glove):
+def test_bad_files_are_refused(tmp_path, glove, monkeypatch):
     glove.write_text("\n".join([*lines(), "short 1 2"]), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"glove.txt:5 has 2 numbers, others 16"):
         find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
@@ -100,6 +100,9 @@ def test_bad_files_are_refused(tmp_path, glove):
         find_vectors(WordsConfig(encoder=str(folder)), TEXTS)
     with pytest.raises(ConfigError, match="no file"):
         find_vectors(WordsConfig(encoder=str(tmp_path / "nothing.txt")), TEXTS)
+    monkeypatch.chdir(folder)
+    with pytest.raises(ConfigError, match="encoder: '' is no name"):
+        find_vectors(WordsConfig(encoder=""), TEXTS)
 
 
 def test_token_vectors_of_an_encoder(tmp_path):

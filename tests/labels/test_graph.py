@@ -5,6 +5,8 @@ import pytest
 from scipy import sparse
 
 import toy
+from treetop.core.config import build
+from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
 from treetop.kernels import reference
 from treetop.labels.graph import (
@@ -134,3 +136,8 @@ def test_neighbours_of_a_label():
     found = neighbours(Y, 0)
     assert found == [(1, 2, 0.5, 1.0), (3, 2, 0.5, pytest.approx(2 / 3))]
     assert neighbours(Y, 2) == [] and len(neighbours(Y, 0, 1)) == 1
+
+
+def test_walks_that_hardly_end_are_refused():
+    with pytest.raises(ConfigError, match=r"^walk\.hops: 1000001 is out of range\. Allowed is 1 to 1000000\."):
+        build(WalkConfig, {"hops": 10**6 + 1}, path="walk")

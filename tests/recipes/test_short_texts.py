@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 import toy
 import treetop
 import treetop.training
+from command import run
 from treetop.assemble import label_text_fit
 from treetop.assemble.neural_tree import NeuralTree
 from treetop.core.dataset import LabelSet
@@ -153,12 +154,15 @@ def test_several_processes_are_refused(recipe, glove, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
-@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "decaf"])
+@pytest.mark.parametrize("recipe", ["inceptionxml", "astec", "gandalf+decaf"])
 def test_a_device_that_is_not_there_is_told_before_any_work(recipe, glove, tmp_path):
     """Nothing is left behind that would bar the same command with another device."""
+    settings = chosen(recipe.split("+")[-1], glove)
     with pytest.raises(ConfigError, match="no GPU is visible here"):
-        treetop.fit(recipe, toy.dataset(n=40), settings=chosen(recipe, glove), device="cuda", out=tmp_path / "m")
+        treetop.fit(recipe, toy.dataset(n=40), settings=settings, device="cuda", out=tmp_path / "m")
     assert not list(tmp_path.iterdir())
+    done = run("fit", recipe, tmp_path / "absent", "--out", tmp_path / "m", "--device", "cuda")
+    assert done.returncode == 2 and "no GPU is visible here" in done.stderr
 
 
 @pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"])

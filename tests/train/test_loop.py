@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_task import N, ToyTask
 
-from treetop.core.errors import ResourceError, TrainingError
+from treetop.core.config import build
+from treetop.core.errors import ConfigError, ResourceError, TrainingError
 from treetop.train import journal
 from treetop.train.batches import Plan
 from treetop.train.loop import train
@@ -210,3 +211,9 @@ def test_a_last_step_that_breaks_the_weights_is_told():
 
     with pytest.raises(TrainingError, match=r"the last step left weights that are no finite numbers \(net\."):
         run(TrainConfig(epochs=0.01), task=Broken())
+
+
+@pytest.mark.parametrize("epochs", [0, -1.0, 1e300])
+def test_epochs_that_train_nothing_or_never_end_are_refused(epochs):
+    with pytest.raises(ConfigError, match=r"^train\.epochs: .* is out of range\. Allowed is 1e-06 to 1000000"):
+        build(TrainConfig, {"epochs": epochs}, path="train")

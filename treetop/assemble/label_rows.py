@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.dataset import DOCUMENT, LABEL_TEXT, Csr, Dataset
+from treetop.core.dataset import DOCUMENT, LABEL_TEXT, Csr, Dataset, Ints
 from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.features.tfidf import Tfidf
-from treetop.labels.text import label_words
+from treetop.labels.text import label_words, plain
 
+Barred = dict[str, set[int]]
 LabelRows = Literal["auto", "always", "never"]
 SAMPLE = 5000  # documents that are asked
 LEAST, TIMES = 0.02, 3.0  # share of pairs whose texts share words, and how much rarer chance pairs must do so
@@ -33,16 +33,49 @@ def with_label_rows(dataset: Dataset, X: Csr, tfidf: Tfidf, how: LabelRows, *, s
     if how == "auto" and not tells(X, words, dataset, seed):
         logger.info("label texts say nothing about the documents: no rows of their own")
         return dataset, X
-    labels = np.flatnonzero(np.diff(texts.offsets) > 0)
+    barred = barred_texts(dataset)
+    labels = allowed(dataset, np.flatnonzero(np.diff(texts.offsets) > 0), barred, "label_rows")
     logger.info("%s label texts are rows to learn from", f"{len(labels):,}")
-    return with_rows_of(dataset, labels), sparse.vstack([X, words[labels]], format="csr")
+    return with_rows_of(dataset, labels, barred), sparse.vstack([X, words[labels]], format="csr")
 
 
-def with_rows_of(dataset: Dataset, labels: NDArray[np.integer]) -> Dataset:
-    """The data set with the texts of these labels as rows behind the documents."""
+def barred_texts(dataset: Dataset) -> Barred:
+    """Text of a document -> the labels barred for it."""
+    made: Barred = {}
+    for row, column in [] if dataset.filter_pairs is None else dataset.filter_pairs.tolist():
+        made.setdefault(plain(dataset.texts[row]), set()).add(column)
+    return made
+
+
+def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
+    """The labels that are not barred for a document with their own text, which a row would gainsay."""
+    if not barred:
+        return labels
+    texts = label_words(dataset.labels).take(labels)
+    pairs = zip(labels.tolist(), texts, strict=True)
+    kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
+    if not kept.all():
+        logger.info("%s: no row for labels barred for their own text: %s", name, f"{np.sum(~kept):,}")
+    made: Ints = labels[kept]
+    return made
+
+
+def with_rows_of(dataset: Dataset, labels: Ints, barred: Barred) -> Dataset:
+    """The data set with the texts of these labels as rows behind the documents, each with its own label."""
     n, ones = len(labels), np.ones(len(labels), np.float32)
     own = sparse.csr_matrix((ones, labels, np.arange(n + 1)), (n, dataset.n_labels))
-    return with_rows(dataset, label_words(dataset.labels).take(labels), own, LABEL_TEXT)
+    return with_texts_of(dataset, labels, own, barred)
+
+
+def with_texts_of(dataset: Dataset, labels: Ints, targets: Csr, barred: Barred) -> Dataset:
+    """The same with these targets; what is barred for a document is barred for a label's text that equals it."""
+    texts = label_words(dataset.labels).take(labels)
+    made = with_rows(dataset, texts, targets, LABEL_TEXT)
+    rows = enumerate(texts if barred else (), len(dataset))
+    pairs = [(row, column) for row, text in rows for column in sorted(barred.get(plain(text), ()))]
+    if dataset.filter_pairs is None or not pairs:
+        return made
+    return replace(made, filter_pairs=np.concatenate([dataset.filter_pairs, np.array(pairs, np.int64)]))
 
 
 def with_rows(dataset: Dataset, texts: Texts, targets: Csr, role: int) -> Dataset:

@@ -16,7 +16,7 @@ from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.features.sources import at_hand
 from treetop.features.vectors import WordsConfig
-from treetop.kernels.full_bce_low import CHUNK
+from treetop.kernels.full_bce_low import CHUNK, HELD
 from treetop.rank.full import ALIGN, BLOCK
 from treetop.train import devices
 from treetop.train.task import TrainConfig
@@ -164,7 +164,7 @@ def within_room(training: TrainConfig, batch: int, device: torch.device, needed:
 def _flat(levels: Levels, rows: int, view: int) -> float:
     n = -(-levels.labels // ALIGN) * ALIGN
     if levels.low:
-        return n * (2.0 * view + 4.0) + min(n, CHUNK) * (2.0 * rows + 4.0)
+        return n * (2.0 * view + 4.0) + min(n, CHUNK, HELD // max(1, rows)) * (2.0 * rows + 4.0)
     block = min(n, max(ALIGN, BLOCK // max(1, rows)))
     return 12.0 * n * (view + 1) + block * (8.0 * view + 4.0 * rows)
 

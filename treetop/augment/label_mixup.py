@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.label_rows import with_rows_of
+from treetop.assemble.label_rows import barred_texts, with_rows_of
 from treetop.augment.label_texts import usable
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Dataset
@@ -30,9 +30,10 @@ def needs(config: Config) -> list[str]:
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts behind its rows, outside the sample."""
-    labels, n = usable(dataset, NAME), len(dataset)
+    barred = barred_texts(dataset)
+    labels, n = usable(dataset, barred, NAME), len(dataset)
     sample = np.ones(n, bool) if dataset.sample is None else dataset.sample
-    made = with_rows_of(replace(dataset, sample=sample), labels)
+    made = with_rows_of(replace(dataset, sample=sample), labels, barred)
     return replace(made, sample=np.concatenate([sample, np.zeros(len(labels), bool)]))
 
 

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.assemble.label_rows import with_rows
+from treetop.assemble.label_rows import Barred, allowed, barred_texts, with_texts_of
 from treetop.core.config import setting
-from treetop.core.dataset import LABEL_TEXT, Csr, Dataset, Ints
+from treetop.core.dataset import Csr, Dataset, Ints
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.log import logger
 from treetop.evaluate.slices import VOLUMES, equal_volume
-from treetop.labels.text import first_of_text, label_words, plain
-
-Barred = dict[str, set[int]]
+from treetop.labels.text import first_of_text, label_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +42,8 @@ def needs_of(config: RowsConfig, *more: str) -> list[str]:
 
 def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
     """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
-    labels, barred = usable(dataset, name), barred_texts(dataset)
-    if barred:
-        labels = allowed(dataset, labels, barred, name)
+    barred = barred_texts(dataset)
+    labels = usable(dataset, barred, name)
     rng = np.random.default_rng([seed, 8])
     labels = chosen(dataset, labels, config, rng)
     sample = None
@@ -65,19 +62,13 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
         labels = labels[drawn[drawn >= len(documents)] - len(documents)]
     if sample is not None:
         dataset = replace(dataset, sample=sample if dataset.sample is None else sample & dataset.sample)
-    texts = label_words(dataset.labels)
-    pairs = inherited(dataset, labels, barred)
-    own = shared_by_twins(targets, first_of_text(texts), labels)
-    made = with_rows(dataset, texts.take(labels), own, LABEL_TEXT)
-    if len(pairs):
-        known = np.zeros((0, 2), np.int64) if dataset.filter_pairs is None else dataset.filter_pairs
-        made = replace(made, filter_pairs=np.concatenate([known, pairs]))
+    own = shared_by_twins(targets, first_of_text(label_words(dataset.labels)), labels)
     logger.info("%s: %s label texts are rows to learn from", name, f"{len(labels):,}")
-    return made
+    return with_texts_of(dataset, labels, own, barred)
 
 
-def usable(dataset: Dataset, name: str) -> Ints:
-    """Labels with a text; refuses data that have none, or none in words."""
+def usable(dataset: Dataset, barred: Barred, name: str) -> Ints:
+    """Labels with a text for which they are not barred; refuses data that have none, or none in words."""
     if dataset.features:
         raise InputError(
             f"{name}: {dataset.name} brings ready-made features, and label texts have none of these. "
@@ -94,6 +85,12 @@ def usable(dataset: Dataset, name: str) -> Ints:
         )
     if len(found) < len(labels):
         logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(found):,}")
+    found = allowed(dataset, found, barred, name)
+    if len(found) == 0:
+        raise InputError(
+            f"{name}: the filter of {dataset.name} bars every label with a text for that text, so no row is left. "
+            "Leave the augmentation or the filter out."
+        )
     return found
 
 
@@ -127,35 +124,3 @@ def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> C
     index[members] = len(first) + of
     made: Csr = sparse.vstack([targets, common], format="csr")[index[labels]]
     return made
-
-
-def barred_texts(dataset: Dataset) -> Barred:
-    """Text of a document -> the labels barred for it."""
-    made: Barred = {}
-    for row, column in [] if dataset.filter_pairs is None else dataset.filter_pairs.tolist():
-        made.setdefault(plain(dataset.texts[row]), set()).add(column)
-    return made
-
-
-def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
-    """The labels that are not barred for a document with their own text, which a row would gainsay."""
-    texts = label_words(dataset.labels).take(labels)
-    pairs = zip(labels.tolist(), texts, strict=True)
-    kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
-    if not kept.all():
-        logger.info("%s: no row for labels barred for their own text: %s", name, f"{np.sum(~kept):,}")
-    if not kept.any():
-        raise InputError(
-            f"{name}: the filter of {dataset.name} bars every label with a text for that text, so no row is left. "
-            "Leave the augmentation or the filter out."
-        )
-    made: Ints = labels[kept]
-    return made
-
-
-def inherited(dataset: Dataset, labels: Ints, barred: Barred) -> Ints:
-    """(row, column) pairs barred for a label's text because they are for a document with the same text."""
-    made: list[tuple[int, int]] = []
-    for number, text in enumerate(label_words(dataset.labels).take(labels) if barred else ()):
-        made += [(len(dataset) + number, column) for column in sorted(barred.get(plain(text), ()))]
-    return np.array(made, np.int64).reshape(-1, 2)

@@ -41,6 +41,7 @@ def fit(
     if out is None and not dry_run:
         raise ConfigError("--out: missing. Say where the model goes, or add --dry-run to see what it would need.")
     if out is not None and not dry_run:
+        planned.check_device(device)
         check_target(out, overwrite=overwrite)
     dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
     if dry_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
     """The row a record stands for; ValueError says what is wrong with it."""
     text: Any = record.get("text")
     labels: Any = record.get("labels")
-    if type(text) is str and type(labels) is list and record.keys() == PLAIN:
+    if type(text) is str and type(labels) is list and record.keys() == PLAIN and not reading.fields:
         return Row(line, text, labels)
-    if type(text) is not str:
+    if type(text) is not str or reading.fields:
         text = join_text(record, reading)
     targets = record.get("targets")
     if isinstance(labels, Mapping):  # {"cat": 1.0, "dog": 0.3}
@@ -41,22 +41,14 @@ def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
 
 
 def join_text(record: Mapping[str, Any], reading: Reading) -> str:
-    """`text`, or the fields that stand for it (title and content) joined by a blank."""
-    text = record.get("text")
-    if isinstance(text, str):
-        return text
-    if text is not None:
-        raise ValueError(f"field 'text' is {kind(text)}, expected a string. Put the text in quotes.")
-    parts = [record.get(field) for field in reading.fields]
-    if "text" in record or all(part is None for part in parts):
-        if "text" in record:
-            raise ValueError("field 'text' is null, expected a string. Write \"\" for an empty text.")
-        found = ", ".join(map(str, record)) or "none"
-        near = did_you_mean("text", [str(key) for key in record])
-        raise ValueError(f"field 'text' is missing (found: {found}). Name it 'text', or 'title' and 'content'.{near}")
-    for field, part in zip(reading.fields, parts, strict=True):
+    """The fields chosen, else `text`, else what stands for it (title and content); joined by a blank."""
+    names = reading.fields or (("text",) if "text" in record else reading.instead)
+    parts = [record.get(name) for name in names]
+    for name, part in zip(names, parts, strict=True):
         if part is not None and not isinstance(part, str):
-            raise ValueError(f"field '{field}' is {kind(part)}, expected a string. Put the text in quotes.")
+            raise ValueError(f"field '{name}' is {kind(part)}, expected a string. Put the text in quotes.")
+    if all(part is None for part in parts):
+        raise ValueError(_text_sentence(record, names, reading))
     return " ".join(part for part in parts if part)
 
 
@@ -64,6 +56,17 @@ def kind(value: object) -> str:
     """How a value is called in a message."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)
+
+
+def _text_sentence(record: Mapping[str, Any], names: Sequence[str], reading: Reading) -> str:
+    for name in names:
+        if name in record:
+            return f"field '{name}' is null, expected a string. Write \"\" for an empty text."
+    wanted, remedy = "text", "Name it 'text', or 'title' and 'content'."
+    if reading.fields:
+        wanted, remedy = names[0], "Choose fields that rows have."
+    near = did_you_mean(wanted, [str(key) for key in record])
+    return f"field '{wanted}' is missing (found: {', '.join(map(str, record)) or 'none'}). {remedy}{near}"
 
 
 def _labels_sentence(record: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ def read_labels(file: Path, reading: Reading) -> LabelSet:
 
 
 def _text(record: Any, reading: Reading) -> str:
-    return "" if not any(key in record for key in ("text", *reading.fields)) else join_text(record, reading)
+    return "" if not any(key in record for key in ("text", *reading.names)) else join_text(record, reading)
 
 
 def _rows(file: Path) -> Any:

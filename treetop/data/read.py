@@ -65,10 +65,8 @@ def source_splits(source: Source) -> list[str]:
 
 def reading(source: Source, **options: Any) -> Reading:
     """How to read a source: the user's choices, else what the source or the catalogue knows."""
-    fields = options.pop("fields", None) or catalog.facts(source.name).get("fields")
-    if fields:
-        options["fields"] = tuple(fields)
-    return Reading(**options)
+    instead = catalog.facts(source.name).get("fields")
+    return Reading(**options, **({"instead": instead} if instead else {}))
 
 
 class Reader:

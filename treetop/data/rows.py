@@ -36,7 +36,8 @@ class Reading:
     strict: bool = False
     one_based: bool = False  # ids of numbered formats start at 1
     separator: str = "|"  # between labels in one CSV cell
-    fields: tuple[str, ...] = ("title", "content")  # joined to one text where a row has no `text`
+    fields: Sequence[str] | None = None  # joined to one text, whatever `text` holds
+    instead: Sequence[str] = ("title", "content")  # the same where a row has no `text` and no fields are chosen
     language: str = "en"  # of SKOS names
 
     def __post_init__(self) -> None:
@@ -44,6 +45,14 @@ class Reading:
             raise InputError(
                 f"separator: {self.separator!r} separates nothing. Give what stands between labels, as '|'."
             )
+        names = [] if self.fields is None else self.fields
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"fields: {names!r} is no list of names. Give one, as ['title', 'content'].")
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Fields that may hold a row's text."""
+        return self.fields or ("text", *self.instead)
 
 
 def each_row(

@@ -38,12 +38,13 @@ def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iter
     """(line, cells by column) of a CSV or TSV file; the header must name a text and the `needed` columns."""
 
     def lacks(header: list[str]) -> str:
-        if {*needed} <= {*header} and {"text", *reading.fields} & {*header}:
+        if {*needed, *(reading.fields or ())} <= {*header} and {*reading.names} & {*header}:
             return ""
-        wanted = "columns 'text' and 'labels'" if needed else "column 'text'"
-        return f"the header needs the {wanted} (found: {', '.join(header) or 'nothing'}). Rename what is there."
+        wanted = [f"'{name}'" for name in (*(reading.fields or ("text",)), *needed)]
+        columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
+        return f"the header needs the {columns} (found: {', '.join(header) or 'nothing'}). Rename what is there."
 
-    empty = ("text", "id", *LISTS, *reading.fields)  # columns in which an empty cell says something
+    empty = ("text", "id", *LISTS, *reading.names)  # columns in which an empty cell says something
     for line, cells in cell_records(file, reading, lacks):
         yield line, {key: cell for key, cell in cells.items() if cell or key in empty}
 
@@ -138,7 +139,7 @@ def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[st
     number = 0
     try:
         with parquet.ParquetFile(file) as table, progress(f"read {file.name}", table.metadata.num_rows) as bar:
-            wanted = [name for name in table.schema_arrow.names if name in (*KNOWN, "uid", *reading.fields)]
+            wanted = [name for name in table.schema_arrow.names if name in (*KNOWN, "uid", *reading.names)]
             for batch in table.iter_batches(batch_size=4096, columns=wanted):
                 for record in batch.to_pylist():
                     number += 1

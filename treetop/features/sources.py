@@ -38,7 +38,7 @@ class Source:
 
 def find_encoder(name: str) -> Source:
     """The encoder behind a name."""
-    folder = Path(name)
+    folder = place_of(name)
     if folder.is_dir():
         if (folder / "manifest.json").is_file():
             return _from_model(folder)
@@ -71,7 +71,7 @@ def peek(name: str) -> dict[str, Any]:
 
 def at_hand(name: str) -> dict[str, Any]:
     """The settings of an encoder on this machine; nothing where there is none."""
-    folder = Path(name)
+    folder = place_of(name)
     package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
     try:
         if not folder.is_dir() and package is not None:
@@ -86,6 +86,13 @@ def at_hand(name: str) -> dict[str, Any]:
         return found if isinstance(found, dict) else {}
     except (ImportError, OSError, ValueError, KeyError, TypeError, ModelError):
         return {}  # training itself will say what is wrong
+
+
+def place_of(name: str) -> Path:
+    """The folder or file a name may stand for; an empty one would stand for the folder we are in."""
+    if not name.strip():
+        raise ConfigError(f"encoder: {name!r} is no name. Give a folder, a treetop model or a hub name as {DEFAULT}.")
+    return Path(name)
 
 
 def _check_name(name: str) -> None:

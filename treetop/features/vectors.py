@@ -20,7 +20,7 @@ from treetop.core.config import setting
 from treetop.core.errors import ConfigError, extra
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
-from treetop.features.sources import DEFAULT, find_encoder
+from treetop.features.sources import DEFAULT, find_encoder, place_of
 
 UNKNOWN = "[UNK]"
 PIECES = r"[\p{L}\p{M}]+|\p{N}+"  # words without digits, and numbers
@@ -49,7 +49,7 @@ class WordVectors:
 
 def find_vectors(config: WordsConfig, texts: Texts, *, seed: int = 0) -> WordVectors:
     """The table behind a name; `texts` decide which words of a file are kept."""
-    place = Path(config.encoder)
+    place = place_of(config.encoder)
     if place.is_dir() and (place / "words.txt").is_file():
         return _of_words(_from_folder(place), config, texts, seed)
     if place.is_file():

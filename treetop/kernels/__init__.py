@@ -1,18 +1,25 @@
 """Numbers only: knows arrays, no word of XMC. Each fast kernel has a slow, plain twin, in `reference.py` or beside it.
 
 Compiled code is cached on disk between processes. numba's own cache looks at one file at a time and would miss an
-edit in a file that another one calls, so the cache folder carries a hash of every kernel file.
+edit in a file that another one calls, so the cache folder carries a hash of every kernel file. Nor does it lock what
+it writes: of two processes that compile a kernel for different types, one could leave its code under the other's name.
 """
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import hashlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 from treetop.core.log import logger
 
@@ -49,5 +56,30 @@ def _cache_folder() -> Path:
     return folder
 
 
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone among all processes that write to a folder; where it takes no lock, together with them."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            file = stack.enter_context((folder / ".lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)  # a process that is killed gives it back
+            stack.callback(fcntl.flock, file, fcntl.LOCK_UN)  # for a child forked meanwhile, too
+        yield
+
+
+def _one_writer_at_a_time() -> None:
+    plain: Any = IndexDataCacheFile.save
+    if hasattr(plain, "__wrapped__"):  # done already
+        return
+
+    @functools.wraps(plain)
+    def save(self: Any, key: Any, data: Any) -> None:
+        with _locked(Path(self._cache_path)):
+            plain(self, key, data)
+
+    IndexDataCacheFile.save = save  # type: ignore[method-assign]
+
+
+_one_writer_at_a_time()
 if not os.environ.get("NUMBA_CACHE_DIR"):
     numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]

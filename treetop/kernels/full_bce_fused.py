@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,15 +14,17 @@ from torch.nn import functional as F
 from treetop.core import log
 from treetop.kernels import fused as fused_
 from treetop.kernels.full_bce import Positives
-from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows
+from treetop.kernels.full_bce_low import CHUNK, HELD, Descent, LowRows
 
 TUNED = 1 << 18  # labels from which trying several tiles pays
+TRIED = CHUNK // 4  # labels they are tried on
 
 
 class Tile(NamedTuple):
     """A program's share of a product, and how it is done.
 
-    each: one program a tile; held: programs stay and hold their part of h; bulk: they stay and the copy engine loads.
+    each: loads by the program; bulk: by the copy engine; both: the gradient over h in the same pass (compute
+    capability 9.0, 65 to 256 rows).
     """
 
     labels: int
@@ -30,24 +32,17 @@ class Tile(NamedTuple):
     inner: int
     warps: int
     stages: int
-    way: Literal["each", "held", "bulk"] = "each"
+    way: Literal["each", "bulk", "both"] = "each"
 
 
 SLOPES = (
+    Tile(128, 128, 64, 8, 3),
     Tile(128, 256, 64, 8, 3),
-    Tile(128, 256, 64, 8, 3, "bulk"),
+    Tile(128, 128, 64, 8, 3, "bulk"),
+    Tile(128, 128, 64, 4, 2, "bulk"),
     Tile(128, 256, 64, 8, 4, "bulk"),
-    Tile(128, 128, 64, 4, 3, "bulk"),
-    Tile(128, 128, 64, 8, 3),
 )
-STEPS = (
-    Tile(128, 128, 64, 8, 3),
-    Tile(128, 256, 64, 8, 3),
-    Tile(64, 256, 64, 8, 2, "held"),
-    Tile(128, 128, 64, 8, 2, "held"),
-    Tile(128, 128, 64, 4, 3, "bulk"),
-    Tile(128, 256, 64, 8, 3, "bulk"),
-)
+STEPS = (Tile(128, 128, 64, 8, 3), Tile(128, 256, 64, 8, 3), Tile(64, 128, 64, 8, 3, "both"))
 
 
 @dataclass(frozen=True)
@@ -94,9 +89,9 @@ def fused_descent(
     tiles = tuned(held, n) if tiles is None else tiles
     rule = replace(rule, rate=torch.as_tensor(rule.rate, device=h.device))
     loss = _loss_at_positives(held, table, positives) if value else torch.zeros((), device=h.device)
-    grad = torch.zeros(held.shape, device=h.device)
+    grad = torch.zeros(_sides(held, n, tiles.steps), *held.shape, device=h.device)
     marks = merged(positives, rows)
-    chunk = min(tiles.chunk, (1 << 31) // len(held))  # offsets of a chunk's slopes fit 32 bits
+    chunk = min(tiles.chunk, HELD // len(held))
     space = Slopes.room(min(chunk, n), held, tiles.slopes)
     for start in range(0, n, chunk):
         stop = min(n, start + chunk)
@@ -105,9 +100,8 @@ def fused_descent(
         negative = launch_slopes(held, part, slopes, rows, value=value, tile=tiles.slopes)
         loss = loss if negative is None else loss + negative
         launch_correct(slopes, marks, start)
-        grad += product(slopes.made.T, part.weight)  # before the weights change
-        launch_step(slopes, held, part, rule, scale=scale, tile=tiles.steps)
-    grad = grad[:rows]
+        launch_back(slopes, held, part, grad, rule, scale=scale, tile=tiles.steps)
+    grad = grad.sum(0)[:rows]
     return (loss if value else grad.sum() * 0.0) * scale, grad * scale
 
 
@@ -120,16 +114,14 @@ def launch_slopes(h: Tensor, part: LowRows, room: Slopes, rows: int, *, value: b
     programs = -(-n // tile.labels) * -(-padded // batch)
     shape = {"WIDTH": width, "PADDED": padded, "VALUE": value, "LABELS": tile.labels, "BATCH": batch, "INNER": inner}
     more = {"num_warps": tile.warps, "num_stages": tile.stages}
+    parts = torch.empty(programs if value else 1, device=h.device)
+    given: tuple[Any, ...] = (h, part.weight, room.made)
+    work = fused.slopes
     if tile.way == "bulk" and width % 8 == 0:
-        side = min(programs, _processors(h.device) * (2 if batch <= 128 else 1))
-        rounds = -(-programs // side)
-        parts = torch.empty(rounds * side if value else 1, device=h.device)
-        sources = [fused.described(x, k, inner) for x, k in ((h, batch), (part.weight, tile.labels))]  # type: ignore[no-untyped-call]
-        more["ROUNDS"] = rounds
-        fused.slopes_bulk[(side,)](*sources, part.bias, room.made, room.sums, parts, n, rows, **shape, **more)
-    else:
-        parts = torch.empty(programs if value else 1, device=h.device)
-        fused.slopes[(programs,)](h, part.weight, part.bias, room.made, room.sums, parts, n, rows, **shape, **more)
+        blocks = (batch, inner), (tile.labels, inner), (tile.labels, batch)
+        given = tuple(fused.described(x, *block) for x, block in zip(given, blocks, strict=True))  # type: ignore[no-untyped-call]
+        work = fused.slopes_bulk
+    work[(programs,)](*given, part.bias, room.sums, parts, n, rows, **shape, **more)
     return parts.sum() if value else None
 
 
@@ -161,36 +153,44 @@ def launch_correct(room: Slopes, marks: Marks, start: int) -> None:
         fused.correct[(total,)](room.made, room.sums, *marks, start, n, total, PADDED=padded, WIDE=64, num_warps=1)
 
 
-def launch_step(room: Slopes, h: Tensor, part: LowRows, rule: Descent, *, scale: float, tile: Tile) -> None:
-    """The step of a chunk's weights and biases."""
-    from treetop.kernels import full_bce_triton as fused
-
+def launch_back(
+    room: Slopes, h: Tensor, part: LowRows, grad: Tensor, rule: Descent, *, scale: float, tile: Tile
+) -> None:
+    """Add the slopes' product with the weights to `grad`, then make the step of weights and biases."""
     (n, padded), width = room.made.shape, h.shape[1]
-    columns = min(tile.across, max(16, fused_.power(width)))
-    blocks = -(-width // columns)
     rate = torch.as_tensor(rule.rate, device=h.device)
-    draw = rate if rule.draw is None else rule.draw
-    given = (part.weight, part.bias, rate, draw, scale, rule.decay, part.first, n)
-    shape = {
-        "WIDTH": width, "PADDED": padded, "PARTS": len(room.sums) // n if part.learns_bias else 0,
-        "STOCHASTIC": rule.draw is not None, "LABELS": tile.labels, "COLUMNS": columns,
-    }  # fmt: skip
-    more = {"num_warps": tile.warps, "num_stages": tile.stages}
-    tall = -(-n // tile.labels)
-    if tile.way == "held" and padded <= 256 and padded == fused_.power(padded):
-        side = max(1, min(tall, _processors(h.device) // blocks))  # programs along the labels
-        rounds = -(-tall // side)
-        fused.step_held[(side * blocks,)](room.made, room.sums, h, *given, **shape, ROUNDS=rounds, **more)
-        return
-    inner = min(tile.inner, padded)
-    if tile.way == "bulk" and width % 8 == 0:
-        side = min(tall * blocks, _processors(h.device) * (2 if columns <= 128 else 1))
-        slopes = fused.described(room.made, tile.labels, inner)  # type: ignore[no-untyped-call]
-        rows = fused.described(h, inner, columns)  # type: ignore[no-untyped-call]
-        more["ROUNDS"] = -(-tall * blocks // side)
-        fused.step_bulk[(side,)](slopes, room.sums, rows, *given, **shape, INNER=inner, **more)
+    given = (rate, rate if rule.draw is None else rule.draw, scale, rule.decay, part.first, n)
+    shape = {"WIDTH": width, "PADDED": padded, "STOCHASTIC": rule.draw is not None, "LABELS": tile.labels}
+    if _both(h, tile):
+        from treetop.kernels import full_bce_hopper as hopper
+
+        blocks = ((room.made, tile.labels, padded), (h, padded, tile.across), (part.weight, tile.labels, tile.across))
+        made, rows, weight = (hopper.described(*block) for block in blocks)  # type: ignore[no-untyped-call]
+        programs = _sides(h, n, tile) * -(-width // tile.across)
+        hopper.step_both[(programs,)](made, rows, weight, grad, *given, **shape, COLUMNS=tile.across, num_warps=8)
     else:
-        fused.step[(tall * blocks,)](room.made, room.sums, h, *given, **shape, INNER=inner, **more)
+        from treetop.kernels import full_bce_triton as fused
+
+        grad[0] += product(room.made.T, part.weight)  # before the weights change
+        columns, inner = min(tile.across, max(16, fused_.power(width))), min(tile.inner, padded)
+        more = {"COLUMNS": columns, "INNER": inner, "num_warps": tile.warps, "num_stages": tile.stages}
+        programs = -(-n // tile.labels) * -(-width // columns)
+        fused.step[(programs,)](room.made, h, part.weight, *given, **shape, **more)
+    if part.learns_bias:
+        part.bias.addcmul_(room.sums.view(-1, n).sum(0), rate, value=-scale)
+
+
+def _both(h: Tensor, tile: Tile) -> bool:
+    """Whether padded rows like `h` have both products in one pass."""
+    fits = len(h) in (128, 256) and h.shape[1] % 8 == 0 and h.shape[1] >= tile.across
+    return tile.way == "both" and fits and h.is_cuda and torch.cuda.get_device_capability(h.device) == (9, 0)
+
+
+def _sides(h: Tensor, n: int, tile: Tile) -> int:
+    """Parts in which the gradient over `h` is added up: programs along the labels that stay."""
+    if not _both(h, tile):
+        return 1
+    return max(1, min(-(-n // tile.labels), _processors(h.device) // -(-h.shape[1] // tile.across)))
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -222,7 +222,7 @@ def _padded(h: Tensor) -> Tensor:
 
 @functools.cache
 def _processors(device: torch.device) -> int:
-    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 # --- which tiles are fastest here ---
@@ -241,16 +241,16 @@ def tuned(h: Tensor, n: int) -> Tiles:
 
 
 def _tried(h: Tensor) -> Tiles:
-    weight = torch.zeros(CHUNK, h.shape[1], device=h.device, dtype=torch.bfloat16)
-    part = LowRows(weight, torch.zeros(CHUNK, device=h.device))
-    space = Slopes.room(CHUNK, h, SLOPES[0])
+    part = LowRows(h.new_zeros(TRIED, h.shape[1]), torch.zeros(TRIED, device=h.device))
+    space, sides = Slopes.room(TRIED, h, SLOPES[0]), max(_sides(h, TRIED, tile) for tile in STEPS)
+    grad = torch.zeros(sides, *h.shape, device=h.device)
     rule = Descent(torch.zeros((), device=h.device), 0.0, torch.zeros(2, dtype=torch.int32, device=h.device))
 
     def forward(tile: Tile) -> None:
-        launch_slopes(h, part, Slopes.room(CHUNK, h, tile), len(h), value=False, tile=tile)
+        launch_slopes(h, part, Slopes.room(TRIED, h, tile), len(h), value=False, tile=tile)
 
     def back(tile: Tile) -> None:
-        launch_step(space, h, part, rule, scale=1.0, tile=tile)
+        launch_back(space, h, part, grad, rule, scale=1.0, tile=tile)
 
     return Tiles(_fastest(forward, SLOPES), _fastest(back, STEPS))
 
@@ -260,16 +260,25 @@ def _fastest(work: Callable[[Tile], None], tiles: tuple[Tile, ...]) -> Tile:
     found: dict[Tile, float] = {}
     for tile in tiles:
         try:
-            found[tile] = sorted(_milliseconds(work, tile) for _ in range(6))[2]
+            found[tile] = _milliseconds(work, tile)
         except Exception as error:  # another device may have less room, another compiler other limits
             log.logger.debug("tile %s does not run here: %s", tile, error)
     return min(found, key=found.__getitem__) if found else tiles[0]
 
 
 def _milliseconds(work: Callable[[Tile], None], tile: Tile) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    begin.record()
+    """The middle of five runs, recorded, so that the time of launching does not count."""
     work(tile)
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end))
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work(tile)
+    took = []
+    for _ in range(5):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        took.append(float(begin.elapsed_time(end)))
+    return sorted(took)[2]

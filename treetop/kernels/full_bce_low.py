@@ -15,7 +15,10 @@ from torch import Tensor
 from treetop.kernels import fused as fused_
 from treetop.kernels.full_bce import Positives, full_loss
 
-CHUNK = 67584  # labels whose slopes the programs hold at a time: four tiles for each of 132 processors
+CHUNK = (
+    270336  # labels whose slopes the programs hold at a time: 192 tiles for each of those that stay on 132 processors
+)
+HELD = CHUNK * 256  # slopes, so fewer labels where there are more rows
 BLOCK = 1 << 23  # logits the twin holds at a time
 WORD = 0xFFFFFFFF
 
@@ -92,15 +95,13 @@ def rounded(x: Tensor, bits: Tensor | None) -> Tensor:
 
 
 def random_bits(draw: Tensor, first: int, like: Tensor) -> Tensor:
-    """(rows, columns) 16 random bits each, in int32; neighbouring columns share a hash of 32."""
+    """(rows, columns) 16 random bits each, in int32: the row's xor the column's, so any two places are independent."""
     n, width = like.shape
     seed, step = (draw.to(like.device).long() & WORD).unbind()
     base = _mixed(_mixed(step ^ 0x5BD1E995) ^ seed)
     rows = _mixed((torch.arange(first, first + n, device=like.device) & WORD) ^ base)
-    columns = _mixed(torch.arange(-(-width // 2), device=like.device) ^ _mixed(base ^ 0x1B873593))
-    both = _mixed(rows[:, None] ^ columns[None, :])
-    made = torch.stack([both & 0xFFFF, both >> 16], 2).view(n, -1)
-    return made[:, :width].to(torch.int32)
+    columns = _mixed(torch.arange(width, device=like.device) ^ _mixed(base ^ 0x1B873593))
+    return ((rows[:, None] ^ columns[None, :]) & 0xFFFF).to(torch.int32)
 
 
 def _mixed(x: Tensor) -> Tensor:

@@ -17,24 +17,23 @@ def described(tensor, rows, columns):
 
 
 @triton.jit
-def _keep(Z, bias, made, sums, parts, tile, block, label, row, n, rows, PADDED: tl.constexpr, VALUE: tl.constexpr):
-    """Probabilities of a tile of logits, their sums over the rows, and their loss as negatives."""
+def _probabilities(Z, bias, sums, parts, tile, block, label, row, n, rows, VALUE: tl.constexpr):
+    """Probabilities of a tile of logits; their sums over the rows and their loss as negatives are written."""
     Z += tl.load(bias + label, mask=label < n, other=0.0)[:, None]
     real = (label < n)[:, None] & (row < rows)[None, :]
     P = tl.where(real, 1.0 / (1.0 + tl.exp(-Z)), 0.0)
     tl.store(sums + block * n + label, tl.sum(P, 1), mask=label < n)
-    place = label[:, None] * PADDED + row[None, :]
-    tl.store(made + place, P.to(made.dtype.element_ty), mask=(label < n)[:, None] & (row < PADDED)[None, :])
     if VALUE:
         E = tl.exp(-tl.abs(Z))
         rest = tl.where(E < 1e-3, E * (1.0 - 0.5 * E), tl.log(1.0 + E))  # log(1 + e) loses a small e
         total = tl.where(real, tl.maximum(Z, 0.0) + rest, 0.0)
         tl.store(parts + tile, tl.sum(tl.sum(total, 1), 0))
+    return P
 
 
 @triton.jit(do_not_specialize=["n", "rows"])
 def slopes(
-    h, weight, bias, made, sums, parts, n, rows,
+    h, weight, made, bias, sums, parts, n, rows,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, VALUE: tl.constexpr,
     LABELS: tl.constexpr, BATCH: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
@@ -58,29 +57,31 @@ def slopes(
         at_w += INNER
         at_h += INNER
     tile = tl.program_id(0)
-    _keep(Z, bias, made, sums, parts, tile, tile % blocks, label, row, n, rows, PADDED, VALUE)
+    P = _probabilities(Z, bias, sums, parts, tile, tile % blocks, label, row, n, rows, VALUE)
+    place = label[:, None] * PADDED + row[None, :]
+    tl.store(made + place, P.to(made.dtype.element_ty), mask=(label < n)[:, None] & (row < PADDED)[None, :])
 
 
 @triton.jit(do_not_specialize=["n", "rows"])
 def slopes_bulk(
-    h, weight, bias, made, sums, parts, n, rows,
+    h, weight, made, bias, sums, parts, n, rows,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, VALUE: tl.constexpr,
-    LABELS: tl.constexpr, BATCH: tl.constexpr, INNER: tl.constexpr, ROUNDS: tl.constexpr,
+    LABELS: tl.constexpr, BATCH: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """As `slopes`, by programs that stay and have tiles brought by the copy engine, which fills up with zeros."""
+    """As `slopes`, with tiles brought by the copy engine, which fills up with zeros."""
     blocks = (PADDED + BATCH - 1) // BATCH
-    for i in tl.range(0, ROUNDS, flatten=True):
-        tile = tl.program_id(0) + i * tl.num_programs(0)
-        first = tile // blocks * LABELS
-        begin = tile % blocks * BATCH
-        Z = tl.zeros((LABELS, BATCH), tl.float32)
-        for k in range(0, WIDTH, INNER):
-            W = weight.load([first, k])
-            H = h.load([begin, k])
-            Z = tl.dot(W.to(KIND), tl.trans(H.to(KIND)), Z)
-        label = first + tl.arange(0, LABELS)
-        row = begin + tl.arange(0, BATCH)
-        _keep(Z, bias, made, sums, parts, tile, tile % blocks, label, row, n, rows, PADDED, VALUE)
+    tile = tl.program_id(0)
+    first = tile // blocks * LABELS
+    begin = tile % blocks * BATCH
+    Z = tl.zeros((LABELS, BATCH), tl.float32)
+    for k in range(0, WIDTH, INNER):
+        W = weight.load([first, k])
+        H = h.load([begin, k])
+        Z = tl.dot(W.to(KIND), tl.trans(H.to(KIND)), Z)
+    label = first + tl.arange(0, LABELS)
+    row = begin + tl.arange(0, BATCH)
+    P = _probabilities(Z, bias, sums, parts, tile, tile % blocks, label, row, n, rows, VALUE)
+    made.store([first, begin], P.to(made.dtype))
 
 
 @triton.jit(do_not_specialize=["total"])
@@ -140,7 +141,7 @@ def correct(made, sums, columns, rows, factor, offset, start, n, total, PADDED: 
 
 
 @triton.jit
-def _mixed(x):
+def mixed(x):
     """32 bits in, 32 bits out, every bit depending on every other (two odd multipliers, three folds)."""
     x = x ^ (x >> 16)
     x = x * 0x7FEB352D
@@ -150,71 +151,44 @@ def _mixed(x):
 
 
 @triton.jit
-def _chopped(x, bits):
-    """float32 rounded to what bfloat16 holds: up as often as `bits` (16 of them) carry."""
-    up = (x.to(tl.uint32, bitcast=True) + bits) & 0xFFFF0000
-    return tl.where(x == x, up.to(tl.float32, bitcast=True), x)  # the carry could turn a NaN into a number
-
-
-@triton.jit
 def _base(draw, STOCHASTIC: tl.constexpr):
     """32 bits of (seed, step)."""
     made = tl.zeros((1,), tl.uint32)
     if STOCHASTIC:
-        made = _mixed((made + tl.load(draw + 1).to(tl.uint32)) ^ 0x5BD1E995)
-        made = _mixed(made ^ tl.load(draw).to(tl.uint32))
+        made = mixed((made + tl.load(draw + 1).to(tl.uint32)) ^ 0x5BD1E995)
+        made = mixed(made ^ tl.load(draw).to(tl.uint32))
     return made
 
 
 @triton.jit
-def _rounded(W, base, label, pair, LABELS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Neighbours share 32 random bits, which depend on seed, step, label and column alone."""
-    rows = _mixed(label.to(tl.uint32) ^ base)
-    columns = _mixed(pair.to(tl.uint32) ^ _mixed(base ^ 0x1B873593))
-    R = _mixed(rows[:, None] ^ columns[None, :])
-    left, right = tl.split(tl.reshape(W, (LABELS, COLUMNS // 2, 2)))
-    both = tl.join(_chopped(left, R & 0xFFFF), _chopped(right, R >> 16))
-    return tl.reshape(both, (LABELS, COLUMNS))
-
-
-@triton.jit
-def _held(weight, label, start, n, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
-    """A tile of weights."""
-    column = start + tl.arange(0, COLUMNS)
-    real = (label < n)[:, None] & (column < WIDTH)[None, :]
-    return tl.load(weight + (label[:, None] * WIDTH + column[None, :]), mask=real, other=0.0)
+def _rounded(W, base, label, column):
+    """float32 as bfloat16 holds it: up as often as 16 random bits carry, those of seed, step, label and column."""
+    rows = mixed(label.to(tl.uint32) ^ base) & 0xFFFF
+    columns = mixed(column.to(tl.uint32) ^ mixed(base ^ 0x1B873593)) & 0xFFFF
+    up = (W.to(tl.uint32, bitcast=True) + (rows[:, None] ^ columns[None, :])) & 0xFFFF0000
+    return tl.where(W == W, up.to(tl.float32, bitcast=True), W)  # the carry could turn a NaN into a number
 
 
 @triton.jit
 def _apply(
-    G, W, weight, base, lr, scale, decay, label, start, first, n,
-    WIDTH: tl.constexpr, STOCHASTIC: tl.constexpr, LABELS: tl.constexpr, COLUMNS: tl.constexpr,
+    G, weight, base, lr, scale, decay, label, start, first, n,
+    WIDTH: tl.constexpr, STOCHASTIC: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    W = W.to(tl.float32)
+    """The step of a tile of weights."""
+    column = start + tl.arange(0, COLUMNS)
+    at = weight + (label[:, None] * WIDTH + column[None, :])
+    real = (label < n)[:, None] & (column < WIDTH)[None, :]
+    W = tl.load(at, mask=real, other=0.0).to(tl.float32)
     W = W - lr * (scale * G + decay * W)
     if STOCHASTIC:
-        pair = start // 2 + tl.arange(0, COLUMNS // 2)
-        W = _rounded(W, base, label + first, pair, LABELS, COLUMNS)
-    column = start + tl.arange(0, COLUMNS)
-    real = (label < n)[:, None] & (column < WIDTH)[None, :]
-    tl.store(weight + (label[:, None] * WIDTH + column[None, :]), W.to(weight.dtype.element_ty), mask=real)
-
-
-@triton.jit
-def _shift(bias, sums, size, label, start, n, PARTS: tl.constexpr):
-    """Biases of a tile, by the program of their first columns; PARTS 0: they do not learn."""
-    if PARTS > 0:
-        real = (label < n) & (start == 0)
-        B = tl.load(bias + label, mask=real, other=0.0)
-        for part in tl.static_range(PARTS):
-            B -= size * tl.load(sums + part * n + label, mask=real, other=0.0)
-        tl.store(bias + label, B, mask=real)
+        W = _rounded(W, base, label + first, column)
+    tl.store(at, W.to(weight.dtype.element_ty), mask=real)
 
 
 @triton.jit(do_not_specialize=["first", "n"])
 def step(
-    made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
+    made, h, weight, rate, draw, scale, decay, first, n,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, STOCHASTIC: tl.constexpr,
     LABELS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """A tile of the weights' gradient, used on the spot: w <- rounded(w - rate (scale g + decay w))."""
@@ -242,69 +216,5 @@ def step(
     left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
     start = tl.program_id(0) % blocks * COLUMNS
     after = start + HALF
-    W = _held(weight, label, start, n, WIDTH, HALF)
-    _apply(left, W, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-    W = _held(weight, label, after, n, WIDTH, HALF)
-    _apply(right, W, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-    _shift(bias, sums, lr * scale, label, start, n, PARTS)
-
-
-@triton.jit(do_not_specialize=["first", "n"])
-def step_held(
-    made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
-    LABELS: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr,
-):  # fmt: skip
-    """As `step`, by programs that stay: each holds its columns of h and walks over tiles of labels."""
-    blocks = (WIDTH + COLUMNS - 1) // COLUMNS
-    start = tl.program_id(0) % blocks * COLUMNS
-    column = start + tl.arange(0, COLUMNS)
-    inner = tl.arange(0, PADDED)
-    H = tl.load(h + (inner[:, None] * WIDTH + column[None, :]), mask=column[None, :] < WIDTH, other=0.0)
-    lr = tl.load(rate)
-    base = _base(draw, STOCHASTIC)
-    HALF: tl.constexpr = COLUMNS // 2
-    after = start + HALF
-    for i in range(0, ROUNDS):
-        tile = tl.program_id(0) // blocks + i * (tl.num_programs(0) // blocks)
-        label = tile * LABELS + tl.arange(0, LABELS)
-        safe = tl.where(label < n, label, 0)
-        S = tl.load(made + (safe[:, None] * PADDED + inner[None, :]))
-        # Asked for before the product, so that they are there behind it.
-        W = _held(weight, label, start, n, WIDTH, HALF)
-        V = _held(weight, label, after, n, WIDTH, HALF)
-        G = tl.dot(S.to(KIND), H.to(KIND))
-        left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
-        _apply(left, W, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        _apply(right, V, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        _shift(bias, sums, lr * scale, label, start, n, PARTS)
-
-
-@triton.jit(do_not_specialize=["first", "n"])
-def step_bulk(
-    made, sums, h, weight, bias, rate, draw, scale, decay, first, n,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, PARTS: tl.constexpr, STOCHASTIC: tl.constexpr,
-    LABELS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, ROUNDS: tl.constexpr,
-):  # fmt: skip
-    """As `step`, by programs that stay and have slopes and rows brought by the copy engine."""
-    blocks = (WIDTH + COLUMNS - 1) // COLUMNS
-    lr = tl.load(rate)
-    base = _base(draw, STOCHASTIC)
-    HALF: tl.constexpr = COLUMNS // 2
-    for i in tl.range(0, ROUNDS, flatten=True):
-        tile = tl.program_id(0) + i * tl.num_programs(0)
-        top = tile // blocks * LABELS
-        start = tile % blocks * COLUMNS
-        after = start + HALF
-        G = tl.zeros((LABELS, COLUMNS), tl.float32)
-        for k in range(0, PADDED, INNER):
-            S = made.load([top, k])
-            H = h.load([k, start])
-            G = tl.dot(S.to(KIND), H.to(KIND), G)
-        label = top + tl.arange(0, LABELS)
-        left, right = tl.split(tl.permute(tl.reshape(G, (LABELS, 2, HALF)), (0, 2, 1)))
-        W = _held(weight, label, start, n, WIDTH, HALF)
-        _apply(left, W, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        W = _held(weight, label, after, n, WIDTH, HALF)
-        _apply(right, W, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, LABELS, HALF)
-        _shift(bias, sums, lr * scale, label, start, n, PARTS)
+    _apply(left, weight, base, lr, scale, decay, label, start, first, n, WIDTH, STOCHASTIC, HALF)
+    _apply(right, weight, base, lr, scale, decay, label, after, first, n, WIDTH, STOCHASTIC, HALF)

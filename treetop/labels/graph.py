@@ -44,7 +44,7 @@ class ShareConfig:
 class WalkConfig:
     """Random walks with restart between labels and texts (ECLARE, CascadeXML)."""
 
-    hops: int = setting(400, "hops of a walk: a text of the label, a label of that text", low=1)
+    hops: int = setting(400, "hops of a walk: a text of the label, a label of that text", low=1, high=10**6)
     restart: float = setting(0.8, "probability of going back to the origin after a hop", low=0.0, high=1.0)
     keep: int = setting(10, "labels kept of those a walk visits", low=1, high=10**4)
     head: int = setting(0, "labels with more texts than this are neither walked from nor visited; 0: all are", low=0)

@@ -1,10 +1,10 @@
 """Renee (MLSys 2023): every label for every text by plain cross-entropy, with label texts as further training rows.
 
-Features: transformer, the mean of the last layer. Labels: their texts are rows that carry their own label. Tree:
-none. Shortlist: everything. Rank: head. The own idea is that no shortlist is needed: the gradient of a logit is its
-probability less the target, so blocks of logits are turned into gradients and dropped, and memory follows neither
-texts nor labels. A label seen only as its own text is answered with too. `encoder.encoder` may name a treetop model:
-that is how an encoder trained by `ngame` starts it.
+Features: transformer, the mean of the last layer. Labels: their texts are rows that carry their own label, unless a
+filter bars it for that text. Tree: none. Shortlist: everything. Rank: head. The own idea is that no shortlist is
+needed: the gradient of a logit is its probability less the target, so blocks of logits are turned into gradients and
+dropped, and memory follows neither texts nor labels. A label seen only as its own text is answered with too.
+`encoder.encoder` may name a treetop model: that is how an encoder trained by `ngame` starts it.
 
 Deviations: AdamW on the label vectors instead of SGD with momentum; vectors of one length while training, label
 vectors begun at their texts and a bias for each label (`begin: zero`, `bias: false` and `encoder.l2: false` as in the
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.label_rows import with_rows_of
+from treetop.assemble.label_rows import allowed, barred_texts, with_rows_of
 from treetop.assemble.members import MEMORY, Member, Memory, NetworkConfig, fit_members, no_average, small_batches
 from treetop.assemble.neural_fit import as_levels, prepare, train_levels
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member
@@ -83,7 +83,8 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     rows = dataset
     if config.label_rows and not _has_label_rows(dataset):
-        rows = with_rows_of(dataset, np.arange(dataset.n_labels))
+        barred = barred_texts(dataset)
+        rows = with_rows_of(dataset, allowed(dataset, np.arange(dataset.n_labels), barred, "label_rows"), barred)
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     width = prepared.transformer.encoder.view_width(pooling)

@@ -8,8 +8,9 @@ solution over the embeddings so far; the heads are thrown away and a linear rank
 
 Deviations: the mean of the last layer instead of the pooler; the trained head finds the next level's candidates
 unless `matcher` is `concat`; label texts are rows to learn from where they share words with the documents
-(`label_rows`); padding is masked instead of adding a constant; losses are sums over candidates; vectors have one
-length while training. Word vectors (table 5) are `fine_tune: false` with `encoder.layers: [0]`.
+(`label_rows`) and no filter bars the label for its own; padding is masked instead of adding a constant; losses are sums
+over candidates; vectors have one length while training. Word vectors (table 5) are `fine_tune: false` with
+`encoder.layers: [0]`.
 """
 
 from __future__ import annotations

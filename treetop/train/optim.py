@@ -17,7 +17,7 @@ from treetop.core.config import setting
 class AdamConfig:
     """How one group of weights learns."""
 
-    lr: float = setting(1e-4, "learning rate at the top of the schedule", low=1e-9, high=1e3)
+    lr: float = setting(1e-4, "learning rate at the top of the schedule", low=1e-9, high=10.0)  # a step's size
     weight_decay: float = setting(0.01, "decay per step times the rate; never on biases and norms", low=0.0)
     beta1: float = setting(0.9, "memory of the first moment", low=0.0, high=0.9999)
     beta2: float = setting(0.999, "memory of the second moment", low=0.0, high=0.999999)

@@ -20,7 +20,7 @@ from treetop.train.rows import Table
 class TrainConfig:
     """How long and in what steps to train."""
 
-    epochs: float = setting(10.0, "passes over the training rows", low=0.0)
+    epochs: float = setting(10.0, "passes over the training rows", low=1e-6, high=1e6)
     batch: int = setting(256, "rows in one update", low=1)
     accumulate: int = setting(1, "micro-batches an update is split into; grows by itself if memory runs out", low=1)
     schedule: ScheduleConfig = setting(ScheduleConfig(), "learning rate over the steps")
