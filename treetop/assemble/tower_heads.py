@@ -56,7 +56,7 @@ class ClassifierConfig:
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
     memory: Memory = setting("full", MEMORY + " (labels=all only)")
-    descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
+    descent: DescentConfig = setting(DescentConfig(lr=30.0), "how label vectors learn where memory is low")
     place: Literal["device", "host"] = setting(
         "device", "label vectors and their states lie on the GPU, or in pinned memory of its host (labels=pool only)"
     )

@@ -49,7 +49,7 @@ def lines(file: Path) -> Iterator[Run]:
         if run["section"] == "command":
             past, timed = bool(run.get("past")), bool(run.get("seconds", True))
         recipe = run.get("recipe", recipe)  # parts follow the run they are of
-        if not past and run["section"] in ("recipe", "part") and "P@1" in run:
+        if not (past or run.get("past")) and run["section"] in ("recipe", "part") and "P@1" in run:
             kept = run if timed else {key: value for key, value in run.items() if not key.endswith(("_s", "_ms"))}
             yield {**kept, "recipe": recipe}
 

@@ -56,7 +56,7 @@ class Config(NetworkConfig):
     )
     validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
     memory: Memory = setting("full", MEMORY)
-    descent: DescentConfig = setting(DescentConfig(lr=8.0), "how label vectors learn where memory is low")
+    descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
 
     def __post_init__(self) -> None:
         if self.memory == "low":

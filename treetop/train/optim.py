@@ -28,7 +28,7 @@ class AdamConfig:
 class DescentConfig:
     """How label vectors of two bytes a number learn: plain descent, no moments."""
 
-    lr: float = setting(0.5, "learning rate at the top of the schedule", low=1e-6, high=1e6)
+    lr: float = setting(8.0, "learning rate at the top of the schedule", low=1e-6, high=1e6)
     weight_decay: float = setting(0.0, "decay per step times the rate; never on biases", low=0.0)
 
 
