@@ -64,7 +64,7 @@ def test_predict_from_pipe_file_and_shards(home, tmp_path):
     assert all(" and " in name for name in rows[0]["labels"]) and rows[0]["probabilities"] == [None] * 3
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     (tmp_path / "in.txt").write_text("\r\n".join(texts))
-    (tmp_path / "in.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
+    (tmp_path / "in.csv").write_text("no,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
     for name in ("in.jsonl", "in.txt", "in.csv"):
         assert run("predict", home / "model", tmp_path / name, "-k", 3).stdout == piped.stdout, name
     parts = [
@@ -87,9 +87,21 @@ def test_predictions_as_a_table(home, tmp_path):
             json.loads(line)
             for line in run("predict", home / "model", tmp_path / "in.txt", "-k", 2).stdout.splitlines()
         ]
-        assert [row["text"] for row in rows] == ['a "cat", and\tbirds', "stones"]
+        assert [(row["id"], row["text"]) for row in rows] == [("", 'a "cat", and\tbirds'), ("", "stones")]
         assert [row["ids"].split("|") for row in rows] == [answer["ids"] for answer in answers]
         assert [[*map(float, row["scores"].split("|"))] for row in rows] == [answer["scores"] for answer in answers]
+
+
+def test_predictions_carry_the_ids_of_their_texts(home, tmp_path):
+    (tmp_path / "in.jsonl").write_text(
+        '{"id": "s1", "text": "cat birds"}\n{"text": "stones"}\n{"uid": 7, "text": "wine"}\n'
+    )
+    (tmp_path / "in.csv").write_text("id,text\ns1,cat birds\n")
+    done = run("predict", home / "model", tmp_path / "in.jsonl")
+    assert [json.loads(line).get("id") for line in done.stdout.splitlines()] == ["s1", None, "7"], done.stderr
+    assert run("predict", home / "model", tmp_path / "in.csv").stdout == done.stdout.splitlines(keepends=True)[0]
+    run("predict", home / "model", tmp_path / "in.jsonl", "--out", tmp_path / "p.csv")
+    assert [line.partition(",")[0] for line in (tmp_path / "p.csv").read_text().splitlines()] == ["id", "s1", "", "7"]
 
 
 def test_shards_are_written_once_and_replaced_when_asked(home, tmp_path):
@@ -160,6 +172,7 @@ def test_dry_run_says_what_it_needs(home):
         (["predict", "{home}/data", "-"], "no manifest.json"),
         (["predict", "{home}/absent", "-"], "no such model folder"),
         (["predict", "{home}/model", "{home}/absent.txt"], "no such file"),
+        (["predict", "{home}/model", "my cat"], "my cat: no such file. To ask for one text, pipe it: echo TEXT |"),
         (["predict", "{home}/model", "-"], "standard input: no texts in it. Give at least one."),
         (["predict", "{home}/model", os.devnull, "--out", "x"], f"{os.devnull}: no texts in it. Give at least one."),
         (["predict", "{home}/model", "-", "--threshold", "0.5"], "not calibrated"),
@@ -341,7 +354,7 @@ def test_predict_reads_what_training_reads(home, tmp_path):
     want = run("predict", home / "model", stdin=text + "\n").stdout
     first, _, rest = text.partition(" ")
     (tmp_path / "a.jsonl").write_text(json.dumps({"title": first, "content": rest}) + "\n")
-    (tmp_path / "a.csv").write_text(f'id;text\n1;"{text}"\n')
+    (tmp_path / "a.csv").write_text(f'no;text\n1;"{text}"\n')
     for name in ("a.jsonl", "a.csv"):
         assert run("predict", home / "model", tmp_path / name).stdout == want, name
     (tmp_path / "b.csv").write_text('text\n"open')
