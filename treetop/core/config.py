@@ -129,7 +129,9 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
         except ConfigError:
             continue
     allowed = " or ".join("null" if argument is type(None) else _name(argument) for argument in arguments)
-    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {value!r}.{_number_trap(value)}")
+    lists = any(typing.get_origin(argument) is tuple for argument in arguments)
+    remedy = " Write [a, b]." if lists else _number_trap(value)
+    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {value!r}.{remedy}")
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
@@ -143,9 +145,11 @@ def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[
 
 
 def _number_trap(value: Any) -> str:
-    """YAML reads 5e-5 and 1e5 as text; say how to write them."""
+    """YAML reads 5e-5 and 1e5 as text; say how to write them, and that one --set takes one setting."""
     if not isinstance(value, str):
         return ""
+    if "," in value and "=" in value:
+        return " Give every setting a --set of its own."
     try:
         number = float(value)
     except ValueError:
