@@ -9,6 +9,7 @@ import toy
 import treetop
 from treetop.core.dataset import LABEL_TEXT, RETIRED
 from treetop.core.errors import ConfigError, InputError
+from treetop.core.texts import Texts
 
 
 def with_roles(data):
@@ -64,3 +65,20 @@ def test_opening_and_judging_refuse_what_they_do_not_know(tmp_path):
         model.evaluate(["a text"])
     with pytest.raises(InputError, match="resamples: -1 is out of range"):
         model.evaluate(toy.dataset(1), resamples=-1)
+    for texts in ({"text": "a cat"}, {"a cat"}, b"a cat", None):
+        with pytest.raises(InputError, match="texts: expected a string or a list of strings, got"):
+            model.predict(texts)
+
+
+def test_the_card_says_that_a_budget_shrank_the_model(tmp_path):
+    settings = {"tfidf": {"min_df": 1}}
+    treetop.fit("xr_linear", toy.dataset(), settings=settings, out=tmp_path / "free")
+    treetop.fit("xr_linear", toy.dataset(), settings=settings, budget="model=1MB", out=tmp_path / "small")
+    assert "budget" not in treetop.load(tmp_path / "free").card.data
+    card = (tmp_path / "small/README.md").read_text(encoding="utf-8")
+    assert "- budget: model 1.0 MB, so weights may be fewer and narrower than the settings say" in card
+
+
+def test_views_take_plain_strings():
+    model = treetop.fit("neighbours", toy.dataset(), settings={"tfidf": {"min_df": 1}})
+    assert (model.views(["a cat", "a dog"])["tfidf"] != model.views(Texts.of(["a cat", "a dog"]), {})["tfidf"]).nnz == 0

@@ -130,7 +130,7 @@ class Model:
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
-        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        if isinstance(texts, bytes | Mapping | set) or not isinstance(texts, Iterable):
             raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
         return self._rank(Texts.of(texts), {}, k)
 
@@ -157,9 +157,10 @@ class Model:
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
         return blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
 
-    def views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
-        """Named views of a batch; ready-made ones win, the others are computed when first read."""
-        maps: list[Any] = [dict(given), *(features.views(texts) for features in self.features.values())]
+    def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
+        """Texts as named matrices, a row each; ready-made ones win, the others are computed when first read."""
+        texts = Texts.of(texts)
+        maps: list[Any] = [dict(given or {}), *(features.views(texts) for features in self.features.values())]
         if any(level.view == "none" for member in self.members for level in member):
             maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
         return ChainMap(*maps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
 import shutil
@@ -23,7 +22,7 @@ from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
-from treetop.core.forecast import Forecast, parse_budget
+from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import Job, open_work
@@ -82,6 +81,8 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
         values = merged(values, settings)
     else:
         values = override(values, settings)
+    for name in values.keys() & {*registry.names("augment")} - {*before}:
+        raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' has not. Train {name}+{recipe}.")
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_places(made, base, module)
@@ -184,14 +185,16 @@ def check_trainable(dataset: Dataset) -> None:
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
-    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": fingerprint(dataset)}
+    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    if limits := ", ".join(f"{name} {size(job.budget[name])}" for name in ("memory", "model") if name in job.budget):
+        facts["budget"] = f"{limits}, so weights may be fewer and narrower than the settings say"
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
 def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
     key = {
-        "data": fingerprint(dataset),
+        "data": dataset.fingerprint,
         "settings": planned.settings,
         "recipe": planned.recipe,
         "seed": job.seed,
@@ -218,23 +221,3 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
 def describe(dataset: Dataset) -> str:
     """One line a person reads before training."""
     return f"{dataset.name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"
-
-
-def fingerprint(dataset: Dataset) -> str:
-    """A hash of everything a recipe can learn from."""
-    digest = hashlib.sha256()
-
-    def add(*arrays: Any) -> None:
-        for array in arrays:
-            digest.update(memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"")
-            digest.update(b"|")
-
-    labels = dataset.labels
-    for texts in (dataset.texts, labels.ids, labels.names, labels.texts):
-        add(texts.blob, texts.offsets)
-    for matrix in (dataset.Y, dataset.relevance, *(X for _, X in sorted(dataset.features.items()))):
-        if matrix is not None:
-            add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
-    for extra in (dataset.roles, dataset.filter_pairs, *(() if dataset.sample is None else (dataset.sample,))):
-        add(() if extra is None else extra.reshape(-1))
-    return digest.hexdigest()[:32]

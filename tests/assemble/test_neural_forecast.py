@@ -66,3 +66,12 @@ def test_low_memory_counts_two_bytes_a_number():
     none, full, low = (gpu_memory(size, Levels(n, low=low), **more) for n, low in ((0, 0), (10**6, 0), (10**6, 1)))
     assert full - none > 12 * 384 * 10**6
     assert 2 * 384 * 10**6 < low - none < 2.4 * 384 * 10**6
+
+
+@pytest.mark.parametrize("recipe", ["depsl", "unidec"])
+def test_label_texts_are_read_with_every_batch_that_is_taken(recipe, monkeypatch):
+    """Small data get small batches, and so more of them than `train.batch` says."""
+    monkeypatch.syspath_prepend(BENCHMARKS / "speed")
+    data = import_module("encoder_memory").made_up(320, 10, 2000)
+    few, many = (plan(recipe, settings={"steps": steps}).forecast(data).time for steps in (1, 20))
+    assert many > 10 * few

@@ -116,6 +116,8 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
     assert "say --into LABEL" in refused("merge", model, "L01")
     assert "into.csv:2: label 'L01' has no 'into'" in refused("merge", model, "--file", tmp_path / "into.csv")
     assert "neither a new name nor a new text" in refused("rename", model, "L01")
+    name = json.loads(labels("list", model, "--find", "L01", "--json"))["name"]
+    assert "label 'L01': is called so already. Nothing is to be changed." in refused("rename", model, "L01", name)
     (tmp_path / "names.csv").write_text("id,name\nL01,One\nL02,\n")
     (tmp_path / "names.jsonl").write_text('{"id": "L01", "name": "One"}\n{"id": "L02", "name": " "}\n')
     assert "names.csv:3: label 'L02': neither a new name" in refused("rename", model, "--file", tmp_path / "names.csv")
@@ -179,3 +181,10 @@ def test_a_note_cannot_forge_the_log_nor_colour_a_terminal(fitted_home):
 def fitted_home(home, tmp_path):
     treetop.load(home / "m").trained.save(tmp_path / "own")
     return tmp_path / "own"
+
+
+def test_a_name_that_another_label_has_is_told(fitted_home, caplog):
+    labels("rename", fitted_home, "L01", "a name of its own")
+    assert not caplog.messages
+    labels("rename", fitted_home, "L02", "a name of its own")
+    assert "label 'L02': its new name 'a name of its own' is that of another label too" in caplog.text

@@ -1,6 +1,7 @@
 """The commands as a user meets them: output, pipes, mistakes as one sentence with exit code 2."""
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -63,7 +64,7 @@ def test_predict_from_pipe_file_and_shards(home, tmp_path):
     assert all(" and " in name for name in rows[0]["labels"]) and rows[0]["probabilities"] == [None] * 3
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     (tmp_path / "in.txt").write_text("\r\n".join(texts))
-    (tmp_path / "in.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
+    (tmp_path / "in.csv").write_text("no,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
     for name in ("in.jsonl", "in.txt", "in.csv"):
         assert run("predict", home / "model", tmp_path / name, "-k", 3).stdout == piped.stdout, name
     parts = [
@@ -74,6 +75,33 @@ def test_predict_from_pipe_file_and_shards(home, tmp_path):
     assert more.returncode == 0 and more.stdout == more.stderr == ""
     run("predict", home / "model", tmp_path / "in.txt", "-k", 3, "--out", tmp_path / "out.jsonl", "--threads", 1)
     assert (tmp_path / "out.jsonl").read_text() == piped.stdout
+
+
+def test_predictions_as_a_table(home, tmp_path):
+    (tmp_path / "in.txt").write_text('a "cat", and\tbirds\nstones\n')
+    for name, mark in (("p.csv", ","), ("p.tsv", "\t")):
+        assert run("predict", home / "model", tmp_path / "in.txt", "-k", 2, "--out", tmp_path / name).returncode == 0
+        with (tmp_path / name).open(newline="") as file:
+            rows = list(csv.DictReader(file, delimiter=mark))
+        answers = [
+            json.loads(line)
+            for line in run("predict", home / "model", tmp_path / "in.txt", "-k", 2).stdout.splitlines()
+        ]
+        assert [(row["id"], row["text"]) for row in rows] == [("", 'a "cat", and\tbirds'), ("", "stones")]
+        assert [row["ids"].split("|") for row in rows] == [answer["ids"] for answer in answers]
+        assert [[*map(float, row["scores"].split("|"))] for row in rows] == [answer["scores"] for answer in answers]
+
+
+def test_predictions_carry_the_ids_of_their_texts(home, tmp_path):
+    (tmp_path / "in.jsonl").write_text(
+        '{"id": "s1", "text": "cat birds"}\n{"text": "stones"}\n{"uid": 7, "text": "wine"}\n'
+    )
+    (tmp_path / "in.csv").write_text("id,text\ns1,cat birds\n")
+    done = run("predict", home / "model", tmp_path / "in.jsonl")
+    assert [json.loads(line).get("id") for line in done.stdout.splitlines()] == ["s1", None, "7"], done.stderr
+    assert run("predict", home / "model", tmp_path / "in.csv").stdout == done.stdout.splitlines(keepends=True)[0]
+    run("predict", home / "model", tmp_path / "in.jsonl", "--out", tmp_path / "p.csv")
+    assert [line.partition(",")[0] for line in (tmp_path / "p.csv").read_text().splitlines()] == ["id", "s1", "", "7"]
 
 
 def test_shards_are_written_once_and_replaced_when_asked(home, tmp_path):
@@ -144,6 +172,7 @@ def test_dry_run_says_what_it_needs(home):
         (["predict", "{home}/data", "-"], "no manifest.json"),
         (["predict", "{home}/absent", "-"], "no such model folder"),
         (["predict", "{home}/model", "{home}/absent.txt"], "no such file"),
+        (["predict", "{home}/model", "my cat"], "my cat: no such file. To ask for one text, pipe it: echo TEXT |"),
         (["predict", "{home}/model", "-"], "standard input: no texts in it. Give at least one."),
         (["predict", "{home}/model", os.devnull, "--out", "x"], f"{os.devnull}: no texts in it. Give at least one."),
         (["predict", "{home}/model", "-", "--threshold", "0.5"], "not calibrated"),
@@ -197,6 +226,14 @@ def test_dry_run_says_what_it_needs(home):
         (["fit", "gandalf+popular", "{home}/data", "--out", "x"], "'popular' has no place for rows"),
         (["blend", "{home}/model", "{home}/model"], "--out: missing. Say where the blend goes."),
         (["blend", "{home}/model", "{home}/model", "--out", "x", "--weights", "4:1"], "--weights: cannot read '4:1'."),
+        (["compare", "{home}/model", "{home}/model"], "model: a treetop model, where data are expected. Give a folder"),
+        (["explain", "{home}/model", "--text", "-"], "standard input: no text in it. Give one."),
+        (["recipes", "--preset", "x"], "--preset: whose? Name the recipe too."),
+        (["recipes", "gandalf", "--preset", "x"], "--preset x: an augmentation has none. Show a recipe, or gandalf+"),
+        (
+            ["fit", "xr_linear", "{home}/data", "--out", "x", "--set", "identity.share=0.5"],
+            "identity: settings of an augmentation that 'xr_linear' has not. Train identity+xr_linear.",
+        ),
         (["nosuch"], "No such command 'nosuch'"),
         (["blnd"], "No such command 'blnd'. Did you mean 'blend'? See `treetop --help`."),
     ],
@@ -232,6 +269,33 @@ def test_augmentations_are_listed_with_their_settings():
     assert "delta" in shown and "gandalf+lightxml" in shown and "presets" not in shown
     both = json.loads(run("recipes", "identity+xr_linear", "--json").stdout)
     assert {"identity.share", "linear.beam"} <= {row["name"] for row in both["settings"]} and both["scores"] == {}
+
+
+def test_recipes_show_names_in_full_choices_and_the_values_of_a_preset():
+    narrow = subprocess.run(
+        [sys.executable, "-m", "treetop", "recipes", "xr_linear", "--preset", "paper-eurlex-4k"],
+        capture_output=True, text=True, env={**ENV, "COLUMNS": "50"},
+    ).stdout  # fmt: skip
+    rows = {line.split()[0]: line.split()[1:] for line in narrow.splitlines() if line and line[0].islower()}
+    assert rows["tree.max_leaf"][0] == "16" and rows["trees"][0] == "3"  # the defaults are 100 and 1
+    assert "linear.relevance_norm" in rows and "…" not in narrow
+    shown = run("recipes", "xr_linear").stdout
+    assert "loss of the binary problems (squared_hinge, hinge, logistic)" in shown
+    assert run("recipes", "popular").returncode == 0  # has no settings
+    asked = json.loads(run("recipes", "xr_linear", "--preset", "paper-eurlex-4k", "--json").stdout)
+    assert asked["preset"] == "paper-eurlex-4k"
+    assert {row["name"]: row["default"] for row in asked["settings"]}["trees"] == 3
+
+
+def test_explain_names_ids_and_reads_a_pipe(home, tmp_path):
+    run("fit", "xr_linear", home / "data", "--out", tmp_path / "m", "--set", "tfidf.min_df=1")
+    text = next(iter(toy.dataset(1).texts))
+    done = run("explain", tmp_path / "m", "--text", "-", "-k", 1, stdin=f"{text}\n")
+    assert done.returncode == 0 and done.stdout == run("explain", tmp_path / "m", "--text", text, "-k", 1).stdout
+    best = json.loads(run("predict", tmp_path / "m", "-k", 1, stdin=f"{text}\n").stdout)
+    assert f"  {best['ids'][0]}  {best['labels'][0]}\n" in done.stdout
+    drawn = run("explain", home / "model", "--label", "L00", "--data", home / "data").stdout
+    assert drawn.startswith("L00  cat and birds:")
 
 
 def test_resume_after_kill(home, tmp_path):
@@ -290,7 +354,7 @@ def test_predict_reads_what_training_reads(home, tmp_path):
     want = run("predict", home / "model", stdin=text + "\n").stdout
     first, _, rest = text.partition(" ")
     (tmp_path / "a.jsonl").write_text(json.dumps({"title": first, "content": rest}) + "\n")
-    (tmp_path / "a.csv").write_text(f'id;text\n1;"{text}"\n')
+    (tmp_path / "a.csv").write_text(f'no;text\n1;"{text}"\n')
     for name in ("a.jsonl", "a.csv"):
         assert run("predict", home / "model", tmp_path / name).stdout == want, name
     (tmp_path / "b.csv").write_text('text\n"open')

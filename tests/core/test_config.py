@@ -19,13 +19,16 @@ class Outer:
     loss: Literal["hinge", "logistic"] = setting("hinge", "which loss")
     cap: int | None = setting(None, "no more than")
     fast: bool = setting(False, "quick")
+    span: tuple[int, int] | None = setting(None, "from and to")
     inner: Inner = setting(Inner(), "inside")
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"beem": 3}, "beem: unknown setting. Known here: beam, loss, cap, fast, inner. Did you mean 'beam'?"),
+        ({"beem": 3}, "beem: unknown setting. Known here: beam, loss, cap, fast, span, inner. Did you mean 'beam'?"),
+        ({"rate": 3}, "rate: unknown setting. Known here: beam, loss, cap, fast, span, inner. "
+         "Did you mean 'inner.rate'?"),
         ({"beam": "8"}, "beam: expected int, got str '8'. YAML read it as text: write 8 without quotes."),
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),
@@ -45,6 +48,8 @@ class Outer:
          "write 2 without quotes."),
         ({"inner": {"layers": 3}}, "inner.layers: expected a list, got int 3. Write [a, b]."),
         ({"inner": Inner(rate=-1.0)}, "inner.rate: -1.0 is out of range. Allowed is 0.0 or more."),
+        ({"span": 2}, "span: expected tuple[int, int] or null, got int 2. Write [a, b]."),
+        ({"beam": "8,fast=true"}, "beam: expected int, got str '8,fast=true'. Give every setting a --set of its own."),
         ({"inner": 3}, "inner: a group of settings, got int 3. Set one of inner.rate, inner.layers."),
     ],
 )  # fmt: skip
@@ -58,7 +63,7 @@ def test_round_trip_and_nested_defaults():
     made = build(Outer, {"inner": {"rate": 2}, "cap": None})
     assert made == Outer(inner=Inner(rate=2.0))
     assert build(Outer, to_dict(made)) == made
-    assert [row[0] for row in describe(Outer)] == ["beam", "loss", "cap", "fast", "inner.rate", "inner.layers"]
+    assert [row[0] for row in describe(Outer)] == ["beam", "loss", "cap", "fast", "span", "inner.rate", "inner.layers"]
 
 
 @dataclass(frozen=True, kw_only=True)

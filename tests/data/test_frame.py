@@ -93,4 +93,4 @@ def test_strings_in_a_frame_are_split_only_when_asked():
         "frame: row 0 of column 'labels' is the string 'x|y', expected a list of labels. Say where to split it, for "
         "example separator='|'."
     )
-    assert list(rows_of(from_frame(frame, separator="|"))) == [["x", "y"], ["y", "z"], []]
+    assert list(rows_of(Dataset.from_frame(frame, separator="|"))) == [["x", "y"], ["y", "z"], []]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from ranking_cases import dataset_of, random_case, ranking_of
 
+from treetop.core.card import UNSAVED, Card
 from treetop.core.dataset import LABEL_TEXT, LabelSet
 from treetop.core.errors import InputError
 from treetop.evaluate.match import Matches, match
@@ -20,6 +21,7 @@ class Descending:
         self.labels = LabelSet.of(ids)
         self.counts = np.arange(1, len(ids) + 1)
         self.n_train = 100
+        self.card = UNSAVED
         self.asked: list[tuple[int, int]] = []
 
     def rank_dataset(self, dataset, k):
@@ -70,3 +72,24 @@ def test_true_labels_that_a_filter_bars_are_told(caplog):
     with caplog.at_level(logging.WARNING, "treetop"):
         match(Descending(["l0", "l1", "l2"]), dataset)
     assert "2 true labels are barred by its filter and count as misses" in caplog.text
+
+
+def test_scores_on_the_training_texts_are_told(caplog):
+    trained, other = dataset_of([{0: 1.0}, {1: 1.0}], 3), dataset_of([{0: 1.0}, {2: 1.0}], 3)
+    model = Descending(["l0", "l1", "l2"])
+    model.card = Card("stub", data={"texts": 2, "sha256": trained.fingerprint})
+    with caplog.at_level(logging.WARNING, "treetop"):
+        match(model, other)
+        assert not caplog.messages
+        match(model, trained, name="m")
+    assert "these are the texts m was trained on, so scores say nothing about new ones." in caplog.text
+
+
+def test_data_of_another_model_are_told(caplog):
+    with caplog.at_level(logging.WARNING, "treetop"):
+        match(Descending(["l0", "l1"]), dataset_of([{0: 1.0}, {2: 1.0}], 3))
+        assert "no label in it is known" not in caplog.text
+        match(Descending(["other"]), dataset_of([{0: 1.0}, {2: 1.0}], 3))
+    assert (
+        "no label in it is known to the model. Give data that name labels by the ids it was trained on." in caplog.text
+    )

@@ -12,6 +12,7 @@ import toy_encoder
 import treetop
 from treetop.assemble import tower_fit
 from treetop.assemble.neural_fit import cut
+from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.train import loop
 
@@ -237,3 +238,11 @@ def test_nothing_to_learn_from_is_said(encoder):
     pairs = np.column_stack(data.Y.nonzero()).astype(np.int64)
     with pytest.raises(InputError, match="no text is left with a label"):
         treetop.fit("unidec", dataclasses.replace(data, filter_pairs=pairs), settings=settings(encoder, "unidec"))
+
+
+@pytest.mark.parametrize("recipe", ["unidec", "ngame"])
+def test_labels_without_text_are_read_by_their_ids_and_it_is_said(encoder, recipe, caplog):
+    bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(toy.N_LABELS)]))
+    quick = settings(encoder, recipe, train={"epochs": 1.0})
+    assert treetop.fit(recipe, bare, settings=quick).predict(bare.texts[0], k=3)
+    assert caplog.text.count("no label has a text or a name beside its id; ids are read in their place") == 1

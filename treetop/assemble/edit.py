@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from treetop.core.dataset import RETIRED, LabelSet
 from treetop.core.edits import MOST, Edit
 from treetop.core.errors import InputError, LabelError, WorkError
 from treetop.core.label_part import pack, pack_labels
+from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.version import VERSION
@@ -132,6 +134,12 @@ def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool =
             raise LabelError(f"label '{key}': neither a new name nor a new text. Give one.", label=str(key))
         names.append(now.names[column] if name is None else name)
         texts.append(now.texts[column] if text is None else text)
+    if not re_encode and all(
+        (now.names[column], now.texts[column]) == new
+        for column, new in zip(columns, zip(names, texts, strict=True), strict=True)
+    ):
+        raise LabelError(f"label '{now.ids[columns[0]]}': is called so already. Nothing is to be changed.")
+    _tell_shared(now, dict(zip(columns, names, strict=True)))
     packed = {"names": Texts.of(names), "texts": Texts.of(texts)}
     parts: dict[str, Part] = {}
     if re_encode:
@@ -150,6 +158,20 @@ def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool =
     }
     ids = [now.ids[column] for column in columns]
     return _with(model, Edit(by.entry("rename", ids), Part("edit.rename.1", {}, arrays, parts)))
+
+
+def _tell_shared(labels: LabelSet, renamed: Mapping[int, str]) -> None:
+    """Warn of names that now several labels have: such a label is found by its id alone."""
+    wanted = set(renamed.values())
+    names = {column: renamed.get(column, name) for column, name in enumerate(labels.names)}
+    count = Counter(name for name in names.values() if name in wanted)
+    for column, name in renamed.items():
+        if count[name] > 1 and name != labels.names[column]:
+            logger.warning(
+                "label '%s': its new name '%s' is that of another label too, so both are found by id only. To make "
+                "them one, merge them (`treetop labels merge`).",
+                labels.ids[column], name,
+            )  # fmt: skip
 
 
 def merge(model: Model, labels: Mapping[str, str], by: By) -> Living:

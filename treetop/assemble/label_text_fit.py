@@ -10,6 +10,7 @@ import numpy as np
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import Makeup
 from treetop.assemble.label_text_tree import Blocks, LabelTextTree
+from treetop.assemble.members import small_batches
 from treetop.assemble.neural_fit import Prepared, as_levels, learn, once, plan_of
 from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
 from treetop.assemble.neural_hooks import Hooks
@@ -17,7 +18,6 @@ from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
-from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Combine, Floats, LabelTree, Level
 from treetop.core.work import Job
@@ -25,7 +25,7 @@ from treetop.features.bag import BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.features.words import Words
-from treetop.labels.text import have_words
+from treetop.labels.text import tell_wordless
 from treetop.partition.balanced import BalancedConfig
 from treetop.rank.head import Head
 from treetop.train import devices
@@ -57,8 +57,9 @@ def forecast_bags(dataset: Dataset, config: BagsConfig, parts: int) -> Forecast:
     size = size_of_words(config.encoder)
     vectors = float(dataset.n_labels * size.width)
     scored = min(vectors, float(config.keep * config.tree.max_leaf * size.width))
-    numbers = Numbers(vectors=vectors, scored=scored, made=parts * min(vectors, config.train.batch * scored))
-    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    training = small_batches(dataset, config.train, config.steps)
+    numbers = Numbers(vectors=vectors, scored=scored, made=parts * min(vectors, training.batch * scored))
+    need = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
@@ -74,8 +75,7 @@ class Made:
 
 def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
     """Say what is missing in the labels; refuse several processes."""
-    if not have_words(dataset.labels):
-        logger.warning("%s: no label has a text or a name beside its id; ids are read in their place", recipe)
+    tell_wordless(dataset.labels, recipe)
     World.join(devices.pick(job.device)).alone(recipe)
 
 

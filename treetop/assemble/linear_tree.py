@@ -46,7 +46,7 @@ class LinearConfig:
     train_beam: int = setting(20, "nodes kept while looking for negatives (man)", low=1)
     relevance: Relevance = setting("off", "cost-sensitive: on all levels, or the last")
     relevance_norm: Norm = setting("l1", "how a text's relevance is scaled per level")
-    transform: str = setting("hinge3", "from a margin to a score; see core/types.py")
+    transform: str = setting("hinge3", "from a margin to a score: noop, [log_]sigmoid, [log_]hinge1 to 4")
     last: str = setting("", "a transform of the last level, whose score then stands alone; empty: as on the others")
     beam: int = setting(10, "nodes kept on each level while predicting", low=1)
     storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")

@@ -27,7 +27,7 @@ from treetop.core.work import Job
 from treetop.features.sources import peek
 from treetop.features.tokens import Tokens, tokenise
 from treetop.features.towers import Towers
-from treetop.labels.text import label_words
+from treetop.labels.text import label_words, tell_wordless
 from treetop.model import Model
 from treetop.rank.dual import Dual
 from treetop.shortlist.ann import Ann
@@ -63,6 +63,8 @@ def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
 
 def prepare_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Prepared:
     """The encoder with the tokens of all documents and, behind them, of all labels."""
+    if config.dual.weight > 0:
+        tell_wordless(dataset.labels, dataset.name)
     made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
     names = tokenise(label_words(dataset.labels), made.transformer.tokenizer, job, "label-tokens")
     return replace(made, tokens=Tokens.concat([made.tokens, names]))
@@ -122,7 +124,7 @@ def forecast_towers(dataset: Dataset, config: TowersConfig) -> Forecast:
     numbers = Numbers(vectors=dataset.n_labels * searched, scored=scored, low=low, pool=pool)
     training = small_batches(dataset, config.train, config.steps)
     made = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
-    read = 6.0 * pool * config.train.epochs * max(1.0, len(dataset) / config.train.batch)
+    read = 6.0 * pool * training.epochs * max(1.0, len(dataset) / training.batch)
     return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
 
 

@@ -80,8 +80,8 @@ def usable(dataset: Dataset, barred: Barred, name: str) -> Ints:
     found = np.flatnonzero(texts | np.array(named, bool))
     if len(found) == 0:
         raise InputError(
-            f"{name}: no label of {dataset.name} has a text or a name beside its id. Give label texts, or leave the "
-            "augmentation out."
+            f"{name}: no label of {dataset.name} has a text or a name beside its id. Give label texts in a labels file "
+            "(docs/formats.md), or leave the augmentation out."
         )
     if len(found) < len(labels):
         logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(found):,}")

@@ -19,7 +19,7 @@ BAR = 24  # letters of a whole bar
 
 def explain(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    text: Annotated[str | None, typer.Option(help="The text to explain.")] = None,
+    text: Annotated[str | None, typer.Option(help="The text to explain; - reads it from standard input.")] = None,
     label: Annotated[str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.")] = None,
     data: Annotated[str | None, typer.Option(help="With --label: the training data neighbours are counted in.")] = None,
     k: Annotated[
@@ -41,6 +41,10 @@ def explain(
     if label is not None:
         _neighbours(opened, label, str(data), k or 10, as_json)
         return
+    if text == "-":
+        from treetop.data.inputs import whole_input
+
+        text = whole_input()
     found = opened.explain(str(text), k or 3)
     if as_json:
         typer.echo(json.dumps([_plain(item) for item in found], ensure_ascii=False))
@@ -50,13 +54,18 @@ def explain(
     console = Console(highlight=False)
     for item in found:
         console.print(f"[bold]{item.label.score:.3f}[/bold]  ", end="")
-        console.print(item.label.name, markup=False)
+        console.print(_title(item.label.id, item.label.name), markup=False)
         for m, way in enumerate(item.members):
             if len(item.members) > 1:
                 console.print(f"  member {m + 1}{_part(opened, m)}", markup=False)
             for seen in way:
                 _show(console, seen, last=seen is way[-1])
         console.print()
+
+
+def _title(id_: str, name: str) -> str:
+    """A label as a person looks it up: its id, and its name where that says more."""
+    return id_ if name == id_ else f"{id_}  {name}"
 
 
 def _part(model: Model, m: int) -> str:
@@ -131,11 +140,12 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(f"{labels.names[column]}: {_texts(texts)}", style="bold", markup=False)
+    console.print(f"{_title(labels.ids[column], labels.names[column])}: {_texts(texts)}", style="bold", markup=False)
     for n in found:
         bar = "█" * max(1, round(BAR * n.share))
         console.print(f"  {n.share:.2f} {bar:<{BAR}} ", style="green", end="")
-        console.print(f"{labels.names[n.column]}  ({_texts(n.texts)}, {n.back:.2f} of its own)", markup=False)
+        title = _title(labels.ids[n.column], labels.names[n.column])
+        console.print(f"{title}  ({_texts(n.texts)}, {n.back:.2f} of its own)", markup=False)
     if not found:
         console.print("  shares no text with another label")
 

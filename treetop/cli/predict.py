@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
 from treetop.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from treetop.data.inputs import Input
+
 # Networks batch texts by length inside a chunk, so shards that began at chunks would keep every bit. They would share
 # unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
 CHUNK = 4096
+Answer: TypeAlias = "tuple[Input, dict[str, list[Any]]]"
+TABLES = {".csv": ",", ".tsv": "\t"}  # endings of --out that give a table, and what stands between its cells
+OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
 SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's scores may differ from a run without."
 
 
@@ -25,11 +31,14 @@ def predict(
     threshold: Annotated[float | None, typer.Option(help="Lowest probability to print.")] = None,
     precision: Annotated[float | None, typer.Option(help="Only labels at this precision or better.")] = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
-    out: Annotated[Path | None, typer.Option(help="File to write instead of standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
 ) -> None:
-    """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each."""
+    """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order.
+
+    Where the input has an `id` for each text, the line begins with it.
+    """
     for name, value in (("--threshold", threshold), ("--precision", precision)):
         if value is not None:
             raise ConfigError(
@@ -46,14 +55,16 @@ def predict(
     texts = read_inputs(source, shard)
     opened = load(model)
     with pool.limited(threads):
-        lines = (line for chunk in _chunks(texts) for line in _answers(opened, chunk, k))
+        answers = (answer for chunk in _chunks(texts) for answer in _answers(opened, chunk, k))
         if out is None:
-            for line in lines:
-                sys.stdout.write(line)
+            _write_lines(sys.stdout, answers)
             sys.stdout.flush()
             return
         with replacing_file(out) as target:
-            target.writelines(lines)
+            if out.suffix in TABLES:
+                _write_table(target, answers, TABLES[out.suffix])
+            else:
+                _write_lines(target, answers)
 
 
 def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
@@ -69,9 +80,9 @@ def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
     check_new_file(out, overwrite=overwrite)
 
 
-def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
+def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
     """Full chunks from files; from a pipe that pauses, what a person typed is still answered at its end."""
-    chunk: list[str] = []
+    chunk: list[Input] = []
     for text in texts:
         chunk.append(text)
         if len(chunk) == CHUNK:
@@ -81,12 +92,34 @@ def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _answers(model: Any, texts: list[str], k: int) -> Iterator[str]:
-    for row in model.predict(texts, k):
-        answer = {
-            "ids": [label.id for label in row],
-            "labels": [label.name for label in row],
-            "scores": [label.score for label in row],
-            "probabilities": [label.probability for label in row],
-        }
-        yield json.dumps(answer, ensure_ascii=False) + "\n"
+def _answers(model: Any, inputs: list[Input], k: int) -> Iterator[Answer]:
+    texts = [given.text for given in inputs]
+    for given, row in zip(inputs, model.predict(texts, k), strict=True):
+        yield (
+            given,
+            {
+                "ids": [label.id for label in row],
+                "labels": [label.name for label in row],
+                "scores": [label.score for label in row],
+                "probabilities": [label.probability for label in row],
+            },
+        )
+
+
+def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:
+    for given, answer in answers:
+        named = {} if given.id is None else {"id": given.id}
+        target.write(json.dumps({**named, **answer}, ensure_ascii=False) + "\n")
+
+
+def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
+    """Id (empty where there is none), text, ids, labels and scores, lists as CSV data have them."""
+    import csv
+
+    from treetop.data.table import joined
+
+    columns = ("ids", "labels", "scores")
+    table = csv.writer(target, delimiter=mark)
+    table.writerow(("id", "text", *columns))
+    for given, answer in answers:
+        table.writerow((given.id or "", given.text, *(joined(answer[column]) for column in columns)))

@@ -7,17 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from treetop.core.errors import ConfigError
+
 
 def recipes(
     name: Annotated[str | None, typer.Argument(help="One recipe: its idea, presets and settings.")] = None,
+    preset: Annotated[str, typer.Option(help="Show the settings this preset has, not the defaults.")] = "default",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List recipes, or show one with its settings."""
     from treetop.core import registry
 
     if name is not None:
-        _show(name, as_json)
+        _show(name, preset, as_json)
         return
+    if preset != "default":
+        raise ConfigError("--preset: whose? Name the recipe too.")
     rows = [summary(recipe) for recipe in registry.names("recipe")]
     rows += [summary(name, "augment") for name in registry.names("augment")]
     if as_json:
@@ -61,7 +66,7 @@ def _scores() -> dict[str, Any]:
     return found
 
 
-def _show(name: str, as_json: bool) -> None:
+def _show(name: str, preset: str, as_json: bool) -> None:
     from treetop.augment.compose import split_name
     from treetop.core import registry
     from treetop.training import plan, presets
@@ -69,15 +74,16 @@ def _show(name: str, as_json: bool) -> None:
     augments = registry.names("augment")
     alone = name in augments
     before, base = ([], name) if alone or "+" not in name else split_name(name)
-    if before:
-        plan(name)  # refuses what cannot go together
+    if alone and preset != "default":
+        raise ConfigError(f"--preset {preset}: an augmentation has none. Show a recipe, or {name}+RECIPE.")
     question = "augment" if alone else "recipe"
     module = registry.find(question, base)
+    config = None if alone else plan(name, preset=preset).config  # refuses what cannot go together
     settings = [row for part in before for row in _settings(registry.find("augment", part), f"{part}.")]
-    settings += _settings(module)
+    settings += _settings(module, config=config)
     about = summary(base, question)
     if as_json:
-        full = {**about, "name": name, "presets": presets(base), "settings": settings}
+        full = {**about, "name": name, "preset": preset, "presets": presets(base), "settings": settings}
         if before:
             full["scores"] = {}  # those of the recipe alone
         typer.echo(json.dumps(full, indent=1, default=list))
@@ -93,17 +99,34 @@ def _show(name: str, as_json: bool) -> None:
         console.print(f"written before a recipe, as in {name}+lightxml; set as --set {name}.setting=value\n")
     else:
         console.print(f"presets: {', '.join(presets(base))}\n")
-    table = Table("setting", "default", "what it does", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column(
+        "setting", min_width=max((len(row["name"]) for row in settings), default=0)
+    )  # names are copied: never cut
+    table.add_column(preset)
+    table.add_column("what it does")
     for row in settings:
-        table.add_row(row["name"], str(row["default"]), row["help"])
+        table.add_row(row["name"], _said(row["default"]), _with_choices(row))
     console.print(table)
 
 
-def _settings(module: Any, before: str = "") -> list[dict[str, Any]]:
+def _settings(module: Any, before: str = "", config: Any = None) -> list[dict[str, Any]]:
     from treetop.core.config import describe
 
-    rows = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in describe(module.Config)]
+    found = describe(module.Config, defaults=config)
+    rows = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in found]
     return [{**row, "name": f"{before}{row['name']}"} for row in rows]
+
+
+def _said(value: Any) -> str:
+    """A value as --set takes it."""
+    return json.dumps(value).strip('"')
+
+
+def _with_choices(row: dict[str, Any]) -> str:
+    """The help of a setting; behind it, where only some values are allowed, these."""
+    choices = row["type"].removeprefix("Literal[").removesuffix("]").replace("'", "")
+    return str(row["help"]) if choices == row["type"] else f"{row['help']} ({choices})"
 
 
 def _paragraphs(text: str | None) -> str:

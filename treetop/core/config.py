@@ -34,19 +34,24 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
     for key, value in values.items():
         where = f"{path}.{key}" if path else str(key)
         if not isinstance(key, str) or key not in fields:
-            raise ConfigError(
-                f"{where}: unknown setting. Known here: {', '.join(fields) or 'none'}.{did_you_mean(str(key), fields)}"
-            )
-        field, hint = fields[key]
+            hint = _deeper(kind, str(key), path) or did_you_mean(str(key), fields)
+            raise ConfigError(f"{where}: unknown setting. Known here: {', '.join(fields) or 'none'}.{hint}")
+        field, allowed = fields[key]
         base = field.default
         if dataclasses.is_dataclass(base) and isinstance(value, Mapping):
             value = merged(to_dict(base), value)
-        made[key] = _convert(hint, value, where)
+        made[key] = _convert(allowed, value, where)
         _check_range(field, made[key], where)
     try:
         return kind(**made)
     except ConfigError as error:
         raise ConfigError(f"{path}.{error}" if path else str(error)) from None
+
+
+def _deeper(kind: type, key: str, path: str) -> str:
+    """A hint at settings of this name that lie in a group further down, or nothing."""
+    found = [name for name, *_ in describe(kind, path=path) if name.endswith(f".{key}")]
+    return f" Did you mean {' or '.join(map(repr, found[:3]))}?" if found else ""
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +129,9 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
         except ConfigError:
             continue
     allowed = " or ".join("null" if argument is type(None) else _name(argument) for argument in arguments)
-    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {value!r}.{_number_trap(value)}")
+    lists = any(typing.get_origin(argument) is tuple for argument in arguments)
+    remedy = " Write [a, b]." if lists else _number_trap(value)
+    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {value!r}.{remedy}")
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
@@ -138,9 +145,11 @@ def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[
 
 
 def _number_trap(value: Any) -> str:
-    """YAML reads 5e-5 and 1e5 as text; say how to write them."""
+    """YAML reads 5e-5 and 1e5 as text; say how to write them, and that one --set takes one setting."""
     if not isinstance(value, str):
         return ""
+    if "," in value and "=" in value:
+        return " Give every setting a --set of its own."
     try:
         number = float(value)
     except ValueError:

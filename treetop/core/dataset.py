@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -183,6 +184,25 @@ class Dataset:
         Y = self.Y if self.roles is None else self.Y[self.documents]
         return np.bincount(Y.indices[Y.data > 0], minlength=self.n_labels).astype(np.int64)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything a recipe can learn from."""
+        digest = hashlib.sha256()
+
+        def add(*arrays: Any) -> None:
+            for array in arrays:
+                digest.update(memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"")
+                digest.update(b"|")
+
+        for texts in (self.texts, self.labels.ids, self.labels.names, self.labels.texts):
+            add(texts.blob, texts.offsets)
+        for matrix in (self.Y, self.relevance, *(X for _, X in sorted(self.features.items()))):
+            if matrix is not None:
+                add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+        for extra in (self.roles, self.filter_pairs, *(() if self.sample is None else (self.sample,))):
+            add(() if extra is None else extra.reshape(-1))
+        return digest.hexdigest()[:32]
+
     @classmethod
     def read(cls, path: object, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
         """Read a folder, a file or a bundled name; see `docs/formats.md` for what is understood.
@@ -193,9 +213,14 @@ class Dataset:
         return made
 
     @classmethod
-    def from_frame(cls, frame: Any, text: str = "text", labels: str = "labels") -> Dataset:
-        """A Dataset from a pandas (or similar) frame: one column of strings, one of lists of labels."""
-        made: Dataset = registry.find("data", "frame")(frame, text, labels)
+    def from_frame(
+        cls, frame: Any, text: str = "text", labels: str = "labels", separator: str | None = None
+    ) -> Dataset:
+        """A Dataset from a pandas (or similar) frame: one column of strings, one of lists of labels.
+
+        Where labels are strings such as "cat|dog", `separator` says where to split them.
+        """
+        made: Dataset = registry.find("data", "frame")(frame, text, labels, separator)
         return made
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:

@@ -150,7 +150,7 @@ class Ranking:
         return made
 
     def to_csr(self, n_labels: int) -> Csr:
-        """Scores as a matrix for other libraries; a stored zero still means "present"."""
+        """(n_documents, n_labels) scores as a matrix for other libraries; a stored zero still means "present"."""
         return sparse.csr_matrix((self.score, self.ids, self.indptr), shape=(len(self), n_labels))
 
 

@@ -169,6 +169,12 @@ def _named_files(folder: Path) -> dict[str, Path]:
             raise DataError(f"{files[name].name} and {file.name} both look like '{name}'. Keep one.", file=folder)
         files[name] = file
     if not files.keys() & {"train", "test", "valid"}:
+        if (folder / "manifest.json").is_file() and (folder / "part.json").is_file():
+            raise DataError(
+                "a treetop model, where data are expected. Give a folder or file of rows; `treetop compare` wants it "
+                "before the models, `treetop evaluate` behind the model.",
+                file=folder,
+            )
         found = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
         layouts = ", ".join(name for name, format in FORMATS.items() if format.find)
         raise DataError(

@@ -34,7 +34,7 @@ def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
         labels,
         targets=_numbers(targets, "targets"),
         relevance=_numbers(record.get("relevance"), "relevance"),
-        id=_id(record),
+        id=id_of(record),
         role=_role(record.get("role")),
         features=_features(record.get("features")),
     )
@@ -92,7 +92,8 @@ def _numbers(values: Any, field: str) -> list[float] | None:
     return values
 
 
-def _id(record: Mapping[str, Any]) -> str | None:
+def id_of(record: Mapping[str, Any]) -> str | None:
+    """The id of a document, where its record has one."""
     value = record.get("id", record.get("uid"))
     if value is None or type(value) is str:
         return value

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from treetop.core.errors import ConfigError, DataError
-from treetop.data.fields import join_text
+from treetop.data.fields import id_of, join_text
 from treetop.data.lines import json_lines, lines, refuse
 from treetop.data.rows import Reading
 from treetop.data.table import parquet_records, table_records
@@ -18,7 +18,14 @@ from treetop.data.table import parquet_records, table_records
 STDIN = "standard input"
 
 
-def read_inputs(source: str, shard: str = "1/1") -> Iterator[str]:
+class Input(NamedTuple):
+    """A text to predict for, with its id where the source has one."""
+
+    text: str
+    id: str | None = None
+
+
+def read_inputs(source: str, shard: str = "1/1") -> Iterator[Input]:
     """Texts of `source` ('-': standard input); with shard 'i/n' the i-th of n runs of neighbouring texts."""
     part, parts = _shard(shard)
     if parts == 1:
@@ -36,7 +43,7 @@ def _shard(shard: str) -> tuple[int, int]:
     return int(part), int(parts)
 
 
-def _some(texts: Iterator[str], source: str) -> Iterator[str]:
+def _some(texts: Iterator[Input], source: str) -> Iterator[Input]:
     """The same texts, and an error at the end where there were none: something upstream went wrong."""
     text = None
     for text in texts:
@@ -45,12 +52,13 @@ def _some(texts: Iterator[str], source: str) -> Iterator[str]:
         raise DataError("no texts in it. Give at least one.", file=STDIN if source == "-" else source)
 
 
-def _texts(source: str) -> Iterator[str]:
+def _texts(source: str) -> Iterator[Input]:
     if source == "-":
         return _standard_input()
     file, reading = Path(source), Reading()
     if not file.exists():
-        raise DataError("no such file. Give a file with texts, or - for standard input.", file=file)
+        remedy = "To ask for one text, pipe it: echo TEXT | treetop predict MODEL." if " " in source else ""
+        raise DataError(f"no such file. {remedy or 'Give a file with texts, or - for standard input.'}", file=file)
     if file.is_dir():
         raise DataError("a folder. Give one file with texts, or - for standard input.", file=file)
     suffix = Path(file.name.lower().removesuffix(".gz")).suffix
@@ -60,34 +68,47 @@ def _texts(source: str) -> Iterator[str]:
         return (_text(record, file, line) for line, record in table_records(file, reading, ()))
     if suffix == ".parquet":
         return (_text(record, file, row) for row, record in parquet_records(file, reading))
-    return (line for _, line in lines(file))
+    return (Input(line) for _, line in lines(file))
 
 
-def _text(record: Any, file: object, line: int) -> str:
+def _text(record: Any, file: object, line: int) -> Input:
     """The text of a record, as training reads it: `text`, or title and content."""
     try:
-        return join_text(record, Reading())
+        return Input(join_text(record, Reading()), id_of(record))
     except ValueError as error:
         raise DataError(str(error), file=file, line=line) from None
 
 
-def _standard_input() -> Iterator[str]:
-    """Lines of text, or JSON objects when a line looks like one."""
+def whole_input() -> str:
+    """All of standard input as one text."""
+    text = "\n".join(line for _, line in _decoded())
+    if not text.strip():
+        raise DataError("no text in it. Give one.", file=STDIN)
+    return text
+
+
+def _decoded() -> Iterator[tuple[int, str]]:
+    """(number, line) of standard input."""
     for number, raw in enumerate(sys.stdin.buffer, 1):
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"byte {error.start + 1} of the line is not UTF-8. Convert the stream, for example with iconv.",
                 file=STDIN,
                 line=number,
             ) from None
+
+
+def _standard_input() -> Iterator[Input]:
+    """Lines of text, or JSON objects when a line looks like one."""
+    for number, line in _decoded():
         if not (line.startswith("{") and line.rstrip().endswith("}")):
-            yield line
+            yield Input(line)
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            yield line  # a text that only looks like JSON
+            yield Input(line)  # a text that only looks like JSON
             continue
         yield _text(record, STDIN, number)

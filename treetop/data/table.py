@@ -108,13 +108,13 @@ def _writer(suffix: str, mark: str) -> Any:
                         # lines end in \r\n so that the writer quotes cells with either character
                         table = csv.DictWriter(out, list(record), delimiter=mark, lineterminator="\r\n")
                         table.writeheader()
-                    table.writerow(record | {key: _joined(record[key]) for key in LISTS if key in record})
+                    table.writerow(record | {key: joined(record[key]) for key in LISTS if key in record})
         _write_beside(writing)
 
     return write
 
 
-def _joined(items: list[Any]) -> str:
+def joined(items: list[Any]) -> str:
     """Labels or numbers in one cell: 'a|b', or a JSON list where that would be read differently."""
     pieces = [item if isinstance(item, str) else repr(item) for item in items]
     plain = "|".join(pieces)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.card import Card
 from treetop.core.dataset import Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.log import logger
@@ -30,6 +31,8 @@ class Ranks(Protocol):
     def counts(self) -> Ints: ...
     @property
     def n_train(self) -> int: ...
+    @property
+    def card(self) -> Card: ...
     def rank_dataset(self, dataset: Dataset, k: int) -> Ranking: ...
 
 
@@ -109,6 +112,7 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
     Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them.
     `name` tells models apart in what is said.
     """
+    _tell_trained_on(model.card, dataset, name or "the model")
     dataset = dataset.align(model.labels)
     if not dataset.documents.all():
         dataset = dataset.take(np.flatnonzero(dataset.documents))
@@ -158,6 +162,22 @@ def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) ->
         raise InputError(f"{dataset.name}: {' and '.join(found)}. Drop --strict to count them as misses.")
     if found:
         logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(found))
+    if len(unknown) and not (columns < n_known).any():
+        logger.warning(
+            "%s: no label in it is known to %s. Give data that name labels by the ids it was trained on.",
+            dataset.name,
+            model,
+        )
+
+
+def _tell_trained_on(card: Card, dataset: Dataset, model: str) -> None:
+    """Warn where a model is asked what it was told; a data set of another size is not hashed."""
+    if card.data.get("texts") == len(dataset) and card.data.get("sha256") == dataset.fingerprint:
+        logger.warning(
+            "%s: these are the texts %s was trained on, so scores say nothing about new ones. Evaluate on others, "
+            "held out before training (`treetop data split`, then --split valid).",
+            dataset.name, model,
+        )  # fmt: skip
 
 
 def _tell_barred(dataset: Dataset) -> None:

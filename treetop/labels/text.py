@@ -8,6 +8,7 @@ import numpy as np
 
 from treetop.core.dataset import Ints, LabelSet
 from treetop.core.errors import InputError
+from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.core.types import Features
 
@@ -22,6 +23,16 @@ def label_text(labels: LabelSet, features: Features, view: str) -> Any:
 def have_words(labels: LabelSet) -> bool:
     """Whether any label has a text or a name beside its id."""
     return bool(labels.texts.offsets[-1]) or labels.names != labels.ids
+
+
+def tell_wordless(labels: LabelSet, who: str) -> None:
+    """Warn, for what learns from label texts, where none is to be had."""
+    if not have_words(labels):
+        logger.warning(
+            "%s: no label has a text or a name beside its id; ids are read in their place. Where ids are no words, put "
+            "what labels mean into a labels file (docs/formats.md).",
+            who,
+        )
 
 
 def label_words(labels: LabelSet) -> Texts:

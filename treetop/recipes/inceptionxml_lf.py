@@ -101,7 +101,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     share = config.scored(dataset.n_labels)
     vectors = float(dataset.n_labels * size.width)
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
-    training = replace(config.train, epochs=epochs)
+    training = replace(small_batches(dataset, config.train, config.steps), epochs=epochs)
     numbers = Numbers(vectors=vectors, scored=share * vectors, made=3.0 * min(1.0, training.batch * share) * vectors)
     need = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
     return forecast_members([need] * config.members)
