@@ -76,6 +76,8 @@ VARIANTS = [
     ("renee", {}),
     ("renee", {"memory": "low", "begin": "text"}),
     ("unidec", {"classifier": {"labels": "all", "memory": "low"}}),
+    ("unidec", {"frozen": True}),
+    ("depsl", {"frozen": True, "dual": {"dimension": 32}, "learn_heads": {"lr": 0.02}}),
 ]
 
 

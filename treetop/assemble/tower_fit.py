@@ -56,7 +56,7 @@ class Trained:
 def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
     """The whole way for recipes of one stage."""
     prepared = prepare_towers(dataset, config, job)
-    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
+    inputs = prepared.inputs(frozen=config.frozen, job=job, compiled=config.compile)
     trained = train_towers(dataset, prepared, inputs, config, job=job)
     return as_model(dataset, trained.features, trained.rank, config, job)
 
@@ -65,7 +65,7 @@ def prepare_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Prepared
     """The encoder with the tokens of all documents and, behind them, of all labels."""
     if config.dual.weight > 0:
         tell_wordless(dataset.labels, dataset.name)
-    made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout)
+    made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout, frozen=config.frozen)
     names = tokenise(label_words(dataset.labels), made.transformer.tokenizer, job, "label-tokens")
     return replace(made, tokens=Tokens.concat([made.tokens, names]))
 
@@ -114,17 +114,19 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, config: TowersConfi
 
 
 def forecast_towers(dataset: Dataset, config: TowersConfig) -> Forecast:
-    """Encoder, tokens and label vectors with their optimiser states; label texts are read with every batch."""
-    size = EncoderSize.of(peek(config.encoder.encoder))
-    width = float(config.classifier.dimension or size.width) if config.classifier.weight > 0 else 0.0
-    searched = width + (config.dual.dimension or size.width)
-    low = dataset.n_labels * width if config.classifier.memory == "low" else 0.0
-    scored = (config.pool.size or dataset.n_labels) * searched
-    pool = min(config.pool.size or dataset.n_labels, dataset.n_labels) if config.dual.weight > 0 else 0
-    numbers = Numbers(vectors=dataset.n_labels * searched, scored=scored, low=low, pool=pool)
+    """Encoder, tokens and label vectors with their optimiser states; a learning encoder reads a pool's labels too."""
+    size, n, c = EncoderSize.of(peek(config.encoder.encoder)), dataset.n_labels, config.classifier
+    view = float(size.width * len(config.encoder.layers))
+    width, dual = (c.dimension or view) if c.weight > 0 else 0.0, config.dual.dimension or view
+    pool = min(config.pool.size or n, n)
+    numbers = Numbers(
+        vectors=n * (width + dual), scored=pool * dual + (n if c.labels == "all" else pool) * width,
+        low=n * width if c.memory == "low" else 0.0, frozen=view if config.frozen else 0.0,
+        pool=pool if config.dual.weight > 0 and not config.frozen else 0,
+    )  # fmt: skip
     training = small_batches(dataset, config.train, config.steps)
     made = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
-    read = 6.0 * pool * training.epochs * max(1.0, len(dataset) / training.batch)
+    read = 6.0 * numbers.pool * training.epochs * max(1.0, len(dataset) / training.batch)
     return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
 
 

@@ -104,6 +104,7 @@ class TowersConfig(LearningConfig):
     """Settings all dual encoders share."""
 
     encoder: TransformerConfig = setting(TransformerConfig(), "the encoder and its view")
+    frozen: bool = setting(False, "leave the encoder as it is and train the heads only (for CPUs)")
     dual: DualConfig = setting(DualConfig(), "the head that reads label texts")
     classifier: ClassifierConfig = setting(ClassifierConfig(), "the head with free label vectors")
     pool: PoolConfig = setting(PoolConfig(), "which texts and labels meet in a batch")
@@ -126,6 +127,8 @@ def check(config: TowersConfig) -> None:
     dual, classifier, heads = config.dual.weight > 0, config.classifier.weight > 0, config.search.heads
     if not dual and not classifier:
         raise ConfigError("dual.weight, classifier.weight: both 0, so nothing would be learned. Set one above 0.")
+    if config.frozen and not classifier and config.dual.dimension == 0:
+        raise ConfigError("frozen: nothing would be learned. Give the dual head a layer: dual.dimension=384.")
     if config.classifier.memory == "low":
         no_average("classifier.memory", config.train)
     if config.classifier.place == "host" and config.train.average != "none":

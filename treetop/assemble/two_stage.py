@@ -45,6 +45,8 @@ class StagesConfig(TowersConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.frozen:
+            raise ConfigError("frozen: the first stage trains the encoder. Use unidec with preset=cpu, or false.")
         if self.dual.weight == 0 or self.classifier.weight == 0:
             raise ConfigError("dual.weight, classifier.weight: each stage trains one of them. Set both above 0.")
         if self.search.raw or self.search.dual == 0:
