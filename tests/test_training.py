@@ -4,11 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import toy
 import treetop
 from treetop.core.dataset import LABEL_TEXT, RETIRED
 from treetop.core.errors import ConfigError, InputError
+from treetop.core.texts import Texts
 
 
 def with_roles(data):
@@ -64,3 +66,32 @@ def test_opening_and_judging_refuse_what_they_do_not_know(tmp_path):
         model.evaluate(["a text"])
     with pytest.raises(InputError, match="resamples: -1 is out of range"):
         model.evaluate(toy.dataset(1), resamples=-1)
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["texts too", "no texts"])
+@pytest.mark.parametrize("recipe", ["xr_linear", "neighbours"])
+def test_models_of_ready_made_features_are_saved_verified_and_refuse_bare_texts(tmp_path, recipe, silent):
+    data = toy.dataset()
+    X = sparse.random(len(data), 50, 0.2, format="csr", dtype=np.float32, random_state=0)
+    data = dataclasses.replace(data, features={"given": X}, texts=Texts.of([""] * len(data)) if silent else data.texts)
+    treetop.fit(recipe, data, out=tmp_path / "m")
+    model = treetop.load(tmp_path / "m", check="full")
+    model.check_golden()
+    assert len(model.rank_dataset(data, 3)) == len(data) and not model.answers_texts
+    for ask in (model.predict, model.explain, lambda text: model.rank_dataset(toy.dataset())):
+        with pytest.raises(InputError, match=r"trained on ready-made features \('given'\), and texts have none\. Give"):
+            ask("a cat")
+    assert treetop.fit("popular", data).golden or silent  # texts are enough
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_and_weights_that_are_no_numbers_are_refused(value):
+    data = toy.dataset()
+    odd = data.Y.copy()
+    odd.data = np.where(np.arange(odd.nnz) == 7, np.float32(value), odd.data)
+    with pytest.raises(InputError, match="toy: features 'given' have a value that is NaN or infinite"):
+        dataclasses.replace(data, features={"given": odd})
+    with pytest.raises(InputError, match="toy: relevance weights must be finite numbers, 0 or more"):
+        dataclasses.replace(data, relevance=odd)
+    with pytest.raises(InputError, match="relevance weights"):
+        dataclasses.replace(data, relevance=-data.Y)

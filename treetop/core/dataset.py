@@ -150,12 +150,19 @@ class Dataset:
         for key, X in self.features.items():
             if X.shape[0] != n:
                 raise InputError(f"{self.name}: features '{key}' have {X.shape[0]} rows for {n} texts.")
+            if not np.isfinite(X.data).all():
+                raise InputError(
+                    f"{self.name}: features '{key}' have a value that is NaN or infinite. Allowed are finite numbers; "
+                    "mend or drop the row."
+                )
         if self.relevance is not None and (
             self.relevance.shape != self.Y.shape
             or not np.array_equal(self.relevance.indptr, self.Y.indptr)
             or not np.array_equal(self.relevance.indices, self.Y.indices)
         ):
             raise InputError(f"{self.name}: relevance weights must stand exactly where targets stand.")
+        if self.relevance is not None and not ((self.relevance.data >= 0) & np.isfinite(self.relevance.data)).all():
+            raise InputError(f"{self.name}: relevance weights must be finite numbers, 0 or more. Mend or drop them.")
         pairs = self.filter_pairs
         if pairs is not None and len(pairs) and (pairs.min() < 0 or (pairs.max(0) >= (n, n_labels)).any()):
             raise InputError(f"{self.name}: a filter pair lies outside the {n} rows and {n_labels} labels.")
