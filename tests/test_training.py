@@ -95,3 +95,16 @@ def test_features_and_weights_that_are_no_numbers_are_refused(value):
         dataclasses.replace(data, relevance=odd)
     with pytest.raises(InputError, match="relevance weights"):
         dataclasses.replace(data, relevance=-data.Y)
+
+
+def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(treetop.training, "_train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        treetop.fit("popular", toy.dataset(), out=tmp_path / "m")
+    assert "m.work: finished stages are kept here; go on with the same command and --resume" in caplog.text
+    monkeypatch.undo()
+    treetop.fit("popular", toy.dataset(), out=tmp_path / "m", resume=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
