@@ -206,14 +206,12 @@ class Dataset:
         return made
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:
-        """The rows at `rows` in that order; labels stay as they are."""
+        """The rows at `rows` in that order, which may name one twice; labels stay as they are."""
         rows = np.asarray(rows, dtype=np.int64)
         pairs = self.filter_pairs
         if pairs is not None:
-            place = np.full(len(self), -1, np.int64)
-            place[rows] = np.arange(len(rows))
-            pairs = np.column_stack([place[pairs[:, 0]], pairs[:, 1]])
-            pairs = pairs[pairs[:, 0] >= 0]
+            barred = sparse.csr_matrix((np.ones(len(pairs), bool), pairs.T), self.Y.shape)
+            pairs = np.column_stack(barred[rows].nonzero()).astype(np.int64)
         return dataclasses.replace(
             self,
             texts=self.texts.take(rows),
