@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import toy
 import treetop
@@ -82,3 +83,58 @@ def test_the_card_says_that_a_budget_shrank_the_model(tmp_path):
 def test_views_take_plain_strings():
     model = treetop.fit("neighbours", toy.dataset(), settings={"tfidf": {"min_df": 1}})
     assert (model.views(["a cat", "a dog"])["tfidf"] != model.views(Texts.of(["a cat", "a dog"]), {})["tfidf"]).nnz == 0
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["texts too", "no texts"])
+@pytest.mark.parametrize("recipe", ["xr_linear", "neighbours"])
+def test_models_of_ready_made_features_are_saved_verified_and_refuse_bare_texts(tmp_path, recipe, silent):
+    data = toy.dataset()
+    X = sparse.random(len(data), 50, 0.2, format="csr", dtype=np.float32, random_state=0)
+    data = dataclasses.replace(data, features={"given": X}, texts=Texts.of([""] * len(data)) if silent else data.texts)
+    treetop.fit(recipe, data, out=tmp_path / "m")
+    model = treetop.load(tmp_path / "m", check="full")
+    model.check_golden()
+    assert len(model.rank_dataset(data, 3)) == len(data) and not model.answers_texts
+    for ask in (model.predict, model.explain, lambda text: model.rank_dataset(toy.dataset())):
+        with pytest.raises(InputError, match=r"trained on ready-made features \('given'\), and texts have none\. Give"):
+            ask("a cat")
+    assert treetop.fit("popular", data).golden or silent  # texts are enough
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_and_weights_that_are_no_numbers_are_refused(value):
+    data = toy.dataset()
+    odd = data.Y.copy()
+    odd.data = np.where(np.arange(odd.nnz) == 7, np.float32(value), odd.data)
+    with pytest.raises(InputError, match="toy: features 'given' have a value that is NaN or infinite"):
+        dataclasses.replace(data, features={"given": odd})
+    with pytest.raises(InputError, match="toy: relevance weights must be finite numbers, 0 or more"):
+        dataclasses.replace(data, relevance=odd)
+    with pytest.raises(InputError, match="relevance weights"):
+        dataclasses.replace(data, relevance=-data.Y)
+
+
+def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(treetop.training, "_train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        treetop.fit("popular", toy.dataset(), out=tmp_path / "m")
+    assert "m.work: finished stages are kept here; go on with the same command and --resume" in caplog.text
+    monkeypatch.undo()
+    treetop.fit("popular", toy.dataset(), out=tmp_path / "m", resume=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "setting", "message"),
+    [
+        ("xr_linear", "tree.top=-1", r"^tree\.top: -1 is out of range\. Allowed is 1 or more\."),  # grew without end
+        ("bonsai", "tree.depth=1000000000000", r"^tree\.depth: 1000000000000 is out of range\. Allowed is 1 to 100\."),
+        ("xr_linear", "linear.last=hinge5", r"^linear\.last: unknown value 'hinge5'\. Choose one of .* Did you mean"),
+    ],
+)
+def test_settings_no_training_could_end_with_are_refused(recipe, setting, message):
+    with pytest.raises(ConfigError, match=message):
+        treetop.training.plan(recipe, settings=[setting])

@@ -159,11 +159,29 @@ class Model:
 
     def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
         """Texts as named matrices, a row each; ready-made ones win, the others are computed when first read."""
-        texts = Texts.of(texts)
-        maps: list[Any] = [dict(given or {}), *(features.views(texts) for features in self.features.values())]
-        if any(level.view == "none" for member in self.members for level in member):
+        made = self._views(Texts.of(texts), given or {})
+        if lacking := sorted(self._read - set(made)):
+            raise InputError(
+                f"texts: the model was trained on ready-made features ('{lacking[0]}'), and texts have none. Give data "
+                "that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
+            )
+        return made
+
+    def _views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
+        maps: list[Any] = [dict(given), *(features.views(texts) for features in self.features.values())]
+        if "none" in self._read:
             maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
         return ChainMap(*maps)
+
+    @property
+    def _read(self) -> set[str]:
+        """Names of the views that levels read."""
+        return {level.view for member in self.members for level in member}
+
+    @property
+    def answers_texts(self) -> bool:
+        """Whether a text is enough to answer; not where training read ready-made features."""
+        return self._read <= set(self._views(Texts.of([]), {}))
 
     def evaluate(self, dataset: Dataset, **options: Any) -> Scores:
         """Scores on the rows of a Dataset; labels the model does not know stay in and count as misses."""
@@ -329,6 +347,8 @@ class Model:
 
     def with_golden(self, texts: Texts) -> Model:
         """The same model with a few inputs and what it answers, which `treetop verify` asks again."""
+        if not self.answers_texts:
+            return self
         rows = np.linspace(0, len(texts) - 1, min(GOLDEN, len(texts))).astype(np.int64)
         sample = [text[:300] for text in texts.take(rows)]
         answers = self.predict(sample, 5)
@@ -340,6 +360,8 @@ class Model:
 
     def check_golden(self) -> None:
         """Ask the golden inputs again; the answers must be the stored ones, scores within 1e-4."""
+        if not self.golden:
+            return
         trained = self.trained  # changes to labels change answers, and nothing else may
         for row, answer in zip(self.golden, trained.predict([str(r["text"]) for r in self.golden], 5), strict=True):
             same = [label.id for label in answer] == row["ids"]

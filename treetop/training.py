@@ -25,7 +25,7 @@ from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_m
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import Job, open_work
+from treetop.core.work import KEY, Job, lone, open_work
 from treetop.data.frame import from_lists
 from treetop.kernels import threads as pool
 from treetop.model import Model
@@ -205,16 +205,20 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
     target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
     work = open_work(target, key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
-    try:
-        model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
-    except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
-        if {file.name for file in work.iterdir()} == {"key.json"}:
-            shutil.rmtree(work)
-        raise
-    run = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used, "threads": pool.count()}
-    if rank == 0:
-        model.save(folder, overwrite=overwrite, run=run)
-    shutil.rmtree(work)
+    with lone(work):
+        try:
+            model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
+        except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
+            if {file.name for file in work.iterdir()} == {KEY}:
+                shutil.rmtree(work)
+            raise
+        except KeyboardInterrupt:
+            logger.warning("%s: finished stages are kept here; go on with the same command and --resume", work)
+            raise
+        spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
+        if rank == 0:
+            model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count()})
+        shutil.rmtree(work)
     return model
 
 

@@ -16,7 +16,7 @@ from treetop.assemble.neural_hooks import NO_HOOKS, Hooks
 from treetop.assemble.neural_start import log_odds
 from treetop.assemble.neural_targets import node_targets
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
-from treetop.core.dataset import LABEL_TEXT
+from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree
 from treetop.kernels import reference
@@ -41,7 +41,7 @@ def soft(**changes):
     data = toy.dataset(n=N)
     shares = reference.label_shares(data.Y.toarray(), 0.1)
     assert ((shares > 0) & (shares < 1)).any()
-    data = with_rows(data, label_words(data.labels), sparse.csr_matrix(shares), LABEL_TEXT)
+    data = with_rows(data, Dataset(label_words(data.labels), sparse.csr_matrix(shares), data.labels), LABEL_TEXT)
     return dataclasses.replace(data, **changes)
 
 

@@ -50,6 +50,19 @@ def test_copies_have_the_labels_of_their_text(monkeypatch):
         synonym.rows(given, synonym.Config(), Job())
 
 
+def test_copies_have_the_weights_and_the_barred_pairs_of_their_text(monkeypatch):
+    data = toy.dataset()
+    weights = data.Y.copy()
+    weights.data = np.arange(1, weights.nnz + 1, dtype=np.float32)
+    data = dataclasses.replace(data, relevance=weights, filter_pairs=np.array([[5, 7], [2, 1], [5, 3]]))
+    monkeypatch.setattr(synonym, "candidates", lambda texts: {word: [word + "x"] for word in toy.WORDS})
+    made = synonym.rows(data, synonym.Config(copies=2, encoder="", share=1.0), Job())
+    owners = np.repeat(np.arange(60), 2)
+    assert np.array_equal(made.relevance[60:].toarray(), weights[owners].toarray())
+    copies = {(60 + 2 * row + i, column) for row, column in data.filter_pairs.tolist() for i in range(2)}
+    assert set(map(tuple, made.filter_pairs.tolist())) == {*map(tuple, data.filter_pairs.tolist()), *copies}
+
+
 def test_the_nearest_candidate_by_the_encoder(tmp_path):
     folder = toy_encoder.write_encoder(tmp_path / "encoder")
     found = synonym.nearest({"cat": ["stone", "cats"], "dog": ["dog", "salt"]}, str(folder), "cpu")

@@ -373,10 +373,14 @@ def test_predict_reads_what_training_reads(home, tmp_path):
     assert run("predict", home / "model", stdin=deep + "\n").returncode == 0  # a text that looks like JSON
 
 
-def test_ctrl_c_says_how_to_go_on(home, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_tidy_up_and_say_how_to_go_on(home, tmp_path, number, code):
     os.mkfifo(tmp_path / "pipe")
     process = subprocess.Popen(
-        [sys.executable, "-m", "treetop", "predict", str(home / "model"), str(tmp_path / "pipe")],
+        [
+            sys.executable, "-m", "treetop", "predict", str(home / "model"), str(tmp_path / "pipe"),
+            "--out", str(tmp_path / "answers"),
+        ],
         env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
     )  # fmt: skip
@@ -385,7 +389,8 @@ def test_ctrl_c_says_how_to_go_on(home, tmp_path):
         with contextlib.suppress(OSError):
             end = os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK)
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
     os.close(end)
-    assert process.returncode == 130 and "Traceback" not in err and "interrupted" in err
+    assert process.returncode == code and "Traceback" not in err and "give the command again" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe"]

@@ -6,7 +6,7 @@ import pytest
 from treetop.core import target
 from treetop.core.errors import ResourceError, WorkError
 from treetop.core.store import Part, write_manifest, write_part
-from treetop.core.target import check_new_file, check_target, replacing, replacing_file
+from treetop.core.target import alone, check_new_file, check_target, replacing, replacing_file
 
 
 def saved(folder):
@@ -83,3 +83,30 @@ def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
         (fresh / "new").touch()
     assert [p.name for p in place.iterdir()] == ["new"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "model"]
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_stays(tmp_path):
+    pytest.importorskip("fcntl")
+    for name in (".m.abcdef_1.tmp", ".m.abcdef_2.tmp", ".m.mine.tmp", ".mm.abcdef_1.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").touch()
+    with alone(tmp_path / ".m.abcdef_2.tmp", "busy"), replacing(tmp_path / "m") as fresh:
+        with pytest.raises(WorkError, match="busy"), alone(fresh, "busy"):
+            pass
+        assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+            [".m.abcdef_2.tmp", ".m.mine.tmp", ".mm.abcdef_1.tmp", fresh.name]
+        )
+    saved(tmp_path / "m")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".m.mine.tmp", ".mm.abcdef_1.tmp", "m"]
+
+
+def test_two_processes_do_not_write_one_file_at_once(tmp_path):
+    pytest.importorskip("fcntl")
+    with replacing_file(tmp_path / "f") as file:
+        file.write("first")
+        with (
+            pytest.raises(WorkError, match=r"/f: another process is writing it now\. Wait"),
+            replacing_file(tmp_path / "f"),
+        ):
+            pass
+    assert (tmp_path / "f").read_text() == "first" and [p.name for p in tmp_path.iterdir()] == ["f"]

@@ -44,14 +44,15 @@ def test_take_and_align_keep_rows_together():
     data = toy.dataset()
     data = Dataset(data.texts, data.Y, data.labels, filter_pairs=np.array([[3, 5], [7, 1]]), relevance=data.Y * 2)
     part = data.take([7, 3])
-    assert part.filter_pairs.tolist() == [[1, 5], [0, 1]] and part.texts[0] == data.texts[7]
+    assert part.filter_pairs.tolist() == [[0, 1], [1, 5]] and part.texts[0] == data.texts[7]
     other = LabelSet.of(["L05", "L01", "new"])
     moved = part.align(other)
     assert list(moved.labels.ids)[:3] == ["L05", "L01", "new"]
     for row in range(2):
         before = {part.labels.ids[c] for c in part.Y[row].indices}
         assert {moved.labels.ids[c] for c in moved.Y[row].indices} == before
-    assert [(r, moved.labels.ids[c]) for r, c in moved.filter_pairs] == [(1, "L05"), (0, "L01")]
+    assert [(r, moved.labels.ids[c]) for r, c in moved.filter_pairs] == [(0, "L01"), (1, "L05")]
+    assert data.take([3, 7, 3]).filter_pairs.tolist() == [[0, 5], [1, 1], [2, 5]]
 
 
 def test_tree_checks_and_children():

@@ -5,7 +5,7 @@ import pytest
 
 from treetop.core.errors import WorkError
 from treetop.core.store import Part
-from treetop.core.work import Job, fingerprint, open_work
+from treetop.core.work import Job, fingerprint, lone, open_work
 
 KEY = {"data": "d", "settings": {"a": 1}}
 
@@ -78,3 +78,21 @@ def test_a_damaged_key_is_told(tmp_path):
 
 def test_fingerprint():
     assert fingerprint({"b": 1, "a": [1, 2]}) == fingerprint({"a": [1, 2], "b": 1}) != fingerprint({"a": [2, 1]})
+
+
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+def test_work_that_another_process_is_at_is_left_alone(tmp_path, options):
+    pytest.importorskip("fcntl")
+    work = open_work(tmp_path / "m", KEY)
+    with lone(work), pytest.raises(WorkError, match=r"m\.work: another process is training into it now\. Wait until"):
+        open_work(tmp_path / "m", KEY, **options)
+    assert (work / "key.json").is_file()
+    assert open_work(tmp_path / "m", KEY, resume=True) == work
+
+
+def test_what_fails_while_a_stage_is_made_is_not_told_as_a_full_disk(tmp_path):
+    def make():
+        raise FileNotFoundError(2, "No such file", "encoder.json")
+
+    with pytest.raises(FileNotFoundError, match=r"encoder\.json"):
+        Job(work=open_work(tmp_path / "m", KEY)).stage("one", make)

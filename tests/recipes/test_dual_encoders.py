@@ -214,6 +214,8 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("unidec", {"dual": {"weight": 0.0}, "search": {"heads": "dual"}}, "dual.weight is 0"),
         ("depsl", {"search": {"heads": "classifier"}}, "classifier.weight is 0"),
         ("depsl", {"pool": {"grow": [3]}}, "cannot grow"),
+        ("depsl", {"pool": {"positives": 10**9}}, r"^pool\.positives: 1000000000 is out of range"),
+        ("depsl", {"pool": {"every": 10**6}}, r"^pool\.keep: 0 with .* every=1000000 remembers 6,000,000 .* set keep"),
         ("depsl", {"encoder": {"encoder": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
         ("depsl", {"dual": {"dimension": 9999}}, "dual.dimension: 9999 is out of range"),
         ("ngame", {"search": {"raw": True}}, "the stages' cosines are added"),

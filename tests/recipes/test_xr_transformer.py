@@ -232,7 +232,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder, tmp_path):
         ({"max_clusters": 1}, "max_clusters: 1, but the coarsest level has 2 nodes"),
         ({"members": 3, "encoders": [encoder, encoder]}, "members: 3, but encoders names 2"),
         ({"members": 2, "ranker": {"last": "noop"}}, "blend: 'average' needs scores from 0 to 1"),
-        ({"ranker": {"last": "hing3"}}, "ranker.transform: unknown value 'hing3'"),
+        ({"ranker": {"last": "hing3"}}, "ranker.last: unknown value 'hing3'"),
         ({"bootstrap": "text"}, "bootstrap: unknown value 'text'"),
         ({"keep": 0}, "keep: 0 is out of range"),
     ):

@@ -70,29 +70,32 @@ def with_rows_of(dataset: Dataset, labels: Ints, barred: Barred) -> Dataset:
 def with_texts_of(dataset: Dataset, labels: Ints, targets: Csr, barred: Barred) -> Dataset:
     """The same with these targets; what is barred for a document is barred for a label's text that equals it."""
     texts = label_words(dataset.labels).take(labels)
-    made = with_rows(dataset, texts, targets, LABEL_TEXT)
-    rows = enumerate(texts if barred else (), len(dataset))
+    rows = enumerate(texts if barred else ())
     pairs = [(row, column) for row, text in rows for column in sorted(barred.get(plain(text), ()))]
-    if dataset.filter_pairs is None or not pairs:
-        return made
-    return replace(made, filter_pairs=np.concatenate([dataset.filter_pairs, np.array(pairs, np.int64)]))
+    ones = sparse.csr_matrix((np.ones_like(targets.data), targets.indices, targets.indptr), targets.shape)
+    made = Dataset(
+        texts, targets, dataset.labels, relevance=ones, filter_pairs=np.array(pairs, np.int64).reshape(-1, 2)
+    )
+    return with_rows(dataset, made, LABEL_TEXT)
 
 
-def with_rows(dataset: Dataset, texts: Texts, targets: Csr, role: int) -> Dataset:
-    """The data set with these texts and their targets as rows of one role behind its own; all are learned from."""
-    n, weights = len(texts), dataset.relevance
+def with_rows(dataset: Dataset, rows: Dataset, role: int) -> Dataset:
+    """The data set with other rows, of one role, behind its own; all are learned from."""
+    n, weights, pairs = len(rows), dataset.relevance, dataset.filter_pairs
     roles = np.full(len(dataset), DOCUMENT, np.uint8) if dataset.roles is None else dataset.roles
     if weights is not None:
-        ones = sparse.csr_matrix((np.ones_like(targets.data), targets.indices, targets.indptr), targets.shape)
-        weights = sparse.vstack([weights, ones], format="csr")
+        weights = sparse.vstack([weights, rows.relevance], format="csr")
+    if pairs is not None and rows.filter_pairs is not None:
+        pairs = np.concatenate([pairs, rows.filter_pairs + np.array([len(dataset), 0])])
     return replace(
         dataset,
-        texts=Texts.concat([dataset.texts, texts]),
-        Y=sparse.vstack([dataset.Y, targets], format="csr"),
+        texts=Texts.concat([dataset.texts, rows.texts]),
+        Y=sparse.vstack([dataset.Y, rows.Y], format="csr"),
         ids=None,
         roles=np.concatenate([roles, np.full(n, role, np.uint8)]),
         features={},
         relevance=weights,
+        filter_pairs=pairs,
         sample=None if dataset.sample is None else np.concatenate([dataset.sample, np.ones(n, bool)]),
     )
 

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Ints
+from treetop.core.errors import choose
 from treetop.core.log import progress
-from treetop.core.types import Join, LabelTree, Level
+from treetop.core.types import TRANSFORMS, Join, LabelTree, Level
 from treetop.core.work import Job, fingerprint
 from treetop.kernels import chunks, threads
 from treetop.kernels.descent import LOSSES, Columns, Group, Problems, Settings, solve_group
@@ -53,7 +54,8 @@ class LinearConfig:
 
     def __post_init__(self) -> None:
         Join(self.transform, "own")
-        Join(self.last or self.transform, "own")
+        if self.last:
+            choose("last", self.last, TRANSFORMS)
 
     def join(self, last: bool = False) -> Join:
         """How scores of a level are joined with those above."""

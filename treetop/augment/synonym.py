@@ -2,17 +2,16 @@
 
 Candidates are the single words that share a WordNet synset with a word (the bundled `wordnet` data); of these the one
 stands in that the encoder finds nearest, or, without an encoder, the first in WordNet's order. Copies have the labels
-of their text and are synthetic rows.
+of their text, with their weights and what a filter bars, and are synthetic rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from treetop.assemble.label_rows import with_rows
 from treetop.core.config import setting
@@ -61,8 +60,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     logger.info("%s: %s changed copies of texts are rows to learn from", NAME, f"{len(texts):,}")
     if not texts:
         return dataset
-    Y = sparse.csr_matrix(dataset.Y[np.array(owners)])
-    return with_rows(dataset, Texts.of(texts), Y, SYNTHETIC)
+    return with_rows(dataset, replace(dataset.take(np.array(owners)), texts=Texts.of(texts)), SYNTHETIC)
 
 
 def replaced(text: str, best: dict[str, str], share: float, rng: np.random.Generator) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -14,7 +15,7 @@ from treetop.core.errors import TreetopError
 from treetop.core.version import VERSION
 
 MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C, by SIGTERM
 PLACES = {
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
     errno.ELOOP, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EINVAL,
@@ -64,6 +65,7 @@ def _options(
 
 def main() -> None:
     """Run a command; a user's mistake is one sentence and exit code 2, a closed pipe ends quietly."""
+    ended = _end_as_by_ctrl_c()
     try:
         code = app(prog_name="treetop", standalone_mode=False) or 0
     except TreetopError as error:
@@ -87,8 +89,20 @@ def main() -> None:
             raise
         _refuse(f"{error.filename or 'output'}: {error.strerror}. Check the path, its rights and the space left there.")
     if code == INTERRUPTED:
-        sys.stderr.write("interrupted; finished stages are kept, go on with --resume\n")
-    sys.exit(code)
+        sys.stderr.write("interrupted; what is half-made was put away, give the command again\n")
+    sys.exit(TERMINATED if ended and code == INTERRUPTED else code)
+
+
+def _end_as_by_ctrl_c() -> list[int]:
+    """Let SIGTERM tidy up as Ctrl-C does; the list holds it once it has come."""
+    came: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    return came
 
 
 def _refuse(sentence: str) -> NoReturn:

@@ -151,12 +151,19 @@ class Dataset:
         for key, X in self.features.items():
             if X.shape[0] != n:
                 raise InputError(f"{self.name}: features '{key}' have {X.shape[0]} rows for {n} texts.")
+            if not np.isfinite(X.data).all():
+                raise InputError(
+                    f"{self.name}: features '{key}' have a value that is NaN or infinite. Allowed are finite numbers; "
+                    "mend or drop the row."
+                )
         if self.relevance is not None and (
             self.relevance.shape != self.Y.shape
             or not np.array_equal(self.relevance.indptr, self.Y.indptr)
             or not np.array_equal(self.relevance.indices, self.Y.indices)
         ):
             raise InputError(f"{self.name}: relevance weights must stand exactly where targets stand.")
+        if self.relevance is not None and not ((self.relevance.data >= 0) & np.isfinite(self.relevance.data)).all():
+            raise InputError(f"{self.name}: relevance weights must be finite numbers, 0 or more. Mend or drop them.")
         pairs = self.filter_pairs
         if pairs is not None and len(pairs) and (pairs.min() < 0 or (pairs.max(0) >= (n, n_labels)).any()):
             raise InputError(f"{self.name}: a filter pair lies outside the {n} rows and {n_labels} labels.")
@@ -224,14 +231,12 @@ class Dataset:
         return made
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:
-        """The rows at `rows` in that order; labels stay as they are."""
+        """The rows at `rows` in that order, which may name one twice; labels stay as they are."""
         rows = np.asarray(rows, dtype=np.int64)
         pairs = self.filter_pairs
         if pairs is not None:
-            place = np.full(len(self), -1, np.int64)
-            place[rows] = np.arange(len(rows))
-            pairs = np.column_stack([place[pairs[:, 0]], pairs[:, 1]])
-            pairs = pairs[pairs[:, 0] >= 0]
+            barred = sparse.csr_matrix((np.ones(len(pairs), bool), pairs.T), self.Y.shape)
+            pairs = np.column_stack(barred[rows].nonzero()).astype(np.int64)
         return dataclasses.replace(
             self,
             texts=self.texts.take(rows),

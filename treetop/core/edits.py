@@ -9,11 +9,9 @@ time leaves the old or the new model. What a killed change left behind is not in
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 from treetop.core.errors import ModelError, ResourceError, WorkError
 from treetop.core.sealed import Check, seal, unseal
 from treetop.core.store import Part, check_file, files_below, read_part, sha256, write_part
-from treetop.core.target import sync
+from treetop.core.target import alone, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
@@ -111,7 +109,7 @@ def write_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, 
     home = folder / FOLDER
     try:
         home.mkdir(exist_ok=True)
-        with _alone(home):
+        with alone(home / LOCK, f"{home}: another process is changing this model. Give the command again."):
             if not (home / LOG).is_file():
                 _put_log(home, model, [])
             stored = _entries(home, model)
@@ -175,22 +173,3 @@ def _sweep(home: Path, stored: int) -> None:
     for item in home.iterdir():
         if (item.name.endswith(".tmp") and item.name.startswith(".")) or _number(item.name) > stored:
             shutil.rmtree(item) if item.is_dir() else item.unlink()
-
-
-@contextlib.contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Only one process changes a model at a time; the system frees the lock when a process dies."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: the check of the log under `write_edits` must do
-        yield
-        return
-    descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WorkError(f"{home}: another process is changing this model. Give the command again.") from None
-        yield
-    finally:
-        os.close(descriptor)

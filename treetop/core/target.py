@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import glob
 import os
 import shutil
 import sys
@@ -81,17 +82,17 @@ def _is_empty(folder: Path) -> bool:
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A fresh folder beside `target` that takes its place, synced to disk, when the block ends without an error."""
-    fresh = None
+    fresh, held = None, contextlib.ExitStack()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
-        fresh.chmod(0o755)
+        _sweep(target)
+        fresh = _claimed(target, held)
         yield fresh
         for file in [fresh / name for name in files_below(fresh)]:
             sync(file)
         sync(fresh)
         if target.exists() and _exchange(fresh, target):
-            shutil.rmtree(fresh)  # the old one now
+            shutil.rmtree(fresh, ignore_errors=True)  # the old one now
         elif target.exists():  # not in one step: a kill between the two leaves the old one in the folder beside
             old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
             target.rename(old / target.name)
@@ -105,19 +106,64 @@ def replacing(target: Path) -> Iterator[Path]:
     finally:
         if fresh is not None and fresh.exists():
             shutil.rmtree(fresh, ignore_errors=True)
+        held.close()
+
+
+def _claimed(target: Path, held: contextlib.ExitStack) -> Path:
+    """A new folder beside `target`, locked until `held` is closed, so that no other process takes it for left over."""
+    while True:
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        with contextlib.suppress(WorkError, FileNotFoundError):  # taken away before it was locked
+            held.enter_context(alone(fresh, "swept"))
+            fresh.chmod(0o755)
+            return fresh
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed processes left beside `target`."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[a-z0-9_]' * 8}.tmp"):
+        with contextlib.suppress(WorkError, OSError), alone(left, "in use") as locked:
+            if locked and left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+
+
+@contextlib.contextmanager
+def alone(place: Path, refusal: str) -> Iterator[bool]:
+    """Hold a file (made where there is none) or a folder that another process may not hold at once; else WorkError.
+
+    The system frees it when a process dies. False: it has no locks (Windows, some network disks), so nothing is held.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield False
+        return
+    descriptor = os.open(place, os.O_RDONLY if place.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        locked = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WorkError(refusal) from None
+        except OSError:
+            locked = False
+        yield locked
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
 def replacing_file(target: Path) -> Iterator[TextIO]:
     """A fresh text file beside `target` that takes its place when the block ends without an error."""
     fresh = target.with_name(f".{target.name}.tmp")
-    try:
-        with named(target), fresh.open("w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-        fresh.replace(target)
-    finally:
-        fresh.unlink(missing_ok=True)
+    busy = f"{target}: another process is writing it now. Wait until it ends, or choose another name."
+    with named(target), alone(fresh, busy):
+        try:
+            with fresh.open("w", encoding="utf-8", newline="") as file:
+                yield file
+            fresh.replace(target)
+        finally:
+            fresh.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
 from treetop.core.sealed import seal, unseal
 from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
-from treetop.core.target import check_target, replacing, without_dots
+from treetop.core.target import alone, check_target, replacing, without_dots
+
+KEY = "key.json"
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,9 @@ class Job:
                 return read_part(folder)
             except ModelError as error:
                 logger.warning("stage %s is damaged and is made again (%s)", name, error)
+        made = make()
         with replacing(folder) as fresh:
-            write_part(fresh, make())
+            write_part(fresh, made)
             write_manifest(fresh, {"stage": name})
         return read_part(folder)
 
@@ -55,6 +59,9 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     folder = without_dots(out)
     folder = folder.with_name(folder.name + ".work")
     _check_ours(folder, out)
+    if folder.exists():
+        with lone(folder):
+            pass
     if folder.exists() and overwrite and not resume:
         shutil.rmtree(folder)
     flat = {name: fingerprint(value) for name, value in key.items()}
@@ -64,7 +71,7 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
                 f"{folder}: an interrupted run. Add --resume to go on with it, or --overwrite to start anew."
             )
         try:
-            earlier = unseal(folder / "key.json")
+            earlier = unseal(folder / KEY)
         except ModelError:
             raise WorkError(
                 f"{folder}: its key.json is damaged, so that this run cannot go on. Add --overwrite (without --resume) "
@@ -77,13 +84,20 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
             )
         return folder
     with replacing(folder) as fresh:
-        (fresh / "key.json").write_bytes(seal(flat))
+        (fresh / KEY).write_bytes(seal(flat))
     return folder
+
+
+def lone(folder: Path) -> AbstractContextManager[bool]:
+    """Hold a work folder, so that no other process trains into it at once."""
+    return alone(
+        folder / KEY, f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
+    )
 
 
 def _check_ours(folder: Path, out: Path) -> None:
     """Refuse a work folder that no run of ours has made: it may hold a person's files."""
-    ours = folder.is_dir() and not folder.is_symlink() and (folder / "key.json").is_file()
+    ours = folder.is_dir() and not folder.is_symlink() and (folder / KEY).is_file()
     if (folder.exists() or folder.is_symlink()) and not ours:
         raise WorkError(
             f"{folder}: is no interrupted run, and stages of {out} would lie there. Move it away, or choose another "

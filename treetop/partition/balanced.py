@@ -24,7 +24,7 @@ class BalancedConfig:
 
     max_leaf: int = setting(100, "labels in a leaf at most", low=1)
     width: int = setting(16, "children of a node", low=2)
-    top: int | None = setting(None, "nodes on the first level at most; null: as many as `width`")
+    top: int | None = setting(None, "nodes on the first level at most; null: as many as `width`", low=1)
     shallow: bool = setting(False, "one level of clusters only")
     rule: Literal["same", "gain"] = setting("same", "stop when halves stay the same (PECOS) or gain under eps")
     max_iter: int = setting(20, "rounds of a split at most", low=1)

@@ -20,7 +20,7 @@ class KmeansConfig:
 
     k: int = setting(100, "children of a node at most", low=2)
     max_leaf: int = setting(100, "labels in a leaf: a larger node is split again", low=1)
-    depth: int = setting(3, "levels of clusters at most", low=1)
+    depth: int = setting(3, "levels of clusters at most", low=1, high=100)
     eps: float = setting(1e-4, "stop when the mean similarity gains less", low=0.0)
     max_iter: int = setting(20, "rounds at most", low=1)
 

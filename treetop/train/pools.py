@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.core.config import setting
+from treetop.core.errors import ConfigError
 from treetop.train.batches import Batch, Rows
 
 Side = Literal["documents", "labels"]
 NONE: Rows = np.zeros(0, np.int64)
+MOST = 10**5  # hard negatives of a query
 BLOCK = 1 << 16  # rows whose hard negatives are sifted at a time
 
 
@@ -30,9 +32,9 @@ class PoolConfig:
     """Which queries and labels meet in a batch."""
 
     size: int = setting(3000, "labels of a pool at most; 0: every label, always", low=0)
-    positives: int = setting(3, "labels drawn for each query, with replacement; 0: all it has", low=0)
-    negatives: int = setting(6, "hard negatives drawn for each query", low=0)
-    depth: int = setting(100, "labels looked up for each query when hard negatives are found", low=1)
+    positives: int = setting(3, "labels drawn for each query, with replacement; 0: all it has", low=0, high=10**4)
+    negatives: int = setting(6, "hard negatives drawn for each query", low=0, high=10**4)
+    depth: int = setting(100, "labels looked up for each query when hard negatives are found", low=1, high=MOST)
     keep: int = setting(
         0, "hard negatives remembered for each query; 0: as many as are drawn until they are found anew", low=0
     )
@@ -44,6 +46,13 @@ class PoolConfig:
     cluster: int = setting(0, "queries of a cluster; 0: a batch is one cluster", low=0)
     grow: tuple[int, ...] = setting((), "epochs at which `cluster` doubles")
     side: Side = setting("documents", "what batches are cut from: texts, or labels with one text drawn for each")
+
+    def __post_init__(self) -> None:
+        if self.kept > MOST:
+            raise ConfigError(
+                f"keep: {self.keep} with negatives={self.negatives} and every={self.every} remembers {self.kept:,} "
+                f"hard negatives for each query. Allowed are up to {MOST:,}; set keep to fewer."
+            )
 
     @property
     def kept(self) -> int:
