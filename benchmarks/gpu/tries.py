@@ -63,7 +63,7 @@ def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.nd
     prior = full.bias.clone()
     if kind == "random":
         torch.manual_seed(args.get("seed", 0))
-        full.fill(weight=(torch.rand(full.n, full.width, device=GPU) * 2 - 1) * full.width**-0.5)
+        full.fill((torch.rand(full.n, full.width, device=GPU) * 2 - 1) * full.width**-0.5)
         return
     if kind == "zero":
         return
@@ -84,7 +84,7 @@ def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.nd
         count = torch.from_numpy(np.asarray(A.sum(1)).ravel()).to(GPU)[:, None]
         V += F.normalize((csr @ (H - centre)) / (count + 1e-9), dim=1)
     W = args.get("size", 10.0) * F.normalize(V, dim=1) / spread
-    full.fill(weight=W, bias=prior - W @ centre)
+    full.fill(W, prior - W @ centre)
 
 
 def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:

@@ -87,16 +87,15 @@ class LabelTextTree:
             nodes.bias.copy_(torch.from_numpy(odds[0]))
             if self.plans[0].begin != "random":
                 nodes.weight.copy_(self._part(0, self.plans[0].begin))
-        parts = []
-        if free:
-            parts.append(vectors if self.plans[1].begin == "random" else self._part(1, self.plans[1].begin))
-        if self.config.bias:
-            parts.append(torch.from_numpy(bias)[:, None].to(self.device))
+        if not free:
+            vectors = vectors[:, :0]
+        elif self.plans[1].begin != "random":
+            vectors = self._part(1, self.plans[1].begin)
         self.table: RowTable | None = None
-        if parts:
-            width = self.width if free else 0
+        if free or self.config.bias:
+            width = vectors.shape[1]
             self.table = RowTable(self.sizes[1], width, self.config.head, self.device, bias=self.config.bias)
-            self.table.fill(torch.cat(parts, 1))
+            self.table.fill(vectors, torch.from_numpy(bias).to(self.device))
 
     def _part(self, t: int, name: str) -> Tensor:
         """(n, width) what the block over texts or over the graph makes of every label or cluster."""

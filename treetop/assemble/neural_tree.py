@@ -188,12 +188,12 @@ class NeuralTree:
             V = nn.init.xavier_uniform_(torch.empty(n, branch.width))
         V, b = V.to(self.device), torch.from_numpy(bias).to(self.device)
         if self.full is not None:
-            self.full.fill(V, b if self.full.learns_bias else None)
+            self.full.fill(V, b)
         elif branch.nodes is not None:
             branch.nodes.weight.copy_(V)
             branch.nodes.bias.copy_(b)
         else:
-            self.rows[t].fill(torch.cat([V, b[:, None]], 1) if self.rows[t].has_bias else V)
+            self.rows[t].fill(V, b)
 
     # --- training ---
 
@@ -325,15 +325,6 @@ class NeuralTree:
         return mean_precision(top, self.Y[self.held_out])
 
     @torch.no_grad()
-    def kept(self, rows: Rows, keep: int) -> NDArray[np.int64]:
-        """(rows, keep) nodes of the first level, best first, as the weights stand now."""
-        parts = []
-        for start in range(0, len(rows), 1024):
-            _, scores, _ = self._first(self.inputs.views(*self.inputs.load(rows[start : start + 1024])), None)
-            parts.append(torch.topk(scores, min(keep, scores.shape[1]), dim=1).indices.cpu().numpy())
-        return np.concatenate(parts)
-
-    @torch.no_grad()
     def best(self, rows: Rows, k: int) -> NDArray[np.int64]:
         """(rows, k) labels as the trained levels rank them: product of the probabilities along the path."""
         views = self.inputs.views(*self.inputs.load(rows))
@@ -364,10 +355,7 @@ class NeuralTree:
             elif branch.nodes is not None:
                 weight, bias = branch.nodes.weight, branch.nodes.bias
             else:
-                table = self.rows[t]
-                whole = self.world.rows(table.weight, table.n)
-                weight = whole[:, : table.width]
-                bias = whole[:, -1] if table.has_bias else weight.new_zeros(len(weight))
+                weight, bias = self.rows[t].whole()
             offset = array(bias).copy()
             if t == len(self.plans) - 1:
                 offset[~seen] = -np.inf

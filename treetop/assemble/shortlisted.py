@@ -125,8 +125,7 @@ class Shortlisted:
         bias = log_odds(self.learned, np.arange(n), n)
         share = max(1e-6, min(1.0, lists.shape[1] / n))  # a label on the list is likelier
         bias = np.minimum(bias - np.float32(np.log(share)), np.float32(0.0))
-        first = torch.cat([vectors, torch.from_numpy(bias)[:, None]], 1) if config.bias else vectors
-        self.table.fill(first.to(self.device))
+        self.table.fill(vectors.to(self.device), torch.from_numpy(bias).to(self.device))
 
     @property
     def modules(self) -> Mapping[str, tuple[nn.Module, AdamConfig]]:
@@ -174,10 +173,9 @@ class Shortlisted:
 
     def heads(self) -> list[Head]:
         """The trained label vectors; labels without training texts are barred from answers."""
-        whole = self.world.rows(self.table.weight, self.table.n)
-        bias = array(whole[:, -1]).copy() if self.table.has_bias else np.zeros(self.table.n, np.float32)
+        vectors, bias = (array(part).copy() for part in self.table.whole())
         bias[np.bincount(self.learned.indices, minlength=self.table.n) == 0] = -np.inf
-        return [Head(array(whole[:, : self.table.width]), bias)]
+        return [Head(vectors, bias)]
 
 
 def train_shortlisted(

@@ -194,7 +194,7 @@ def begin(task: TwoTower, rows: Rows, seed: int) -> None:
     if c.labels == "all" or c.loss.kind == "bce" or c.loss.bce > 0:
         odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
         bias += torch.from_numpy(odds).to(task.device)
-    table.fill(V, bias if c.bias else None)
+    table.fill(V, bias)
 
 
 def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainConfig:

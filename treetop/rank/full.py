@@ -37,13 +37,12 @@ class EveryLabel:
         self.rates = Rates([rate], device)
         self.value, self.updated = True, False  # whether the loss is wanted, whether this step's update is made
 
-    def fill(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
-        """Start from `weight` (n, width) and `bias` (n,); each process takes its rows."""
-        with torch.no_grad():
-            if weight is not None:
-                self.weight.copy_(weight[self.low : self.high])
-            if bias is not None:
-                self.bias.copy_(bias[self.low : self.high])
+    @torch.no_grad()
+    def fill(self, vectors: Tensor, bias: Tensor | None = None) -> None:
+        """Start from vectors (n, width) and, where they are learned, biases (n,); each process takes its rows."""
+        self.weight.copy_(vectors[self.low : self.high])
+        if self.learns_bias and bias is not None:
+            self.bias.copy_(bias[self.low : self.high])
 
     def score_loss(self, h: Tensor, positives: Positives, scale: float, count: int | None = None) -> Tensor:
         """`scale` times the summed loss of these vectors; `positives` are those of all processes' rows.
