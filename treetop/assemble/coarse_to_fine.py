@@ -148,14 +148,13 @@ class _Descent:
             tree = LabelTree((np.zeros(self.tree.sizes[t - 1], np.int32), self.tree.parents[t]))
         training = small_batches(self.dataset, config.train, config.steps)
         trained = train_levels(
-            self._data(t), prepared, prepared.inputs(frozen=False, job=self.job, compiled=config.compile), tree, plans,
+            self._data(t), prepared, prepared.learning(compiled=config.compile), tree, plans,
             TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, forced=False),
             training=replace(training, epochs=share * training.epochs), job=self.job, fixed=fixed,
             start=self._start(t), name=f"{name}-train",
         )  # fmt: skip
         self.head = trained.heads[-1]
-        going_on = with_dropout(trained.transformer, config.encoder_dropout)
-        self.prepared = Prepared(going_on, prepared.tokens, prepared.device)
+        self.prepared = prepared.read_by(with_dropout(trained.transformer, config.encoder_dropout))
 
     def look_back(self, t: int) -> None:
         """What the next level needs of this one: embeddings of the texts, and nodes found for them."""
@@ -268,11 +267,10 @@ def dense_rows(H: Floats) -> Rows:
 
 
 def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
-    """(rows, width) vectors of all rows by the encoder as it stands; a copy runs, so that its weights stay exact."""
+    """(rows, width) vectors of all rows by the encoder as it stands."""
 
     def make() -> Part:
-        copy = Transformer.from_part(prepared.transformer.to_part()).to(prepared.device)
-        made = copy.vectors(prepared.tokens, say="encoding texts")[copy.view_name(copy.poolings[-1])]
+        made = prepared.vectors()[prepared.transformer.view_name(prepared.transformer.poolings[-1])]
         return Part("stage.views.1", {}, {"view": made.astype(np.float16)})
 
     return np.asarray(job.stage(name, make).arrays["view"])

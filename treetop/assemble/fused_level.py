@@ -33,7 +33,6 @@ from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
 from treetop.core.work import Job, fingerprint
 from treetop.features.fuse import fused, unit
-from treetop.features.transformer import Transformer
 from treetop.kernels import batched_newton, chunks, threads
 from treetop.kernels.batched_newton import Features
 from treetop.kernels.descent import Problems
@@ -71,9 +70,8 @@ def fused_member(
     last = len(tree.parents) - 1
 
     def make() -> Part:
-        copy = Transformer.from_part(prepared.transformer.to_part()).to(prepared.device)
-        vectors = copy.vectors(prepared.tokens, say="encoding texts")
-        H = vectors[copy.view_name(copy.poolings[-1])]
+        transformer, vectors = prepared.transformer, prepared.vectors()
+        H = vectors[transformer.view_name(transformer.poolings[-1])]
         targets = level_targets(dataset.Y, tree)
         left_out = barred(dataset.filter_pairs, dataset.Y.shape)
         if config.over == "all":

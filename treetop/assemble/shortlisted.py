@@ -186,11 +186,8 @@ def train_shortlisted(
     world = World.join(prepared.device)
 
     def make() -> Part:
-        inputs = prepared.inputs(frozen=False, job=job)
-        if not isinstance(inputs, Encoded):
-            raise TypeError("shortlisted training needs an encoder")
         learned = np.flatnonzero(dataset.learned)
-        task = Shortlisted(inputs, own, learned, lists, plan, config, seed=job.seed, world=world)
+        task = Shortlisted(prepared.learning(), own, learned, lists, plan, config, seed=job.seed, world=world)
         batches = plan_of(prepared, learned, training, job.seed, world)
         return learn(prepared, task, batches, training, world=world, job=job, name=name)
 

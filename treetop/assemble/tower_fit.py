@@ -56,8 +56,7 @@ class Trained:
 def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
     """The whole way for recipes of one stage."""
     prepared = prepare_towers(dataset, config, job)
-    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
-    trained = train_towers(dataset, prepared, inputs, config, job=job)
+    trained = train_towers(dataset, prepared, prepared.learning(compiled=config.compile), config, job=job)
     return as_model(dataset, trained.features, trained.rank, config, job)
 
 

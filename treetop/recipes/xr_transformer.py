@@ -153,7 +153,7 @@ def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shar
     prepared.transformer.name += f"-{m}" if m else ""
     if config.fine_tune:
         tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary, job.seed))
-        prepared = replace(prepared, transformer=fine_tune(dataset, prepared, tree, X, config, job=job), warmup=None)
+        prepared = prepared.read_by(fine_tune(dataset, prepared, tree, X, config, job=job))
     return prepared.transformer, embed(prepared, job, "views")
 
 
