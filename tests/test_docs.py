@@ -53,11 +53,12 @@ def test_commands_in_the_readme_exist():
 
 
 def test_generated_pages_and_tables_are_up_to_date():
-    from treetop.bench.pages import stale
+    from treetop.bench.generated import stale
+    from treetop.bench.pages import pages
     from treetop.bench.tables import scores, update
 
     pytest.importorskip("torch")  # settings of neural recipes are read from their modules
-    assert stale(ROOT / "docs") == [], "run `make docs`"
+    assert stale(ROOT / "docs", pages(ROOT / "docs")) == [], "run `make docs`"
     listed = json.loads((ROOT / "treetop/recipes/scores.json").read_text(encoding="utf-8"))
     assert listed == scores(ROOT / "benchmarks/results"), "run `make docs`"
     assert [page.name for page in PAGES if update(page, ROOT / "benchmarks/results", check=True)] == [], (
@@ -66,11 +67,12 @@ def test_generated_pages_and_tables_are_up_to_date():
 
 
 def test_figures_are_up_to_date_and_have_records():
-    from treetop.bench.figures import figures, stale
+    from treetop.bench.figures import figures
+    from treetop.bench.generated import stale
 
-    results, folder = ROOT / "benchmarks/results", ROOT / "docs/figures"
-    assert stale(results, folder) == [], "run `make docs`"
-    assert {file.name for file in folder.glob("gandalf-*.svg")} <= figures(results).keys()
+    made, folder = figures(ROOT / "benchmarks/results"), ROOT / "docs/figures"
+    assert stale(folder, made) == [], "run `make docs`"
+    assert {file.name for file in folder.glob("gandalf-*.svg")} <= made.keys()
 
 
 def test_readme_is_short():
