@@ -158,13 +158,12 @@ def train_levels(
         begin = _start(dataset, prepared, plans[-1], config, job) if start is None else {plans[-1].view: start}
         if isinstance(inputs, Encoded):
             inputs.hasten()
+        plan = plan_of(prepared, rows, training, job.seed, world)
         task = NeuralTree(
             inputs, dataset, tree, plans, config,
             seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=begin,
-            hooks=Hooks(job.mix, job.penalty),
+            hooks=Hooks(job.mix, job.penalty), apart=round(config.apart * training.epochs * plan.steps),
         )  # fmt: skip
-        plan = plan_of(prepared, rows, training, job.seed, world)
-        task.apart = round(config.apart * training.epochs * plan.steps)
         if prepared.warmup is not None:
             prepared.warmup.wait()
         fitted = training

@@ -102,22 +102,23 @@ class NeuralTree:
         fixed: NDArray[np.integer] | None = None,
         start: Mapping[str, Start] = MappingProxyType({}),
         hooks: Hooks = NO_HOOKS,
+        apart: int = 0,
     ) -> None:
         """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives.
 
         They are taken as they are where `config.forced` is off; -1 stands behind the last of a row.
-        `start` says per view where the vectors of levels that read it begin.
+        `start` says per view where the vectors of levels that read it begin; in the first `apart` steps only the first
+        level teaches the encoder.
         """
         device = inputs.device
         hooks.check(dataset, world, fixed is not None)
-        self.hooks = hooks
+        self.hooks, self.apart = hooks, apart
         self.fixed = None if fixed is None else torch.from_numpy(np.array(fixed, np.int64)).to(device)
         self.fixed_counts = None if fixed is None else (np.asarray(fixed) >= 0).sum(1)
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
         self.learned: Csr = dataset.Y if dataset.sample is None else dataset.Y[dataset.sample]
-        self.apart = 0  # steps in which only the first level teaches the encoder
         self.targets = target_rows(dataset.Y, device)
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
         self.barred = barred_rows(dataset, device)

@@ -113,15 +113,16 @@ class FullTable(EveryLabel):
         loss: Loss = "bce",
         bias: bool = True,
         world: World = ALONE,
+        apart: bool = False,
     ) -> None:
+        """`apart`: gradients also come from elsewhere (`rows_at`), so that none is used at once."""
         super().__init__(n, width, device, rate=config.lr, bias=bias, world=world, kind=torch.float32)
-        self.config, self.loss = config, loss
+        self.config, self.loss, self.apart = config, loss, apart
         self.first = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
         self.second = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
         self.steps = torch.zeros((), device=device)
         self.fuse = False
         self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
-        self.apart = False  # gradients also come from elsewhere (`rows_at`), so that none is used at once
 
     def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
         if not (self.fuse or self.grads):
