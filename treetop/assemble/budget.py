@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -90,9 +90,7 @@ def weigh(members: Sequence[Sequence[Level]]) -> float:
 
 
 def _linear(level: Level) -> Linear:
-    rank: Any = level.rank
-    made: Linear = rank
-    return made
+    return cast(Linear, level.rank)
 
 
 def _narrower(storage: Storage) -> list[Storage]:

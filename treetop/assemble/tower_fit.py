@@ -201,7 +201,7 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     training, inputs = config.train, task.inputs
     if not isinstance(inputs, Encoded) or task.device.type != "cuda":
         return training
-    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    size = EncoderSize.of(inputs.encoder.settings)
     pool = min(config.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
     every = np.arange(task.n)
     tokens = plan.batch * inputs.store.count(every) / max(1, task.n)
