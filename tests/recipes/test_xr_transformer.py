@@ -185,7 +185,9 @@ def test_labels_without_documents_are_known_by_their_text(encoder):
 def test_words_and_numbers_explain_a_label(encoder):
     model = treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, fine_tune=False))
     text = toy.dataset().texts[0]
-    for found in model.explain(text, k=2):
+    explained = model.explain(text, k=2)
+    assert len(explained) == 2
+    for found in explained:
         step = found.members[0][-1]
         terms = {word.term for word in step.words}
         assert any(term.startswith("encoder ") for term in terms) and terms & set(text.split())
