@@ -66,12 +66,12 @@ class LabelTextTree:
         self.width = widths[plans[1].view]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            first = Side(widths[plans[0].view], plans[0], self.sizes[0])
-            self.sides = nn.ModuleList([first, Side(self.width, plans[1])]).to(self.device)
+            self.pair = Side(widths[plans[0].view], plans[0], self.sizes[0]), Side(self.width, plans[1])
+            self.sides = nn.ModuleList(self.pair).to(self.device)
             vectors = nn.init.xavier_uniform_(torch.empty(self.sizes[1], self.width)).to(self.device)
         if blocks is not None:
             held = {key: torch.from_numpy(np.array(value)) for key, value in blocks.items()}
-            self._side(1).blocks.load_state_dict(held)
+            self.pair[1].blocks.load_state_dict(held)
         self._begin(dataset, tree, vectors)
 
     @torch.no_grad()
@@ -81,7 +81,7 @@ class LabelTextTree:
         odds = [log_odds(learned, node, n) for node, n in zip(ancestors(tree), self.sizes, strict=True)]
         kept = np.float32(np.log(self.keep / self.sizes[0]))  # its cluster was
         bias = np.minimum(odds[1] - kept, np.float32(0.0))
-        nodes, free = self._side(0).nodes, self.plans[1].free
+        nodes, free = self.pair[0].nodes, self.plans[1].free
         self.sides.eval()
         if nodes is not None:
             nodes.bias.copy_(torch.from_numpy(odds[0]))
@@ -100,13 +100,7 @@ class LabelTextTree:
     def _part(self, t: int, name: str) -> Tensor:
         """(n, width) what the block over texts or over the graph makes of every label or cluster."""
         k = ("text", "graph").index(name)
-        return torch.cat([self._side(t).parts(self._sums(t, rows))[k] for rows in _spans(self.sizes[t])])
-
-    def _side(self, t: int) -> Side:
-        side = self.sides[t]
-        if not isinstance(side, Side):
-            raise TypeError("no side of label texts")
-        return side
+        return torch.cat([self.pair[t].parts(self._sums(t, rows))[k] for rows in _spans(self.sizes[t])])
 
     @property
     def modules(self) -> Mapping[str, tuple[nn.Module, AdamConfig]]:
@@ -126,7 +120,9 @@ class LabelTextTree:
     def loss(self, loaded: Loaded) -> Tensor:
         batch, n = loaded.batch, len(loaded.batch.rows)
         views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
-        first, second = (self._side(t).view_dropout(views[plan.view].float()) for t, plan in enumerate(self.plans))
+        first, second = (
+            side.view_dropout(views[plan.view].float()) for side, plan in zip(self.pair, self.plans, strict=True)
+        )
         own = self.targets.targets(loaded.tensors[1], n, loaded.facts[1])
         targets = self.hooks.targets(own, loaded, self.targets)
         y = targets.mapped(self.parent).dense(self.sizes[0])
@@ -165,7 +161,7 @@ class LabelTextTree:
 
     def _nodes(self) -> tuple[Tensor, Tensor]:
         """Vectors and biases of all clusters."""
-        side = self._side(0)
+        side = self.pair[0]
         if side.nodes is None:
             raise AttributeError("clusters have no nodes of their own")
         if not self.plans[0].text:
@@ -182,7 +178,7 @@ class LabelTextTree:
         if not self.plans[1].text and free is not None:
             return free, bias
         sums = self._sums(1) if every else self._sums(1, labels.cpu().numpy())
-        return self._side(1).vectors(sums, free), bias
+        return self.pair[1].vectors(sums, free), bias
 
     def _sums(self, t: int, rows: Rows | None = None) -> list[Tensor]:
         return self.texts[t].sums(self.inputs.encoder.words, rows)
@@ -208,7 +204,7 @@ class LabelTextTree:
 
     def blocks(self) -> Blocks:
         """The blocks over labels' texts as arrays."""
-        return {key: array(value) for key, value in self._side(1).blocks.state_dict().items()}
+        return {key: array(value) for key, value in self.pair[1].blocks.state_dict().items()}
 
 
 def _spans(n: int) -> list[Rows]:

@@ -225,7 +225,7 @@ class NeuralTree:
             self.inputs.encoder.apart = loaded.facts[4]
         views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
         if self.full is not None:
-            return self._flat_loss(views, loaded) + self.hooks.price(loaded, self.full.rows_at)
+            return self._flat_loss(self.full, views, loaded) + self.hooks.price(loaded, self.full.rows_at)
         own = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
         targets = self.hooks.targets(own, loaded, self.targets)
         relevance = self._relevance(loaded, len(batch.rows))
@@ -237,7 +237,7 @@ class NeuralTree:
         ids, scores, y = None, total, None
         chosen = self._fixed(loaded, own)
         if chosen is None:
-            ids, scores, y = self._first(views, self._at(0, targets))
+            scores, y = self._first(views), self._at(0, targets).dense(self.sizes[0])
             total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
         for t in range(1, len(self.plans)):
             here, last = self._at(t, targets), t == len(self.plans) - 1
@@ -262,9 +262,7 @@ class NeuralTree:
         """Relevance stands exactly where targets stand, so their message finds it too."""
         return None if self.relevance is None else self.relevance.targets(loaded.tensors[1], n_rows, loaded.facts[1])
 
-    def _flat_loss(self, views: Mapping[str, Tensor], loaded: Loaded) -> Tensor:
-        if self.full is None:
-            raise AttributeError("no flat level")
+    def _flat_loss(self, table: EveryLabel, views: Mapping[str, Tensor], loaded: Loaded) -> Tensor:
         batch = loaded.batch
         own = self.targets.targets(loaded.tensors[1], len(batch.everyone), loaded.facts[1])
         sought = self.hooks.targets(own, loaded, self.targets)
@@ -276,19 +274,18 @@ class NeuralTree:
         if barred is not None:
             positives = with_barred(positives, barred)
         scale = 1.0 / batch.total / (self.sizes[0] if self.config.reduce == "mean" else 1)
-        return self.full.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
+        return table.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
 
     def _barred(self, batch: Batch) -> Targets | None:
         return self.hooks.barred(self.barred, batch, batch.everyone if self.full is not None else batch.rows)
 
-    def _first(self, views: Mapping[str, Tensor], targets: Sought | None) -> tuple[Tensor | None, Tensor, Tensor]:
-        """All nodes of the first level: (None, scores, targets)."""
+    def _first(self, views: Mapping[str, Tensor]) -> Tensor:
+        """(rows, nodes) scores of all nodes of the first level."""
         branch = self.branches[0]
         if branch.nodes is None:
             raise AttributeError("the first level has no nodes of its own")
         scores: Tensor = branch.nodes(branch(views[self.plans[0].view]))
-        y = torch.zeros_like(scores) if targets is None else targets.dense(self.sizes[0])
-        return None, scores, y
+        return scores
 
     def _chosen(self, t: int, ids: Tensor | None, scores: Tensor, y: Tensor | None) -> Tensor:
         """(rows, keep) nodes of level t - 1 whose children come next; -1 where a row has fewer."""
@@ -331,20 +328,15 @@ class NeuralTree:
         views = self.inputs.views(*self.inputs.load(rows))
         if self.full is not None:
             return self.full.best(self.branches[0](views[self.plans[0].view]), k)[1].cpu().numpy()
-        ids, scores, _ = self._first(views, None)
-        path = scores.sigmoid()
+        path = self._first(views).sigmoid()
+        ids = torch.arange(path.shape[1], device=self.device).expand_as(path)
         for t in range(1, len(self.plans)):
-            keep = min(self.plans[t].keep, path.shape[1])
-            top = torch.topk(path, keep, dim=1)
-            chosen = top.indices if ids is None else ids.gather(1, top.indices)
-            ids = expand(chosen, self.children[t - 1])
+            top = torch.topk(path, min(self.plans[t].keep, path.shape[1]), dim=1)
+            ids = expand(ids.gather(1, top.indices), self.children[t - 1])
             above = top.values.repeat_interleave(self.children[t - 1].table.shape[1], dim=1)
             scores = self.rows[t].score(self.branches[t](views[self.plans[t].view]), ids)
             path = (scores.sigmoid() * above).masked_fill(ids < 0, -1.0)
-        chosen = torch.topk(path, min(k, path.shape[1]), dim=1).indices
-        if ids is None:
-            return chosen.cpu().numpy()
-        return ids.gather(1, chosen).cpu().numpy()
+        return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
 
     def heads(self) -> list[Head]:
         """The trained levels as they go into a model; labels without training texts are barred from answers."""
