@@ -273,8 +273,7 @@ class TwoTower:
         if self.table is None:
             raise AttributeError("no classifier")
         c, (vectors, bias) = self.config.classifier, self.table.whole()
-        vectors = vectors.to(self.device).float()
-        return c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors), bias.to(self.device)
+        return c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors.float()), bias
 
     def best(self, rows: Rows, k: int) -> NDArray[np.int64]:
         """(rows, k) labels by the sum of the heads that learn."""

@@ -57,6 +57,7 @@ class RowTable:
     ) -> None:
         """`host`: rows and states lie in the host's memory; a GPU reads and writes those of a step there (`take`)."""
         self.n, self.width, self.config, self.has_bias, self.world = n, width, config, bias, world
+        self.device = device
         self.low, self.high = world.share(n)
         shape = (self.high - self.low, width + bias)
         where = torch.device("cpu") if host else device
@@ -75,8 +76,8 @@ class RowTable:
             self.weight[:, -1] = bias[self.low : self.high]
 
     def whole(self) -> tuple[Tensor, Tensor]:
-        """(n, width) vectors and (n,) biases, of all processes; biases it has none of are 0."""
-        rows = self.world.rows(self.weight, self.n)
+        """(n, width) vectors and (n,) biases, of all processes, on the device; biases it has none of are 0."""
+        rows = self.world.rows(self.weight, self.n).to(self.device)  # in one piece: behind what the GPU still writes
         return rows[:, : self.width], rows[:, -1] if self.has_bias else rows.new_zeros(self.n)
 
     def score(self, h: Tensor, ids: Tensor) -> Tensor:
