@@ -42,7 +42,7 @@ def test_whole_numbers_and_given_names():
 
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_matrix, sparse.csr_array, sparse.coo_matrix])
-def test_matrices(kind):
+def test_matrices_become_targets(kind):
     data = from_lists(Texts.of(["a", "b"]), kind([[1, 0], [0.5, 1]]), LabelSet.of(["x", "y"]))
     assert data.Y.toarray().tolist() == [[1, 0], [0.5, 1]] and list(data.labels.ids) == ["x", "y"]
     assert list(from_lists(["a"], kind([[1, 0]])).labels.ids) == ["0", "1"]
@@ -79,7 +79,7 @@ def test_mistakes_are_sentences():
     assert "labels: row 0 is int 3, expected a list of labels." in sentence(["a"], [3])
 
 
-def test_frames():
+def test_frames_are_read_by_their_columns():
     frame = pd.DataFrame({"body": ["a", "b"], "tags": [["x"], ["y", "x"]]})
     assert Dataset.from_frame(frame, "body", "tags").Y.toarray().tolist() == [[1, 0], [1, 1]]
     with pytest.raises(InputError) as error:
