@@ -28,7 +28,7 @@ from treetop.labels.text import label_words
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE
-from treetop.train.losses import LOSSES, relevance_weights
+from treetop.train.losses import relevance_weights, row_loss
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
@@ -127,7 +127,8 @@ class LabelTextTree:
         targets = self.hooks.targets(own, loaded, self.targets)
         y = targets.mapped(self.parent).dense(self.sizes[0])
         scores = self.cluster_scores(first)
-        total = LOSSES[self.config.loss](scores, y, reduce=self.config.reduce).sum()
+        loss, reduce = self.config.loss, self.config.reduce
+        total = row_loss(loss, scores, y, reduce=reduce).sum()
         chosen = choose(scores.detach(), y, self.keep)
         ids, y = expand(chosen, self.children), sought_of(chosen, self.children, targets)
         mask, weight = ids >= 0, None
@@ -138,7 +139,7 @@ class LabelTextTree:
             known = self.relevance.targets(loaded.tensors[1], n, loaded.facts[1])
             weight = relevance_weights(targets_of(chosen, self.children, known), y)
         scores = self.label_scores(second, ids)
-        total = total + LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce).sum()
+        total = total + row_loss(loss, scores, y, mask=mask, weight=weight, reduce=reduce).sum()
         return total / batch.total + self.hooks.price(loaded, lambda found: self._vectors(found)[0])
 
     def cluster_scores(self, h: Tensor) -> Tensor:

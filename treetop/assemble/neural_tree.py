@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,13 +23,13 @@ from treetop.assemble.neural_start import Begin, Start, log_odds
 from treetop.assemble.neural_targets import ancestors, barred_rows, mean_precision, target_rows, with_barred
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
-from treetop.kernels.full_bce import Positives
+from treetop.kernels.full_bce import Loss, Positives
 from treetop.rank.full import EveryLabel
 from treetop.rank.full_low import table_of
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, Targets, send
 from treetop.train.devices import ALONE, World
-from treetop.train.losses import LOSSES, Reduce, relevance_weights
+from treetop.train.losses import Reduce, relevance_weights, row_loss
 from treetop.train.optim import AdamConfig, DescentConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
@@ -57,7 +56,7 @@ class TreeConfig:
 
     encoder: AdamConfig
     head: AdamConfig
-    loss: Literal["bce", "squared_hinge"] = "bce"
+    loss: Loss = "bce"
     reduce: Reduce = "sum"
     bias: bool = True  # of the last level
     forced: bool = True  # true nodes are always among the kept
@@ -256,7 +255,7 @@ class NeuralTree:
         return total
 
     def _loss(self, scores: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
-        return LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
+        return row_loss(self.config.loss, scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
 
     def _relevance(self, loaded: Loaded, n_rows: int) -> Targets | None:
         """Relevance stands exactly where targets stand, so their message finds it too."""

@@ -27,7 +27,7 @@ from treetop.predict.beam import step
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE, World
-from treetop.train.losses import LOSSES
+from treetop.train.losses import row_loss
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.task import TrainConfig
@@ -160,8 +160,8 @@ class Shortlisted:
         message, ids, values, *more = loaded.tensors
         view = self.inputs.views(message, loaded.facts[0])[self.plan.view]
         scores = self.table.score(self.branch(view), ids)
-        weight = more[0] if more else None
-        loss = LOSSES[self.config.loss](scores, values, mask=ids >= 0, weight=weight, reduce=self.config.reduce)
+        weight, config = more[0] if more else None, self.config
+        loss = row_loss(config.loss, scores, values, mask=ids >= 0, weight=weight, reduce=config.reduce)
         return loss.sum() / loaded.batch.total
 
     def tokens(self, rows: Rows) -> int:
