@@ -2,7 +2,20 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parent))  # `import toy`
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """The folder of a toy encoder, as `encoder=...` names it."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from toy_encoder import write_encoder
+
+    torch.set_num_threads(1)
+    return str(write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))

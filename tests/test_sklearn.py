@@ -84,7 +84,7 @@ def test_pipeline_and_clone():
         (["a", "b"], [["a"]], "labels for 1 rows, but X has 2"),
     ],
 )
-def test_mistakes(X, y, sentence):
+def test_mistakes_are_told_in_a_sentence(X, y, sentence):
     with pytest.raises(InputError, match=sentence):
         XMCClassifier("popular").fit(X, y)
 

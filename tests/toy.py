@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -35,6 +37,12 @@ def dataset(seed: int = 0, n: int = N_DOCUMENTS) -> Dataset:
 def _zipf(n: int) -> np.ndarray:
     weights = 1.0 / (np.arange(n) + 3.0)
     return weights / weights.sum()
+
+
+def write_rows(data: Dataset, file: Path) -> None:
+    """A JSON line with text and label ids for each row."""
+    rows = ((text, [data.labels.ids[c] for c in data.Y[row].indices]) for row, text in enumerate(data.texts))
+    file.write_text("".join(json.dumps({"text": text, "labels": ids}) + "\n" for text, ids in rows))
 
 
 def distinct(mark: str = "") -> Dataset:

@@ -27,6 +27,7 @@ from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
+from treetop.evaluate.match import hits
 from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import find_encoder
 from treetop.features.tokens import Tokenizer
@@ -171,7 +172,7 @@ def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralT
     pooling = Pooling(args.get("pooling", "mean"), tuple(args.get("layers", (-1,))))
     inputs = Encoded(encoder, data.store("train"), [pooling])
     width = encoder.width * len(pooling.layers)
-    plan = LevelPlan(pooling.name, width, dropout=args.get("dropout", 0.1))
+    plan = LevelPlan(pooling.name, width, dropout=args.get("dropout", 0.1), length=args.get("l2", 0.0))
     config = TreeConfig(
         AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01), eps=args.get("eps", 1e-8)),
         AdamConfig(
@@ -297,9 +298,7 @@ def section_check(data: Data) -> None:
 
 def precisions(task: NeuralTree, rows: np.ndarray, Y: Any) -> dict[str, float]:
     top = np.concatenate([task.best(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
-    held = Y[rows]
-    true = np.repeat(np.arange(len(rows)), np.diff(held.indptr)) * held.shape[1] + held.indices
-    hit = np.isin(np.arange(len(rows))[:, None] * held.shape[1] + top, true)
+    hit = hits(top, Y[rows])
     return {f"P@{k}": round(100 * float(hit[:, :k].mean()), 2) for k in (1, 3, 5)}
 
 

@@ -35,6 +35,7 @@ from treetop.assemble.label_vectors import fit_map
 from treetop.assemble.tower_search import sampled
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
+from treetop.evaluate.match import hits
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.text import label_words
 from treetop.rank.text_map import unit
@@ -55,12 +56,6 @@ def cut(data: Dataset, columns: Any) -> Dataset:
 
 
 # --- what is found ----------------------------------------------------------------------------------------------------
-
-
-def hits(top: Any, Y: Any) -> Any:
-    """(rows, k) whether the labels found are true."""
-    true = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * np.int64(Y.shape[1]) + Y.indices
-    return np.isin(np.arange(len(top))[:, None] * np.int64(Y.shape[1]) + top, true) & (top >= 0)
 
 
 def measures(top: Any, Y: Any, counts: Any, n_old: int) -> dict[str, Any]:

@@ -26,13 +26,11 @@ import torch
 from pack import unpack
 from scipy import sparse
 
-from treetop.assemble.inputs import Encoded
 from treetop.assemble.neural_fit import Prepared
 from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_fit import _task
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
-from treetop.core.work import Job
 from treetop.features.tokens import Tokens
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.recipes import unidec
@@ -152,11 +150,11 @@ def one(
     host_peak(fresh=True)
     transformer = Transformer.load(config.encoder, dropout=config.encoder_dropout)
     prepared = Prepared(transformer, tokens, device)
-    inputs = prepared.inputs(frozen=False, job=Job(0, device.type))
+    inputs = prepared.learning()
     started = clock.now()
     rows = np.arange(len(data))
     task, plan = _task(data, inputs, known_of(data), rows, rows[:0], config, 0, ALONE, prepared)
-    if not isinstance(inputs, Encoded) or not isinstance(task.table, RowTable):
+    if not isinstance(task.table, RowTable):
         raise TypeError("not UniDEC's task")
     inputs.hasten()
     built = clock.now() - started

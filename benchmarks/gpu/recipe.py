@@ -39,6 +39,7 @@ from pack import unpack
 from variants import on_same_features, variants, variants_of
 
 from treetop.assemble import neural_fit, neural_tree, tower_fit
+from treetop.assemble.probe import model_bytes
 from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -302,17 +303,6 @@ def tails(model: Any, test: Dataset) -> dict[str, Any]:
         "own_text_rare@10": round(100 * float(own[rare[: len(own)]].mean()) if rare.any() else 0.0, 2),
         "bins": bins(matches),
     }
-
-
-def model_bytes(model: Any) -> int:
-    parts = [item.to_part() for item in model.features.values()]
-    parts += [level.rank.to_part() for member in model.members for level in member]
-    made = 0
-    while parts:
-        part = parts.pop()
-        made += sum(array.nbytes for array in part.arrays.values())
-        parts += part.parts.values()
-    return made
 
 
 def recalls(model: Any, test: Dataset) -> list[float]:

@@ -20,28 +20,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treetop.assemble import neural_tree
 from treetop.assemble.neural_tree import NeuralTree
+from treetop.evaluate.match import hits
+from treetop.evaluate.propensity import inverse_propensity
 from treetop.train.batches import Plan, TokenRows, split_off
 from treetop.train.loop import train
 from treetop.train.optim import ScheduleConfig
 from treetop.train.task import TrainConfig
 
 GPU = engine.GPU
-
-
-class Unit(neural_tree.Branch):
-    """A branch over vectors of one length."""
-
-    scale = 0.0
-
-    def forward(self, view: Tensor) -> Tensor:
-        if self.scale:
-            view = self.scale * F.normalize(view.float(), dim=1)
-        return super().forward(view)
-
-
-neural_tree.Branch = Unit  # type: ignore[misc]
 
 
 @torch.no_grad()
@@ -59,11 +46,11 @@ def vectors(task: NeuralTree, store: TokenRows, rows: np.ndarray, scale: float) 
 def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.ndarray) -> None:
     """Fill the table as `start` says."""
     kind = args.get("start", "zero")
-    full, scale = task.full, Unit.scale
+    full, scale = task.full, args.get("l2", 0.0)
     prior = full.bias.clone()
     if kind == "random":
         torch.manual_seed(args.get("seed", 0))
-        full.fill(weight=(torch.rand(full.n, full.width, device=GPU) * 2 - 1) * full.width**-0.5)
+        full.fill((torch.rand(full.n, full.width, device=GPU) * 2 - 1) * full.width**-0.5)
         return
     if kind == "zero":
         return
@@ -84,7 +71,7 @@ def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.nd
         count = torch.from_numpy(np.asarray(A.sum(1)).ravel()).to(GPU)[:, None]
         V += F.normalize((csr @ (H - centre)) / (count + 1e-9), dim=1)
     W = args.get("size", 10.0) * F.normalize(V, dim=1) / spread
-    full.fill(weight=W, bias=prior - W @ centre)
+    full.fill(W, prior - W @ centre)
 
 
 def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
@@ -94,7 +81,6 @@ def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
         rows, held_out = np.arange(n), held_out[:0]
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    Unit.scale = args.get("l2", 0.0)
     started = time.perf_counter()
     task = engine.make_task(data, args, held_out)
     begin(task, data, args, rows)
@@ -141,11 +127,8 @@ def tops(task: NeuralTree, rows: np.ndarray, Y: Any, train: Any) -> dict[str, fl
 
 
 def measures(top: np.ndarray, held: Any, train: Any) -> dict[str, float]:
-    n, count = train.shape[0], np.asarray((train > 0).sum(0)).ravel()
-    C = (np.log(n) - 1) * 2.5**0.55
-    inverse = 1 + C * (count + 1.5) ** -0.55
-    true = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr)) * held.shape[1] + held.indices
-    hit = np.isin(np.arange(held.shape[0])[:, None] * held.shape[1] + top, true)
+    counts = np.asarray((train > 0).sum(0)).ravel()
+    inverse, hit = inverse_propensity(counts, train.shape[0], 0.55, 1.5), hits(top, held)
     best = np.zeros((held.shape[0], 5))
     for i in range(held.shape[0]):
         own = np.sort(inverse[held.indices[held.indptr[i] : held.indptr[i + 1]]])[::-1][:5]

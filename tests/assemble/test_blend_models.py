@@ -223,14 +223,6 @@ def test_explain_tells_every_member(xr, three):
         )
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    pytest.importorskip("torch")
-    from toy_encoder import write_encoder
-
-    return str(write_encoder(tmp_path_factory.mktemp("encoder") / "bert"))
-
-
 def test_encoders_and_words_go_together(xr, encoder, tmp_path):
     heads = toy_heads.model(encoder, toy.dataset())
     other = toy_heads.model(encoder, toy.dataset(), members=2, seed=1)  # the same encoder

@@ -155,8 +155,8 @@ def block(side, k, v):
 
 def test_label_vectors_are_mixed_number_by_number(make):
     task = make("decaf")
-    text, free = task._side(1).mix.gates
-    u = block(task._side(1), 0, words_of(task, 4))
+    text, free = task.pair[1].mix.gates
+    u = block(task.pair[1], 0, words_of(task, 4))
     expected = sigmoid(free) * task.table.weight[4, :-1].numpy() + sigmoid(text) * u
     np.testing.assert_allclose(task.heads()[1].weight[4], expected, atol=1e-5)
 
@@ -164,7 +164,7 @@ def test_label_vectors_are_mixed_number_by_number(make):
 @pytest.mark.parametrize("form", ["eclare", "first"])
 def test_labels_weigh_text_graph_and_free_vector(form, make):
     task = make(form)
-    side, dense = task._side(1), GRAPH.toarray()
+    side, dense = task.pair[1], GRAPH.toarray()
     heads = task.heads()[1].weight
     for label in (0, 4, 17, 39):
         z = [words_of(task, label), sum(dense[label, m] * words_of(task, m) for m in range(40))]

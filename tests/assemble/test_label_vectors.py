@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
-import toy_encoder
 import toy_heads
 import treetop
 from toy_edits import TEXTS, hashes, same, scores
@@ -20,12 +19,6 @@ from treetop.core.errors import ConfigError, InputError, LabelError, TreetopErro
 TINY = {"tfidf": {"min_df": 1}}
 HELD_OUT = [2, 5, 8, 11, 14]
 SHAPES = [{}, {"tree": True}, {"members": 2}, {"tree": True, "squeeze": True}, {"tree": True, "members": 2}]
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
 @functools.cache

@@ -199,7 +199,7 @@ def test_copies_pass_their_parent_on():
     )
 
 
-def test_edge_shapes():
+def test_one_label_and_texts_without_features_work():
     one = sparse.csr_matrix(np.ones((1, 1), np.float32))
     tree = LabelTree((np.zeros(1, np.int32),))
     levels = train_member(Task(one, one), tree, "v", LinearConfig(), job=Job(), name="t")

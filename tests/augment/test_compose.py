@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
-import toy_encoder
 import treetop
 from treetop.assemble import neural_fit, tower_fit
 from treetop.augment.compose import recipes_with, split_name
@@ -19,11 +18,6 @@ from treetop.kernels import reference
 from treetop.training import plan
 
 L = toy.N_LABELS
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
 def settings(encoder, **changes):

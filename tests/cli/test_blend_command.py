@@ -29,10 +29,7 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("blend")
     for recipe, settings in (("xr_linear", {}), ("parabel", {"tfidf": {"chars": [2, 3]}}), ("neighbours", {})):
         treetop.fit(recipe, toy.dataset(), settings=settings, out=folder / recipe)
-    data = toy.dataset(1)
-    with (folder / "test.jsonl").open("w") as out:
-        for row, text in enumerate(data.texts):
-            out.write(json.dumps({"text": text, "labels": [data.labels.ids[c] for c in data.Y[row].indices]}) + "\n")
+    toy.write_rows(toy.dataset(1), folder / "test.jsonl")
     done = run("blend", folder / "xr_linear", folder / "parabel", "--out", folder / "both", "--weights", "4, 1")
     assert done.exit_code == 0 and done.stdout == f"{folder}/both\n", done.output
     return folder

@@ -23,10 +23,7 @@ def home(tmp_path_factory):
     (folder / "data").mkdir()
     for split, seed in (("train", 0), ("test", 1)):
         data = toy.dataset(seed)
-        with (folder / f"data/{split}.jsonl").open("w") as out:
-            for row, text in enumerate(data.texts):
-                labels = [data.labels.ids[c] for c in data.Y[row].indices]
-                out.write(json.dumps({"text": text, "labels": labels}) + "\n")
+        toy.write_rows(data, folder / f"data/{split}.jsonl")
     with (folder / "data/labels.jsonl").open("w") as out:
         for id_, name in zip(data.labels.ids, data.labels.names, strict=True):
             out.write(json.dumps({"id": id_, "text": name}) + "\n")

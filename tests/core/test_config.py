@@ -79,7 +79,7 @@ def test_defaults_of_the_field_win_over_those_of_its_class():
     assert made.block == Outer(beam=7, inner=Inner(rate=3.0, layers=(5,)))
 
 
-def test_overrides():
+def test_overrides_reach_inner_settings_or_are_refused():
     values = override({"beam": 3}, ["inner.layers=[3]", "fast=true", "beam=4"])
     assert build(Outer, values) == Outer(beam=4, fast=True, inner=Inner(layers=(3,)))
     for wrong, message in {
@@ -93,7 +93,7 @@ def test_overrides():
         assert str(caught.value) == message
 
 
-def test_yaml_files(tmp_path):
+def test_yaml_files_are_read_strictly(tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text("inner:\n  rate: 5e-5\n")
     with pytest.raises(ConfigError, match="inner.rate: expected float, got str '5e-5'"):

@@ -4,7 +4,7 @@ from treetop.core.errors import ConfigError, ResourceError
 from treetop.core.forecast import Forecast, available_memory, duration, parse_budget, size
 
 
-def test_budget():
+def test_budgets_are_read_or_refused():
     assert parse_budget("memory=8GB, time=10min,model=50MiB") == {"memory": 8e9, "time": 600, "model": 50 * 2**20}
     assert parse_budget("") == {}
     for text, message in {
@@ -17,7 +17,7 @@ def test_budget():
         assert str(caught.value) == message
 
 
-def test_refusals(tmp_path):
+def test_jobs_beyond_budget_or_machine_are_refused(tmp_path):
     Forecast(1e6, 1e6, 1).check({}, tmp_path / "new/model")
     with pytest.raises(ResourceError, match=r"memory: the job needs about 5.0 GB, --budget memory allows 4.0 GB"):
         Forecast(5e9, 1e6, 1).check({"memory": 4e9}, None)
@@ -40,7 +40,7 @@ def test_an_update_that_is_too_large_is_split():
             need.check({"memory": allowed}, None)
 
 
-def test_units():
+def test_numbers_are_said_in_fitting_units():
     assert [size(x) for x in (5, 1500, 2.5e6, 3e9, 7e12)] == ["5 B", "1.5 KB", "2.5 MB", "3.0 GB", "7.0 TB"]
     assert [duration(x) for x in (0.2, 30, 600, 9000)] == ["under a second", "30 s", "10 min", "2.5 h"]
     assert available_memory() > 1e8

@@ -77,7 +77,7 @@ def test_a_folder_reached_by_a_link_is_the_model_itself(tmp_path):
     assert check_folder(tmp_path / "latest", check="full") == check_folder(tmp_path / "m", check="full")
 
 
-def test_part_checks(tmp_path):
+def test_arrays_that_do_not_fit_are_refused(tmp_path):
     part = Part("k.1", {"n": 3}, {"i": np.array([0, 5], np.int32), "p": np.array([0, 2, 1, 3])})
     with pytest.raises(ModelError, match="array 'x' is missing"):
         part.array("x", "<i4", 2)

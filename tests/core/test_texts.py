@@ -19,7 +19,7 @@ def test_texts_behave_like_a_list(strings, data):
     assert Texts.of(strings) == texts
 
 
-def test_edges():
+def test_wrong_strings_and_places_are_refused():
     texts = Texts.of(["a", "b\ud800"])
     assert texts[-1] == "b�"
     assert list(texts[::-1]) == ["b�", "a"]

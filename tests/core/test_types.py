@@ -11,7 +11,7 @@ from treetop.core.texts import Texts
 from treetop.core.types import Candidates, Join, LabelTree, Ranking
 
 
-def test_label_lookup():
+def test_labels_are_found_by_id_or_unambiguous_name():
     labels = LabelSet.of(["a", "b", "c"], ["cat", "dog", "dog"])
     assert labels.find("cat") == 0 and labels.find("b") == 1
     with pytest.raises(LabelError, match="label 'dog': 2 labels have this name. Use an id: b, c."):
@@ -23,7 +23,7 @@ def test_label_lookup():
     assert list(LabelSet.of(["x", "y"], texts=["", "why"]).names) == ["x", "why"]
 
 
-def test_dataset_checks():
+def test_parts_of_a_dataset_that_do_not_fit_are_refused():
     labels, texts = LabelSet.of(["a", "b"]), Texts.of(["x", "y"])
     Y = sparse.csr_matrix(np.eye(2, dtype=np.float32))
     for wrong, message in (
@@ -79,7 +79,8 @@ def test_ranking_against_plain_lists(lists, k, pairs):
     lists, ranking = make(lists)
     slow = [sorted(row, key=lambda cell: (-cell[1], cell[0])) for row in lists]
     pairs = {(r, c) for r, c in pairs if r < len(lists)}
-    less = ranking.without(np.array(sorted(pairs), np.int64).reshape(-1, 2)).top(k)
+    owner = np.repeat(np.arange(len(ranking)), np.diff(ranking.indptr))
+    less = ranking.where(np.array([pair not in pairs for pair in zip(owner, ranking.ids, strict=True)], bool)).top(k)
     for r, row in enumerate(slow):
         wanted = [cell for cell in row if (r, cell[0]) not in pairs][:k]
         a, b = less.indptr[r], less.indptr[r + 1]
@@ -91,7 +92,7 @@ def test_ranking_against_plain_lists(lists, k, pairs):
     assert ranking.to_csr(10).nnz == len(ranking.ids)
 
 
-def test_join():
+def test_a_join_transforms_then_combines():
     margin = np.array([-2.0, 0.0, 3.0], np.float32)
     parent = Candidates(1, 3, parent_own=np.full(3, 0.5, np.float32), parent_score=np.full(3, 0.25, np.float32))
     hinge = Join("hinge3", "path")

@@ -76,7 +76,7 @@ def test_a_damaged_key_is_told(tmp_path):
     open_work(tmp_path / "m", KEY, overwrite=True)
 
 
-def test_fingerprint():
+def test_a_fingerprint_follows_values_not_the_order_of_keys():
     assert fingerprint({"b": 1, "a": [1, 2]}) == fingerprint({"a": [1, 2], "b": 1}) != fingerprint({"a": [2, 1]})
 
 

@@ -90,7 +90,7 @@ def test_texts_with_label_numbers(name, tmp_path):
     assert data.filter_pairs.tolist() == [[1, 2]]
 
 
-def test_pecos_folder(tmp_path):
+def test_a_pecos_folder_brings_features_and_soft_targets(tmp_path):
     fill(tmp_path, {"X.trn.txt": "a cat\na dog\n", "output-items.txt": "pet\ncat\n"})
     (tmp_path / "tfidf-attnxml").mkdir()
     sparse.save_npz(tmp_path / "Y.trn.npz", sparse.csr_matrix(np.array([[1, 0.5], [1, 0]], np.float32)))
@@ -145,7 +145,7 @@ def test_whole_numbers_are_label_ids(tmp_path):
     assert list(data.labels.ids) == ["12", "x"]
 
 
-def test_annif_vocabulary(tmp_path):
+def test_an_annif_vocabulary_names_the_labels(tmp_path):
     data = read(fill(tmp_path, FOLDERS["annif"] | {"labels.tsv": "<cat>\tCat\n<pet>\tPet\n"}))
     assert list(data.labels.ids) == ["cat", "pet"] and list(data.labels.names) == ["Cat", "Pet"]
 
@@ -244,7 +244,7 @@ def test_bundled_sets_are_whole():
     assert all(part.ids[row] == ids[column] for row, column in part.filter_pairs)  # a theorem is its own label
 
 
-def test_wordnet_figures():
+def test_bundled_wordnet_has_its_known_shape():
     train = Dataset.read("wordnet")
     counts = np.bincount(train.Y.indices, minlength=train.n_labels)
     assert train.Y.shape == (78_673, 18_815) and (counts <= 5).sum() == 12_653 and counts.min() == 1

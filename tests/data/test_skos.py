@@ -32,7 +32,7 @@ def table(labels):
     return dict(zip(labels.ids, zip(labels.names, labels.texts, labels.status.tolist(), strict=True), strict=True))
 
 
-def test_turtle(tmp_path):
+def test_turtle_gives_labels_in_a_language(tmp_path):
     (tmp_path / "labels.ttl").write_text(TURTLE)
     labels = skos.read_labels(tmp_path / "labels.ttl", Reading())
     assert table(labels) == WANT
@@ -59,7 +59,7 @@ def test_clever_turtle_goes_to_rdflib(tmp_path):
     assert table(labels) == WANT | {"http://example.org/y/p4": ("new", "new", 0)}
 
 
-def test_broken_files(tmp_path):
+def test_broken_files_are_refused(tmp_path):
     file = tmp_path / "labels.ttl"
     file.write_text("<a> <b")
     with pytest.raises(DataError, match="cannot be read as Turtle"):

@@ -41,7 +41,7 @@ def matched(dataset, *rankings):
 
 
 def page(examples: Examples) -> str:
-    return checked(document("t", "l", texts_section(examples), "f"))
+    return checked(document("t", "l", texts_section(examples)))
 
 
 def test_right_answers_bear_a_sign_and_rare_labels_their_count():

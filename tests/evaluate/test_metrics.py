@@ -12,7 +12,7 @@ from treetop.core.errors import ConfigError, InputError
 from treetop.core.types import Ranking
 from treetop.evaluate.match import Matches
 from treetop.evaluate.metrics import curves, rates
-from treetop.evaluate.propensity import propensity
+from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.score import score
 
 KS = (1, 3, 5, 10)
@@ -75,10 +75,10 @@ def test_psp_with_equal_weights_is_hits_over_attainable_hits_not_precision():
 
 
 def test_propensity_check_value():
-    assert propensity(np.array([1]), 50, 0.55, 1.5)[0] == pytest.approx(0.2556222, abs=1e-7)
-    p = propensity(np.array([0, 1, 10, 1000]), 5000, 0.55, 1.5)
-    assert (np.diff(p) > 0).all() and p[-1] < 1
-    assert (propensity(np.array([0, 5]), 2, 0.55, 1.5) == 1).all()  # too few documents for the formula
+    assert 1 / inverse_propensity(np.array([1]), 50, 0.55, 1.5)[0] == pytest.approx(0.2556222, abs=1e-7)
+    weights = inverse_propensity(np.array([0, 1, 10, 1000]), 5000, 0.55, 1.5)
+    assert (np.diff(weights) < 0).all() and weights[-1] > 1
+    assert (inverse_propensity(np.array([0, 5]), 2, 0.55, 1.5) == 1).all()  # too few documents for the formula
 
 
 def test_sums_of_shards_add_up_and_means_of_shards_do_not():

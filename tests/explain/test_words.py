@@ -18,7 +18,9 @@ from treetop.core.errors import ConfigError
 def test_words_add_up_to_margins_and_levels_to_the_score(recipe, settings):
     model = treetop.fit(recipe, toy.dataset(n=200), settings=settings)
     for text in list(toy.dataset(1).texts)[:40]:
-        for found in model.explain(text, k=5):
+        explained = model.explain(text, k=5)
+        assert len(explained) == 5
+        for found in explained:
             scores = []
             for way in found.members:
                 for seen in way:

@@ -81,7 +81,7 @@ def test_a_killed_run_goes_on_behind_the_last_piece(raw, tmp_path, monkeypatch):
     assert np.array_equal(resumed.ids, whole.ids) and calls == [25, 25, 25, 10]
 
 
-def test_refusals(raw):
+def test_lengths_and_files_that_cannot_work_are_refused(raw):
     with pytest.raises(ConfigError, match="max_length: 2 leaves no room for words; this tokenizer needs 3"):
         Tokenizer(raw, 2)
     with pytest.raises(ModelError, match=r"tokenizer.json: cannot be read"):

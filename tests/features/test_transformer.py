@@ -61,7 +61,7 @@ def test_packed_views_equal_one_text_at_a_time(folder, kind, layers):
 
 
 @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert"])
-def test_other_architectures(tmp_path, kind):
+def test_other_architectures_give_the_vectors_of_transformers(tmp_path, kind):
     changes = {"roberta": {"pad_token_id": 1}, "modernbert": {"global_attn_every_n_layers": 1}}.get(kind, {})
     if kind == "distilbert":
         changes = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64}
@@ -137,11 +137,11 @@ def test_saved_and_loaded_without_its_folder(folder, tmp_path):
         assert (tmp_path / "part" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
-def test_empty_batch(folder):
+def test_no_texts_give_no_rows(folder):
     assert load(folder).views(Texts.of([]))["encoder/mean:-1"].shape == (0, 32)
 
 
-def test_refusals(folder, tmp_path):
+def test_encoders_that_cannot_work_are_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"layers: the encoder has no layer 5. Allowed is 0 .embeddings. to 2"):
         load(folder, Pooling("cls", (5,)))
     with pytest.raises(ConfigError, match=r"max_length: 67 is too long; this encoder reads 66"):

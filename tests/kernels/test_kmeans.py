@@ -63,7 +63,7 @@ def test_groups_equal_the_slow_ones(k):
         assert np.mean(found != slow) <= 0.05
 
 
-def test_kth_smallest():
+def test_kth_smallest_equals_sorting():
     rng = np.random.default_rng(0)
     for n in (1, 2, 17, 300):
         values = rng.integers(0, 20, n).astype(np.float32)

@@ -65,7 +65,7 @@ def test_reference_agrees_with_dual_descent():
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 9, 100])
-def test_dot(n):
+def test_dot_equals_numpy(n):
     a, b = np.random.default_rng(0).random((2, n))
     assert dot(a, b) == pytest.approx(a @ b)
 

@@ -16,7 +16,7 @@ def test_every_sequence_attends_to_itself_alone():
             torch.testing.assert_close(made[a:b, head], weights @ v[a:b, head])
 
 
-def test_beyond_tiles():
+def test_lengths_beyond_the_tiles_are_rounded_up():
     assert [beyond_tiles(n) for n in (0, 17, 128, 129, 300)] == [0, 0, 0, 256, 384]
 
 

@@ -80,7 +80,7 @@ def test_grams_of_random_texts(strings, cutter):
     assert names(cutter, strings) == expected(cutter, strings)
 
 
-def test_huge_text():
+def test_a_text_of_megabytes_is_cut_like_any_other():
     words = [f"word{i % 9973}é" for i in range(900_000)]
     huge = " ".join(words)
     assert len(huge.encode()) > 9_000_000

@@ -35,7 +35,7 @@ def test_the_best_are_kept(scores, keep):
 
 @settings(deadline=None)  # the first call compiles
 @given(st.lists(NUMBERS, min_size=1, max_size=40), st.data())
-def test_kth_largest(values, data):
+def test_kth_largest_equals_sorting(values, data):
     k = data.draw(st.integers(1, len(values)))
     found = topk.kth_largest(np.array(values, np.float32), np.uint64(len(values)), np.empty(k, np.float32))
     assert found == sorted(values, reverse=True)[k - 1]

@@ -6,19 +6,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
-import toy_encoder
 import treetop
+from kills import assert_kills_change_nothing
 from treetop.assemble import fused_level
 from treetop.core.errors import ConfigError
 from treetop.predict import beam as predict_beam
 from treetop.recipes import cascadexml
-from treetop.train import loop
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
 def settings(encoder, **changes):
@@ -148,21 +141,8 @@ def test_members_have_trees_of_their_own(encoder):
 def test_killed_and_resumed_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
     data, chosen = toy.dataset(), settings(encoder)
     chosen["train"] = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
-    whole = treetop.fit("cascadexml", data, settings=chosen)
-    real = loop._Run._step
-
-    def step(self, batch):
-        if batch.step == 7:
-            raise KeyboardInterrupt
-        real(self, batch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop._Run, "_step", step)
-        with pytest.raises(KeyboardInterrupt):
-            treetop.fit("cascadexml", data, settings=chosen, out=tmp_path / "m")
-    resumed = treetop.fit("cascadexml", data, settings=chosen, out=tmp_path / "m", resume=True)
-    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
-    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+    kills = {"stops": (8,), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
+    assert_kills_change_nothing("cascadexml", data, chosen, **kills)
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
-import toy_encoder
 import treetop
+from kills import assert_kills_change_nothing
 from treetop.assemble import tower_fit
 from treetop.assemble.neural_fit import cut
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.train import loop
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
 def settings(folder, recipe, **changes):
@@ -115,27 +109,8 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, recipe, tmp_path, mo
     if recipe in {"siamesexml", "ngame"}:
         train["second_train"] = {"epochs": 3.0, "batch": 16, "checkpoint_seconds": 0.0}
     chosen = settings(encoder, recipe, **train)
-    whole = treetop.fit(recipe, data, settings=chosen)
-    real, seen = loop._Run._step, []
-
-    def step(self, batch):
-        seen.append(batch.step)
-        if len(seen) in stops:
-            raise KeyboardInterrupt
-        real(self, batch)
-
-    monkeypatch.setattr(loop._Run, "_step", step)
-    stops = {2, 8, 11, 17}  # three are met even where no step is done twice
-    resume = False
-    while True:
-        try:
-            resumed = treetop.fit(recipe, data, settings=chosen, out=tmp_path / "m", resume=resume)
-            break
-        except KeyboardInterrupt:
-            resume = True
-    assert len(seen) >= 13 and resume
-    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
-    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+    kills = {"stops": (2, 8, 11), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
+    assert_kills_change_nothing(recipe, data, chosen, **kills)
 
 
 @pytest.mark.parametrize("side", ["labels", "documents"])

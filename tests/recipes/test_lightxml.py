@@ -8,10 +8,10 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 import treetop
+from kills import assert_kills_change_nothing
 from treetop.assemble import neural_fit
 from treetop.core.errors import ConfigError
 from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.train import loop
 
 SETTINGS = {
     "learn_encoder": {"lr": 0.002},
@@ -22,12 +22,6 @@ SETTINGS = {
     "train": {"epochs": 15.0, "batch": 16},
     "steps": 1,
 }
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
 def settings(encoder, **changes):
@@ -54,22 +48,8 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, changes, tmp_path, m
     data = toy.dataset(n=60)
     chosen = settings(encoder, **changes)
     chosen["train"] = {"epochs": 6.0, "batch": 16, "checkpoint_seconds": 0.0}
-    whole = treetop.fit("lightxml", data, settings=chosen)
-    for stop in (2, 7, 11):
-        real = loop._Run._step
-
-        def step(self, batch, stop=stop, real=real):
-            if batch.step == stop:
-                raise KeyboardInterrupt
-            real(self, batch)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(loop._Run, "_step", step)
-            with pytest.raises(KeyboardInterrupt):
-                treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m", resume=stop > 2)
-    resumed = treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m", resume=True)
-    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
-    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+    kills = {"stops": (3, 9, 14), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
+    assert_kills_change_nothing("lightxml", data, chosen, **kills)
 
 
 @pytest.mark.parametrize("changes", [{}, {**TREE, "begin": "text"}])

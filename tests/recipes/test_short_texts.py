@@ -12,11 +12,11 @@ import toy
 import treetop
 import treetop.training
 from command import run
+from kills import assert_kills_change_nothing
 from treetop.assemble import label_text_fit
 from treetop.assemble.neural_tree import NeuralTree
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
-from treetop.train import loop
 from treetop.train.devices import World
 
 INCEPTION = {
@@ -97,12 +97,6 @@ def test_variants_learn(recipe, changes, glove):
     assert len(model.members[0]) == (1 if flat else 2)
 
 
-def killed(self, batch, stop, real):
-    if batch.step == stop:
-        raise KeyboardInterrupt
-    real(self, batch)
-
-
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
@@ -119,16 +113,8 @@ def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_p
     settings = chosen(recipe, glove, **changes)
     short = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
     settings |= {"train": short, "second_train": short} if "second_train" in settings else {"train": short}
-    whole = treetop.fit(recipe, data, settings=settings)
-    for stop in (3, 9):
-        real = loop._Run._step
-        with monkeypatch.context() as patch:
-            patch.setattr(loop._Run, "_step", lambda self, batch, stop=stop, real=real: killed(self, batch, stop, real))
-            with pytest.raises(KeyboardInterrupt):
-                treetop.fit(recipe, data, settings=settings, out=tmp_path / "m", resume=stop > 3)
-    resumed = treetop.fit(recipe, data, settings=settings, out=tmp_path / "m", resume=True)
-    a, b = (model.rank(toy.dataset(seed=3).texts, 10) for model in (whole, resumed))
-    assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+    kills = {"stops": (4, 11), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
+    assert_kills_change_nothing(recipe, data, settings, **kills)
 
 
 def test_best_weights_come_with_their_running_means(glove, monkeypatch):

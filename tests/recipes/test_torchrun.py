@@ -24,10 +24,7 @@ TWO_STAGES = [*TOWERS, "second_train.epochs=3.0", "second_train.batch=16", "seco
 def write(folder, n):
     data = toy.dataset(n=n)
     folder.mkdir()
-    with (folder / "train.jsonl").open("w") as out:
-        for row, text in enumerate(data.texts):
-            ids = [data.labels.ids[c] for c in data.Y[row].indices]
-            out.write(json.dumps({"text": text, "labels": ids}) + "\n")
+    toy.write_rows(data, folder / "train.jsonl")
     with (folder / "labels.jsonl").open("w") as out:
         for id_, name in zip(data.labels.ids, data.labels.names, strict=True):
             out.write(json.dumps({"id": id_, "name": name}) + "\n")

@@ -11,12 +11,12 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 import treetop
+from kills import assert_kills_change_nothing
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.train import loop
 
 TREE = {"max_leaf": 5, "width": 2, "top": 2}
 SETTINGS = {
@@ -30,12 +30,6 @@ SETTINGS = {
     "steps": 1,
     "ranker": {"beam": 10},
 }
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return str(toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder"))
 
 
 def settings(encoder, **changes):
@@ -129,22 +123,8 @@ def test_killed_between_any_two_stages_ends_in_the_same_model(encoder, tmp_path,
 def test_killed_inside_a_level_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     chosen = settings(encoder, train={"epochs": 2.0, "batch": 16, "checkpoint_seconds": 0.0})
-    whole = treetop.fit("xr_transformer", data, settings=chosen)
-    steps, real = [], loop._Run._step
-
-    def step(self, batch):
-        steps.append(1)
-        if len(steps) in (3, 9):
-            raise KeyboardInterrupt
-        real(self, batch)
-
-    monkeypatch.setattr(loop._Run, "_step", step)
-    for resume in (False, True):
-        with pytest.raises(KeyboardInterrupt):
-            treetop.fit("xr_transformer", data, settings=chosen, out=tmp_path / "m", resume=resume)
-    resumed = treetop.fit("xr_transformer", data, settings=chosen, out=tmp_path / "m", resume=True)
-    texts = toy.dataset(seed=3).texts
-    assert same(whole.rank(texts, 10), resumed.rank(texts, 10))
+    kills = {"stops": (3, 9), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
+    assert_kills_change_nothing("xr_transformer", data, chosen, **kills)
 
 
 def test_voters_share_their_words(encoder, tmp_path):
@@ -205,7 +185,9 @@ def test_labels_without_documents_are_known_by_their_text(encoder):
 def test_words_and_numbers_explain_a_label(encoder):
     model = treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, fine_tune=False))
     text = toy.dataset().texts[0]
-    for found in model.explain(text, k=2):
+    explained = model.explain(text, k=2)
+    assert len(explained) == 2
+    for found in explained:
         step = found.members[0][-1]
         terms = {word.term for word in step.words}
         assert any(term.startswith("encoder ") for term in terms) and terms & set(text.split())

@@ -65,6 +65,6 @@ def test_saved_and_damaged():
         made.candidates(np.zeros((1, 3), np.float32), None)
 
 
-def test_one_label():
+def test_a_single_label_is_found():
     found = lists(vectors(1), probe=5).candidates(vectors(2, seed=1), None)
     assert found.ids.tolist() == [0, 0] and found.indptr.tolist() == [0, 1, 2]

@@ -38,6 +38,6 @@ def test_mismatched_levels_are_refused():
         Descend.of(TREE, 1).candidates(VIEW, above([[3], []]))
 
 
-def test_round_trip():
+def test_children_survive_a_round_trip():
     again = Descend.from_part(Descend.of(TREE, 1).to_part())
     assert np.array_equal(again.children, Descend.of(TREE, 1).children)

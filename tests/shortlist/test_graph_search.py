@@ -86,6 +86,6 @@ def test_links_that_lead_nowhere_are_refused(graph):
         graph[0].candidates(np.zeros((1, 3), np.float32), None)
 
 
-def test_one_label():
+def test_a_single_label_is_found():
     made = Graph.of(vectors(1), np.zeros(1, np.float32))
     assert Graph.from_part(made.to_part()).candidates(vectors(2, 1), None).ids.tolist() == [0, 0]

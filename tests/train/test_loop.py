@@ -187,7 +187,7 @@ def test_kill_9_at_random_moments(tmp_path):
     same(whole, long_run(tmp_path))
 
 
-def test_journal_lines(tmp_path, monkeypatch):
+def test_steps_leave_lines_in_the_journal(tmp_path, monkeypatch):
     monkeypatch.setattr(journal, "SECONDS", 0.0)
     run(TrainConfig(epochs=2), work=tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]

@@ -69,7 +69,7 @@ def test_clip_limits_the_norm_per_group():
     assert seen == pytest.approx([0.5, 0.5], abs=1e-4)
 
 
-def test_schedules():
+def test_schedules_rise_and_fall_as_named():
     flat = ScheduleConfig(kind="constant", warmup=0.1, anneal=0.2)
     factors = [rate(flat, step, 100) for step in range(100)]
     assert factors[0] < 0.2 and factors[9] == pytest.approx(1.0)

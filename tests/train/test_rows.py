@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 def setup(bias):
     torch.manual_seed(0)
     table = RowTable(9, 4, AdamConfig(lr=0.1, weight_decay=0.1), CPU, bias=bias)
-    table.fill(torch.randn(9, 4 + bias))
+    table.fill(torch.randn(9, 4), torch.randn(9))
     h = torch.randn(5, 4)
     ids = torch.tensor([[0, 3, -1], [3, 3, 8], [1, -1, -1], [-1, -1, -1], [0, 1, 2]])
     return table, h, ids

@@ -7,7 +7,7 @@ from treetop.kernels.full_bce import Positives
 from treetop.rank.full import FullTable
 from treetop.train.batches import Loaded, TargetRows
 from treetop.train.devices import ALONE
-from treetop.train.losses import bce
+from treetop.train.losses import row_loss
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable
 
@@ -55,7 +55,7 @@ class ToyTask:
         loss = self.full.score_loss(h, Positives(t.row, t.column, t.value), 1 / batch.total)
         ids = self.ids[batch.rows]
         y = self.dense[batch.rows].gather(1, ids.clamp_min(0))
-        return loss + bce(self.rows.score(h, ids), y, mask=ids >= 0).sum() / batch.total
+        return loss + row_loss("bce", self.rows.score(h, ids), y, mask=ids >= 0).sum() / batch.total
 
     def tokens(self, rows):
         return len(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from treetop.core.errors import ResourceError
 from treetop.core.forecast import size
 from treetop.core.log import logger
 from treetop.core.types import Level
+from treetop.evaluate.match import hits
 from treetop.kernels import chunks
 from treetop.predict.beam import descend
 from treetop.predict.blend import Blend, blended
@@ -90,9 +91,7 @@ def weigh(members: Sequence[Sequence[Level]]) -> float:
 
 
 def _linear(level: Level) -> Linear:
-    rank: Any = level.rank
-    made: Linear = rank
-    return made
+    return cast(Linear, level.rank)
 
 
 def _narrower(storage: Storage) -> list[Storage]:
@@ -128,7 +127,4 @@ def _sizes(rank: Linear) -> Any:
 def _precision(members: Sequence[Sequence[Level]], held: Held) -> float:
     """P@5 on the held-out texts, in percent."""
     best = blended([descend(member, held.views, 100) for member in members], held.blend, 5).padded(5)
-    Y, n_labels = held.dataset.Y, held.dataset.n_labels
-    true = np.repeat(np.arange(len(held.dataset), dtype=np.int64), np.diff(Y.indptr)) * n_labels + Y.indices
-    found = np.arange(len(best), dtype=np.int64)[:, None] * n_labels + best
-    return 100.0 * float((np.isin(found, true) & (best >= 0)).mean()) if len(best) else 0.0
+    return 100.0 * float(hits(best, held.dataset.Y).mean()) if len(best) else 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError
 from treetop.core.log import logger
 from treetop.core.store import Part
-from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
+from treetop.core.types import Floats, Join, LabelTree, Level, Rank, Ranking, View
 from treetop.core.work import Job
 from treetop.features.encoder import Encoder
 from treetop.features.fuse import fused, unit
@@ -108,15 +108,23 @@ def fine_tune(
     chosen = chosen_levels(tree.sizes, config)
     for t, share in chosen:
         logger.info("level of %s nodes: %.1f epochs", f"{tree.sizes[t]:,}", share * config.train.epochs)
-        descent.learn(t, share)
+        head = descent.learn(t, share)
         if t != chosen[-1][0]:
-            descent.look_back(t)
+            descent.look_back(t, head)
     made: Transformer = descent.prepared.transformer
     return made
 
 
+class _Above(NamedTuple):
+    """What a level hands on to the next."""
+
+    head: Head
+    H: Vectors  # embeddings of all rows
+    found: Ranking | None  # nodes; None: not asked for
+
+
 class _Descent:
-    """What all levels share, and what one hands on to the next: encoder, head, embeddings and found nodes."""
+    """What all levels share, and what the last one hands on: the encoder, and what it says of the rows."""
 
     def __init__(
         self, dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, job: Job
@@ -131,39 +139,37 @@ class _Descent:
         self.view = transformer.poolings[-1].name
         self.width = transformer.encoder.view_width(transformer.poolings[-1])
         self.length = config.length if transformer.l2 else 0.0
-        self.head: Head | None = None
-        self.H: Vectors | None = None  # embeddings of all rows by the encoder as it stands
-        self.parents: Csr | None = None  # (rows x nodes above) whose children are candidates
-        self.found: Ranking | None = None
+        self.above: _Above | None = None
+        self.parents: Csr | None = None  # (rows x nodes above) whose children are candidates; None: all nodes are
 
-    def learn(self, t: int, share: float) -> None:
+    def learn(self, t: int, share: float) -> Head:
         """Train the encoder and a fresh head on level t."""
-        config, prepared, name = self.config, self.prepared, f"fine-{t:02d}"
+        config, prepared = self.config, self.prepared
         plan = LevelPlan(self.view, self.width, dropout=config.dropout, length=self.length)
-        plans, tree, fixed = [plan], flat(self.tree.sizes[t]), None
-        if self.H is not None:
-            self.parents = candidate_parents(self.counts[t - 1], self.found)
+        plans, tree, fixed, start = [plan], flat(self.tree.sizes[t]), None, None
+        if self.above is not None:
+            self.parents = candidate_parents(self.counts[t - 1], self.above.found)
             fixed = padded(self.parents)
             plans = [plan, replace(plan, keep=fixed.shape[1])]
             tree = LabelTree((np.zeros(self.tree.sizes[t - 1], np.int32), self.tree.parents[t]))
+            start = self._start(t, self.above, self.parents)
         training = small_batches(self.dataset, config.train, config.steps)
         trained = train_levels(
-            self._data(t), prepared, prepared.inputs(frozen=False, job=self.job, compiled=config.compile), tree, plans,
+            self._data(t), prepared, prepared.learning(compiled=config.compile), tree, plans,
             TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, forced=False),
             training=replace(training, epochs=share * training.epochs), job=self.job, fixed=fixed,
-            start=self._start(t), name=f"{name}-train",
+            start=start, name=f"fine-{t:02d}-train",
         )  # fmt: skip
-        self.head = trained.heads[-1]
-        going_on = with_dropout(trained.transformer, config.encoder_dropout)
-        self.prepared = Prepared(going_on, prepared.tokens, prepared.device)
+        self.prepared = prepared.read_by(with_dropout(trained.transformer, config.encoder_dropout))
+        return trained.heads[-1]
 
-    def look_back(self, t: int) -> None:
+    def look_back(self, t: int, head: Head) -> None:
         """What the next level needs of this one: embeddings of the texts, and nodes found for them."""
-        self.H = embed(self.prepared, self.job, f"fine-{t:02d}-views")
-        if self.config.negatives == "tfn":
-            return
-        part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t))
-        self.found = Ranking(*(np.asarray(part.arrays[name]) for name in FOUND))
+        H, found = embed(self.prepared, self.job, f"fine-{t:02d}-views"), None
+        if self.config.negatives != "tfn":
+            part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t, head, H))
+            found = Ranking(*(np.asarray(part.arrays[name]) for name in FOUND))
+        self.above = _Above(head, H, found)
 
     def _data(self, t: int) -> Dataset:
         """The texts with the nodes of level t as labels."""
@@ -176,25 +182,22 @@ class _Descent:
             self.dataset, Y=Y, labels=labels, features={}, relevance=R if weighs else None, filter_pairs=pairs
         )
 
-    def _start(self, t: int) -> Start | None:
+    def _start(self, t: int, above: _Above, parents: Csr) -> Start | None:
         """Where the vectors of level t begin."""
         kind = self.config.bootstrap
-        if self.H is None or self.head is None or self.parents is None or kind == "none":
+        if kind == "none":
             return None
         if kind == "inherit":
             parent = self.tree.parents[t]
-            weight, bias = self.head.weight / np.float32(self.length or 1.0), self.head.bias
+            weight, bias = above.head.weight / np.float32(self.length or 1.0), above.head.bias
             return _start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
-        part = self.job.stage(f"fine-{t:02d}-start", lambda: self._solve(t))
+        part = self.job.stage(f"fine-{t:02d}-start", lambda: self._solve(t, np.asarray(above.H, np.float32), parents))
         return _start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
 
-    def _solve(self, t: int) -> Part:
-        if self.H is None or self.parents is None:
-            raise AttributeError("no level above")
-        H = np.asarray(self.H, np.float32)
+    def _solve(self, t: int, H: Floats, parents: Csr) -> Part:
         H = unit(H) if self.length else H  # longer vectors would ask too much of float32 at such a cost
         weights = self.counts[t] if self.config.bootstrap == "weighted" else None
-        inside = self.parents.tocsc()
+        inside = parents.tocsc()
         problems = problems_of(self.counts[t], weights)
         task = LevelTask(dense_rows(H), H.shape, problems, (inside, inside), self.job.seed & 0x7FFFFFFF)
         cost = self.config.bootstrap_cost
@@ -202,18 +205,16 @@ class _Descent:
         vectors, biases = bootstrap(task, self.tree, t, solver)
         return Part("stage.start.1", {}, {"vectors": vectors / np.float32(self.length or 1.0), "biases": biases})
 
-    def _find(self, t: int) -> Part:
+    def _find(self, t: int, head: Head, H: Vectors) -> Part:
         """The best nodes of level t for every row, below those found on the level above."""
-        if self.H is None or self.head is None:
-            raise AttributeError("the level is not trained yet")
-        if self.config.matcher == "head":
-            transform = "hinge3" if self.config.loss == "squared_hinge" else "sigmoid"
-            level = Level("view", Descend.of(self.tree, t), self.head, Join(transform, "path"))
-            found = step(level, {"view": self.H}, self.found, self.config.keep)
-        else:
-            X = fused(self.X, self.H)
-            level = Level("view", Descend.of(self.tree, t), self._match(t, X), MATCHER.join())
-            found = step(level, {"view": X}, self.found, self.config.keep)
+        rank: Rank = head
+        view: View = H
+        join = Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
+        if self.config.matcher == "concat":
+            view = fused(self.X, H)
+            rank, join = self._match(t, view), MATCHER.join()
+        level, above = Level("view", Descend.of(self.tree, t), rank, join), self.above
+        found = step(level, {"view": view}, None if above is None else above.found, self.config.keep)
         return Part("stage.found.1", {}, {name: getattr(found, name) for name in FOUND})
 
     def _match(self, t: int, X: Csr) -> Linear:
@@ -268,11 +269,10 @@ def dense_rows(H: Floats) -> Rows:
 
 
 def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
-    """(rows, width) vectors of all rows by the encoder as it stands; a copy runs, so that its weights stay exact."""
+    """(rows, width) vectors of all rows by the encoder as it stands."""
 
     def make() -> Part:
-        copy = Transformer.from_part(prepared.transformer.to_part()).to(prepared.device)
-        made = copy.vectors(prepared.tokens, say="encoding texts")[copy.view_name(copy.poolings[-1])]
+        made = prepared.vectors()[prepared.transformer.view_name(prepared.transformer.poolings[-1])]
         return Part("stage.views.1", {}, {"view": made.astype(np.float16)})
 
     return np.asarray(job.stage(name, make).arrays["view"])

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from treetop.assemble.coarse_to_fine import candidate_parents
 from treetop.assemble.linear_tree import (
@@ -33,7 +34,6 @@ from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
 from treetop.core.work import Job, fingerprint
 from treetop.features.fuse import fused, unit
-from treetop.features.transformer import Transformer
 from treetop.kernels import batched_newton, chunks, threads
 from treetop.kernels.batched_newton import Features
 from treetop.kernels.descent import Problems
@@ -71,9 +71,8 @@ def fused_member(
     last = len(tree.parents) - 1
 
     def make() -> Part:
-        copy = Transformer.from_part(prepared.transformer.to_part()).to(prepared.device)
-        vectors = copy.vectors(prepared.tokens, say="encoding texts")
-        H = vectors[copy.view_name(copy.poolings[-1])]
+        transformer, vectors = prepared.transformer, prepared.vectors()
+        H = vectors[transformer.view_name(transformer.poolings[-1])]
         targets = level_targets(dataset.Y, tree)
         left_out = barred(dataset.filter_pairs, dataset.Y.shape)
         if config.over == "all":
@@ -133,7 +132,7 @@ def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch
     with progress("labels over all texts", len(ids)) as bar:
         for first, end in _spans(slot_ptr, max(1, CELLS // n)):
             labels = ids[slot_ptr[first] : slot_ptr[end]]
-            side = _sides(task.problems, labels, (n, config.cost_positive, config.cost_negative), device)
+            side = _sides(task, labels, config, device)
             start = None if task.start is None else _begin(task.start, labels, n_words, config.dense, device)
             W = batched_newton.solve(X, side, penalty, eps=config.eps, start=start).W
             bias[slot_ptr[first] : slot_ptr[end]] = W[-1].cpu().numpy()
@@ -158,11 +157,10 @@ def _spans(slot_ptr: Ints, most: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _sides(problems: Problems, labels: NDArray[np.int32], costs: tuple[int, float, float], device: Any) -> Any:
+def _sides(task: AllTask, labels: NDArray[np.int32], config: FusedConfig, device: torch.device) -> Tensor:
     """(texts, labels) targets as signs, costs as sizes, 0 where a pair counts for nothing."""
-    n, positive, negative = costs
-    made = torch.full((n, len(labels)), -negative, device=device)
-    for value, rows in ((0.0, problems.left_out), (positive, problems.positives)):
+    made = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
+    for value, rows in ((0.0, task.problems.left_out), (config.cost_positive, task.problems.positives)):
         if len(rows.indptr) > 1:
             found = [rows.indices[int(rows.indptr[i]) : int(rows.indptr[i + 1])] for i in labels]
             columns = np.repeat(np.arange(len(labels)), [len(part) for part in found])
@@ -171,7 +169,7 @@ def _sides(problems: Problems, labels: NDArray[np.int32], costs: tuple[int, floa
     return made
 
 
-def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, device: Any) -> Any:
+def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, device: torch.device) -> Tensor:
     """The network's vectors for embeddings of length `dense`, no words, its bias where it has one."""
     made = np.zeros((n_words + head.weight.shape[1] + 1, len(labels)), np.float32)
     made[n_words:-1] = head.weight[labels].T / dense
@@ -179,7 +177,7 @@ def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, de
     return torch.from_numpy(made).to(device)
 
 
-def _pruned(W: torch.Tensor, n_words: int, config: FusedConfig) -> tuple[Any, Any, Any]:
+def _pruned(W: Tensor, n_words: int, config: FusedConfig) -> tuple[Any, Any, Any]:
     """(counts, features, weights) of all columns: words whose weights reach the threshold, and the whole embedding.
 
     Chosen where W lies: most of it need not leave the device.

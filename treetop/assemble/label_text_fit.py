@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import Makeup
 from treetop.assemble.label_text_tree import Blocks, LabelTextTree
 from treetop.assemble.members import small_batches
@@ -89,12 +88,10 @@ def train_label_texts(
     """
 
     def make() -> Part:
-        inputs = prepared.inputs(frozen=False, job=job)
-        if not isinstance(inputs, Encoded):
-            raise TypeError("words must learn")
         task = LabelTextTree(
-            inputs, dataset, tree, plans, config, tokenizer=prepared.transformer.tokenizer, documents=prepared.tokens,
-            keep=keep, seed=job.seed, hooks=Hooks(job.mix, job.penalty), blocks=before.blocks if before else None,
+            prepared.learning(), dataset, tree, plans, config, tokenizer=prepared.transformer.tokenizer,
+            documents=prepared.tokens, keep=keep, seed=job.seed, hooks=Hooks(job.mix, job.penalty),
+            blocks=before.blocks if before else None,
         )  # fmt: skip
         plan = plan_of(prepared, np.flatnonzero(dataset.learned), training, job.seed, ALONE)
         more = (lambda: {"texts": task.text_vectors(), **task.blocks()}) if again else None

@@ -28,7 +28,7 @@ from treetop.labels.text import label_words
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE
-from treetop.train.losses import LOSSES, relevance_weights
+from treetop.train.losses import relevance_weights, row_loss
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
@@ -66,12 +66,12 @@ class LabelTextTree:
         self.width = widths[plans[1].view]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            first = Side(widths[plans[0].view], plans[0], self.sizes[0])
-            self.sides = nn.ModuleList([first, Side(self.width, plans[1])]).to(self.device)
+            self.pair = Side(widths[plans[0].view], plans[0], self.sizes[0]), Side(self.width, plans[1])
+            self.sides = nn.ModuleList(self.pair).to(self.device)
             vectors = nn.init.xavier_uniform_(torch.empty(self.sizes[1], self.width)).to(self.device)
         if blocks is not None:
             held = {key: torch.from_numpy(np.array(value)) for key, value in blocks.items()}
-            self._side(1).blocks.load_state_dict(held)
+            self.pair[1].blocks.load_state_dict(held)
         self._begin(dataset, tree, vectors)
 
     @torch.no_grad()
@@ -81,33 +81,26 @@ class LabelTextTree:
         odds = [log_odds(learned, node, n) for node, n in zip(ancestors(tree), self.sizes, strict=True)]
         kept = np.float32(np.log(self.keep / self.sizes[0]))  # its cluster was
         bias = np.minimum(odds[1] - kept, np.float32(0.0))
-        nodes, free = self._side(0).nodes, self.plans[1].free
+        nodes, free = self.pair[0].nodes, self.plans[1].free
         self.sides.eval()
         if nodes is not None:
             nodes.bias.copy_(torch.from_numpy(odds[0]))
             if self.plans[0].begin != "random":
                 nodes.weight.copy_(self._part(0, self.plans[0].begin))
-        parts = []
-        if free:
-            parts.append(vectors if self.plans[1].begin == "random" else self._part(1, self.plans[1].begin))
-        if self.config.bias:
-            parts.append(torch.from_numpy(bias)[:, None].to(self.device))
+        if not free:
+            vectors = vectors[:, :0]
+        elif self.plans[1].begin != "random":
+            vectors = self._part(1, self.plans[1].begin)
         self.table: RowTable | None = None
-        if parts:
-            width = self.width if free else 0
+        if free or self.config.bias:
+            width = vectors.shape[1]
             self.table = RowTable(self.sizes[1], width, self.config.head, self.device, bias=self.config.bias)
-            self.table.fill(torch.cat(parts, 1))
+            self.table.fill(vectors, torch.from_numpy(bias).to(self.device))
 
     def _part(self, t: int, name: str) -> Tensor:
         """(n, width) what the block over texts or over the graph makes of every label or cluster."""
         k = ("text", "graph").index(name)
-        return torch.cat([self._side(t).parts(self._sums(t, rows))[k] for rows in _spans(self.sizes[t])])
-
-    def _side(self, t: int) -> Side:
-        side = self.sides[t]
-        if not isinstance(side, Side):
-            raise TypeError("no side of label texts")
-        return side
+        return torch.cat([self.pair[t].parts(self._sums(t, rows))[k] for rows in _spans(self.sizes[t])])
 
     @property
     def modules(self) -> Mapping[str, tuple[nn.Module, AdamConfig]]:
@@ -127,12 +120,15 @@ class LabelTextTree:
     def loss(self, loaded: Loaded) -> Tensor:
         batch, n = loaded.batch, len(loaded.batch.rows)
         views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
-        first, second = (self._side(t).view_dropout(views[plan.view].float()) for t, plan in enumerate(self.plans))
+        first, second = (
+            side.view_dropout(views[plan.view].float()) for side, plan in zip(self.pair, self.plans, strict=True)
+        )
         own = self.targets.targets(loaded.tensors[1], n, loaded.facts[1])
         targets = self.hooks.targets(own, loaded, self.targets)
         y = targets.mapped(self.parent).dense(self.sizes[0])
         scores = self.cluster_scores(first)
-        total = LOSSES[self.config.loss](scores, y, reduce=self.config.reduce).sum()
+        loss, reduce = self.config.loss, self.config.reduce
+        total = row_loss(loss, scores, y, reduce=reduce).sum()
         chosen = choose(scores.detach(), y, self.keep)
         ids, y = expand(chosen, self.children), sought_of(chosen, self.children, targets)
         mask, weight = ids >= 0, None
@@ -143,7 +139,7 @@ class LabelTextTree:
             known = self.relevance.targets(loaded.tensors[1], n, loaded.facts[1])
             weight = relevance_weights(targets_of(chosen, self.children, known), y)
         scores = self.label_scores(second, ids)
-        total = total + LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce).sum()
+        total = total + row_loss(loss, scores, y, mask=mask, weight=weight, reduce=reduce).sum()
         return total / batch.total + self.hooks.price(loaded, lambda found: self._vectors(found)[0])
 
     def cluster_scores(self, h: Tensor) -> Tensor:
@@ -166,7 +162,7 @@ class LabelTextTree:
 
     def _nodes(self) -> tuple[Tensor, Tensor]:
         """Vectors and biases of all clusters."""
-        side = self._side(0)
+        side = self.pair[0]
         if side.nodes is None:
             raise AttributeError("clusters have no nodes of their own")
         if not self.plans[0].text:
@@ -183,7 +179,7 @@ class LabelTextTree:
         if not self.plans[1].text and free is not None:
             return free, bias
         sums = self._sums(1) if every else self._sums(1, labels.cpu().numpy())
-        return self._side(1).vectors(sums, free), bias
+        return self.pair[1].vectors(sums, free), bias
 
     def _sums(self, t: int, rows: Rows | None = None) -> list[Tensor]:
         return self.texts[t].sums(self.inputs.encoder.words, rows)
@@ -209,7 +205,7 @@ class LabelTextTree:
 
     def blocks(self) -> Blocks:
         """The blocks over labels' texts as arrays."""
-        return {key: array(value) for key, value in self._side(1).blocks.state_dict().items()}
+        return {key: array(value) for key, value in self.pair[1].blocks.state_dict().items()}
 
 
 def _spans(n: int) -> list[Rows]:

@@ -67,16 +67,21 @@ def fit_members(
 
     With `words` levels may read the view `fused` of tf-idf and encoder, vectors of length `dense`.
     """
-    if encoders and members not in (1, len(encoders)):
-        raise ConfigError(f"members: {members}, but encoders names {len(encoders)}. Leave members out.")
     transformers: list[Any] = []
     made: list[list[Level]] = []
-    for m in range(len(encoders) or members):
+    for m in range(count_members(members, encoders)):
         found, several = build(m, job_of(job, m))
         transformers += found
         made += several
     features: dict[str, Any] = {transformer.name: transformer for transformer in transformers}
     return Model.over(dataset, features if words is None else {"fused": Fuse(words, transformers, dense)}, made)
+
+
+def count_members(members: int, encoders: Sequence[str]) -> int:
+    """Members of a model: one for each of `encoders` where they are named."""
+    if encoders and members not in (1, len(encoders)):
+        raise ConfigError(f"members: {members}, but encoders names {len(encoders)}. Leave members out.")
+    return len(encoders) or members
 
 
 def job_of(job: Job, m: int) -> Job:

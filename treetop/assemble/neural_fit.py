@@ -20,7 +20,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.core.types import Combine, Join, LabelTree, Level
+from treetop.core.types import Combine, Floats, Join, LabelTree, Level
 from treetop.core.work import Job
 from treetop.features.bag import Bag, rarity
 from treetop.features.learned import Learned
@@ -49,20 +49,32 @@ class Prepared:
     device: torch.device
     warmup: Warmup | None = None
 
-    def inputs(self, *, frozen: bool, job: Job, compiled: bool = False, name: str = "views") -> Inputs:
-        """Views by the encoder as it learns, or once and for all."""
-        poolings = self.transformer.poolings
-        if frozen:
-            part = job.stage(name, lambda: self._views())
-            return Cached(part.arrays, self.tokens.lengths, self.device)
+    def read_by(self, transformer: Any) -> Prepared:
+        """The same tokens with another encoder."""
+        return Prepared(transformer, self.tokens, self.device)
+
+    def learning(self, *, compiled: bool = False) -> Encoded:
+        """Views by the encoder as it learns."""
         encoder = self.transformer.encoder.to(self.device)
         store = TokenRows(self.tokens.ids, self.tokens.offsets, self.device, self.tokens.rows)
-        return Encoded(encoder, store, poolings, compiled=compiled)
+        return Encoded(encoder, store, self.transformer.poolings, compiled=compiled)
 
-    def _views(self) -> Part:
-        made = self.transformer.to(self.device).vectors(self.tokens, say="encoding texts")
-        short = {name.removeprefix(f"{self.transformer.name}/"): value for name, value in made.items()}
-        return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
+    def frozen(self, job: Job, name: str = "views") -> Cached:
+        """Views by the encoder as it is, made once; one stage."""
+
+        def make() -> Part:
+            made = self.transformer.to(self.device).vectors(self.tokens, say="encoding texts")
+            short = {name.removeprefix(f"{self.transformer.name}/"): value for name, value in made.items()}
+            return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
+
+        return Cached(job.stage(name, make).arrays, self.tokens.lengths, self.device)
+
+    def vectors(self, poolings: Sequence[Any] = ()) -> dict[str, Floats]:
+        """(rows, width) per view, or for these ones, as the encoder stands: a copy runs, as a GPU rounds weights."""
+        copy = type(self.transformer).from_part(self.transformer.to_part()).to(self.device)
+        copy.poolings = tuple(poolings) or copy.poolings
+        made: dict[str, Floats] = copy.vectors(self.tokens, say="encoding texts")
+        return made
 
 
 def prepare(
@@ -146,13 +158,12 @@ def train_levels(
         begin = _start(dataset, prepared, plans[-1], config, job) if start is None else {plans[-1].view: start}
         if isinstance(inputs, Encoded):
             inputs.hasten()
+        plan = plan_of(prepared, rows, training, job.seed, world)
         task = NeuralTree(
             inputs, dataset, tree, plans, config,
             seed=job.seed, world=world, held_out=held_out, fixed=fixed, start=begin,
-            hooks=Hooks(job.mix, job.penalty),
+            hooks=Hooks(job.mix, job.penalty), apart=round(config.apart * training.epochs * plan.steps),
         )  # fmt: skip
-        plan = plan_of(prepared, rows, training, job.seed, world)
-        task.apart = round(config.apart * training.epochs * plan.steps)
         if prepared.warmup is not None:
             prepared.warmup.wait()
         fitted = training

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.types import LabelTree
+from treetop.evaluate.match import hits
 from treetop.kernels.full_bce import Positives
 from treetop.train.batches import TargetRows, Targets
 
@@ -79,8 +80,7 @@ def _keys(row: Tensor, column: Tensor) -> Tensor:
 
 def mean_precision(top: NDArray[np.integer], Y: Csr) -> float:
     """Mean of P@1, P@3 and P@5 of the (rows, k) labels `top`, in percent."""
-    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-    hit = np.isin(np.arange(len(top))[:, None] * Y.shape[1] + top, rows * Y.shape[1] + Y.indices)
+    hit = hits(top, Y)
     return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)
 
 

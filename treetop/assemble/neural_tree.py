@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,13 +23,13 @@ from treetop.assemble.neural_start import Begin, Start, log_odds
 from treetop.assemble.neural_targets import ancestors, barred_rows, mean_precision, target_rows, with_barred
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import LabelTree
-from treetop.kernels.full_bce import Positives
+from treetop.kernels.full_bce import Loss, Positives
 from treetop.rank.full import EveryLabel
 from treetop.rank.full_low import table_of
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, Targets, send
 from treetop.train.devices import ALONE, World
-from treetop.train.losses import LOSSES, Reduce, relevance_weights
+from treetop.train.losses import Reduce, relevance_weights, row_loss
 from treetop.train.optim import AdamConfig, DescentConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.shortlists import Children, choose, expand, targets_of
@@ -57,7 +56,7 @@ class TreeConfig:
 
     encoder: AdamConfig
     head: AdamConfig
-    loss: Literal["bce", "squared_hinge"] = "bce"
+    loss: Loss = "bce"
     reduce: Reduce = "sum"
     bias: bool = True  # of the last level
     forced: bool = True  # true nodes are always among the kept
@@ -102,22 +101,23 @@ class NeuralTree:
         fixed: NDArray[np.integer] | None = None,
         start: Mapping[str, Start] = MappingProxyType({}),
         hooks: Hooks = NO_HOOKS,
+        apart: int = 0,
     ) -> None:
         """`fixed` (rows, keep) names the first level's nodes kept for each row, once and for all: static negatives.
 
         They are taken as they are where `config.forced` is off; -1 stands behind the last of a row.
-        `start` says per view where the vectors of levels that read it begin.
+        `start` says per view where the vectors of levels that read it begin; in the first `apart` steps only the first
+        level teaches the encoder.
         """
         device = inputs.device
         hooks.check(dataset, world, fixed is not None)
-        self.hooks = hooks
+        self.hooks, self.apart = hooks, apart
         self.fixed = None if fixed is None else torch.from_numpy(np.array(fixed, np.int64)).to(device)
         self.fixed_counts = None if fixed is None else (np.asarray(fixed) >= 0).sum(1)
         self.inputs, self.device, self.plans, self.config, self.world = inputs, device, list(plans), config, world
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y: Csr = dataset.Y
         self.learned: Csr = dataset.Y if dataset.sample is None else dataset.Y[dataset.sample]
-        self.apart = 0  # steps in which only the first level teaches the encoder
         self.targets = target_rows(dataset.Y, device)
         self.relevance = None if dataset.relevance is None else target_rows(dataset.relevance, device)
         self.barred = barred_rows(dataset, device)
@@ -188,12 +188,12 @@ class NeuralTree:
             V = nn.init.xavier_uniform_(torch.empty(n, branch.width))
         V, b = V.to(self.device), torch.from_numpy(bias).to(self.device)
         if self.full is not None:
-            self.full.fill(V, b if self.full.learns_bias else None)
+            self.full.fill(V, b)
         elif branch.nodes is not None:
             branch.nodes.weight.copy_(V)
             branch.nodes.bias.copy_(b)
         else:
-            self.rows[t].fill(torch.cat([V, b[:, None]], 1) if self.rows[t].has_bias else V)
+            self.rows[t].fill(V, b)
 
     # --- training ---
 
@@ -224,7 +224,7 @@ class NeuralTree:
             self.inputs.encoder.apart = loaded.facts[4]
         views = self.hooks.views(self.inputs.views(loaded.tensors[0], loaded.facts[0]), loaded)
         if self.full is not None:
-            return self._flat_loss(views, loaded) + self.hooks.price(loaded, self.full.rows_at)
+            return self._flat_loss(self.full, views, loaded) + self.hooks.price(loaded, self.full.rows_at)
         own = self.targets.targets(loaded.tensors[1], len(batch.rows), loaded.facts[1])
         targets = self.hooks.targets(own, loaded, self.targets)
         relevance = self._relevance(loaded, len(batch.rows))
@@ -236,7 +236,7 @@ class NeuralTree:
         ids, scores, y = None, total, None
         chosen = self._fixed(loaded, own)
         if chosen is None:
-            ids, scores, y = self._first(views, self._at(0, targets))
+            scores, y = self._first(views), self._at(0, targets).dense(self.sizes[0])
             total = total + self.plans[0].weight * self._loss(scores, y, None, None).sum() / batch.total
         for t in range(1, len(self.plans)):
             here, last = self._at(t, targets), t == len(self.plans) - 1
@@ -255,15 +255,13 @@ class NeuralTree:
         return total
 
     def _loss(self, scores: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
-        return LOSSES[self.config.loss](scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
+        return row_loss(self.config.loss, scores, y, mask=mask, weight=weight, reduce=self.config.reduce)
 
     def _relevance(self, loaded: Loaded, n_rows: int) -> Targets | None:
         """Relevance stands exactly where targets stand, so their message finds it too."""
         return None if self.relevance is None else self.relevance.targets(loaded.tensors[1], n_rows, loaded.facts[1])
 
-    def _flat_loss(self, views: Mapping[str, Tensor], loaded: Loaded) -> Tensor:
-        if self.full is None:
-            raise AttributeError("no flat level")
+    def _flat_loss(self, table: EveryLabel, views: Mapping[str, Tensor], loaded: Loaded) -> Tensor:
         batch = loaded.batch
         own = self.targets.targets(loaded.tensors[1], len(batch.everyone), loaded.facts[1])
         sought = self.hooks.targets(own, loaded, self.targets)
@@ -275,19 +273,18 @@ class NeuralTree:
         if barred is not None:
             positives = with_barred(positives, barred)
         scale = 1.0 / batch.total / (self.sizes[0] if self.config.reduce == "mean" else 1)
-        return self.full.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
+        return table.score_loss(self.branches[0](views[self.plans[0].view]), positives, scale)
 
     def _barred(self, batch: Batch) -> Targets | None:
         return self.hooks.barred(self.barred, batch, batch.everyone if self.full is not None else batch.rows)
 
-    def _first(self, views: Mapping[str, Tensor], targets: Sought | None) -> tuple[Tensor | None, Tensor, Tensor]:
-        """All nodes of the first level: (None, scores, targets)."""
+    def _first(self, views: Mapping[str, Tensor]) -> Tensor:
+        """(rows, nodes) scores of all nodes of the first level."""
         branch = self.branches[0]
         if branch.nodes is None:
             raise AttributeError("the first level has no nodes of its own")
         scores: Tensor = branch.nodes(branch(views[self.plans[0].view]))
-        y = torch.zeros_like(scores) if targets is None else targets.dense(self.sizes[0])
-        return None, scores, y
+        return scores
 
     def _chosen(self, t: int, ids: Tensor | None, scores: Tensor, y: Tensor | None) -> Tensor:
         """(rows, keep) nodes of level t - 1 whose children come next; -1 where a row has fewer."""
@@ -325,34 +322,20 @@ class NeuralTree:
         return mean_precision(top, self.Y[self.held_out])
 
     @torch.no_grad()
-    def kept(self, rows: Rows, keep: int) -> NDArray[np.int64]:
-        """(rows, keep) nodes of the first level, best first, as the weights stand now."""
-        parts = []
-        for start in range(0, len(rows), 1024):
-            _, scores, _ = self._first(self.inputs.views(*self.inputs.load(rows[start : start + 1024])), None)
-            parts.append(torch.topk(scores, min(keep, scores.shape[1]), dim=1).indices.cpu().numpy())
-        return np.concatenate(parts)
-
-    @torch.no_grad()
     def best(self, rows: Rows, k: int) -> NDArray[np.int64]:
         """(rows, k) labels as the trained levels rank them: product of the probabilities along the path."""
         views = self.inputs.views(*self.inputs.load(rows))
         if self.full is not None:
             return self.full.best(self.branches[0](views[self.plans[0].view]), k)[1].cpu().numpy()
-        ids, scores, _ = self._first(views, None)
-        path = scores.sigmoid()
+        path = self._first(views).sigmoid()
+        ids = torch.arange(path.shape[1], device=self.device).expand_as(path)
         for t in range(1, len(self.plans)):
-            keep = min(self.plans[t].keep, path.shape[1])
-            top = torch.topk(path, keep, dim=1)
-            chosen = top.indices if ids is None else ids.gather(1, top.indices)
-            ids = expand(chosen, self.children[t - 1])
+            top = torch.topk(path, min(self.plans[t].keep, path.shape[1]), dim=1)
+            ids = expand(ids.gather(1, top.indices), self.children[t - 1])
             above = top.values.repeat_interleave(self.children[t - 1].table.shape[1], dim=1)
             scores = self.rows[t].score(self.branches[t](views[self.plans[t].view]), ids)
             path = (scores.sigmoid() * above).masked_fill(ids < 0, -1.0)
-        chosen = torch.topk(path, min(k, path.shape[1]), dim=1).indices
-        if ids is None:
-            return chosen.cpu().numpy()
-        return ids.gather(1, chosen).cpu().numpy()
+        return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
 
     def heads(self) -> list[Head]:
         """The trained levels as they go into a model; labels without training texts are barred from answers."""
@@ -364,10 +347,7 @@ class NeuralTree:
             elif branch.nodes is not None:
                 weight, bias = branch.nodes.weight, branch.nodes.bias
             else:
-                table = self.rows[t]
-                whole = self.world.rows(table.weight, table.n)
-                weight = whole[:, : table.width]
-                bias = whole[:, -1] if table.has_bias else weight.new_zeros(len(weight))
+                weight, bias = self.rows[t].whole()
             offset = array(bias).copy()
             if t == len(self.plans) - 1:
                 offset[~seen] = -np.inf

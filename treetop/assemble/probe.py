@@ -50,9 +50,14 @@ def _train(fit: Callable[[Dataset], Model], sample: Dataset) -> _Seen:
     with quiet():
         model = fit(sample)
     seconds = time.monotonic() - started
+    return _Seen(model_bytes(model), seconds)
+
+
+def model_bytes(model: Model) -> float:
+    """Bytes of features and levels, labels aside."""
     parts = [level.rank.to_part() for member in model.members for level in member]
     parts += [features.to_part() for features in model.features.values()]
-    return _Seen(sum(map(part_bytes, parts)), seconds)
+    return sum(map(part_bytes, parts))
 
 
 def part_bytes(part: Part) -> float:

@@ -27,7 +27,7 @@ from treetop.predict.beam import step
 from treetop.rank.head import Head
 from treetop.train.batches import Batch, Loaded, Rows, send
 from treetop.train.devices import ALONE, World
-from treetop.train.losses import LOSSES
+from treetop.train.losses import row_loss
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable, Table
 from treetop.train.task import TrainConfig
@@ -125,8 +125,7 @@ class Shortlisted:
         bias = log_odds(self.learned, np.arange(n), n)
         share = max(1e-6, min(1.0, lists.shape[1] / n))  # a label on the list is likelier
         bias = np.minimum(bias - np.float32(np.log(share)), np.float32(0.0))
-        first = torch.cat([vectors, torch.from_numpy(bias)[:, None]], 1) if config.bias else vectors
-        self.table.fill(first.to(self.device))
+        self.table.fill(vectors.to(self.device), torch.from_numpy(bias).to(self.device))
 
     @property
     def modules(self) -> Mapping[str, tuple[nn.Module, AdamConfig]]:
@@ -161,8 +160,8 @@ class Shortlisted:
         message, ids, values, *more = loaded.tensors
         view = self.inputs.views(message, loaded.facts[0])[self.plan.view]
         scores = self.table.score(self.branch(view), ids)
-        weight = more[0] if more else None
-        loss = LOSSES[self.config.loss](scores, values, mask=ids >= 0, weight=weight, reduce=self.config.reduce)
+        weight, config = more[0] if more else None, self.config
+        loss = row_loss(config.loss, scores, values, mask=ids >= 0, weight=weight, reduce=config.reduce)
         return loss.sum() / loaded.batch.total
 
     def tokens(self, rows: Rows) -> int:
@@ -174,10 +173,9 @@ class Shortlisted:
 
     def heads(self) -> list[Head]:
         """The trained label vectors; labels without training texts are barred from answers."""
-        whole = self.world.rows(self.table.weight, self.table.n)
-        bias = array(whole[:, -1]).copy() if self.table.has_bias else np.zeros(self.table.n, np.float32)
+        vectors, bias = (array(part).copy() for part in self.table.whole())
         bias[np.bincount(self.learned.indices, minlength=self.table.n) == 0] = -np.inf
-        return [Head(array(whole[:, : self.table.width]), bias)]
+        return [Head(vectors, bias)]
 
 
 def train_shortlisted(
@@ -188,11 +186,8 @@ def train_shortlisted(
     world = World.join(prepared.device)
 
     def make() -> Part:
-        inputs = prepared.inputs(frozen=False, job=job)
-        if not isinstance(inputs, Encoded):
-            raise TypeError("shortlisted training needs an encoder")
         learned = np.flatnonzero(dataset.learned)
-        task = Shortlisted(inputs, own, learned, lists, plan, config, seed=job.seed, world=world)
+        task = Shortlisted(prepared.learning(), own, learned, lists, plan, config, seed=job.seed, world=world)
         batches = plan_of(prepared, learned, training, job.seed, world)
         return learn(prepared, task, batches, training, world=world, job=job, name=name)
 

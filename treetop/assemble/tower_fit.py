@@ -56,7 +56,7 @@ class Trained:
 def fit_towers(dataset: Dataset, config: TowersConfig, job: Job) -> Model:
     """The whole way for recipes of one stage."""
     prepared = prepare_towers(dataset, config, job)
-    inputs = prepared.inputs(frozen=config.frozen, job=job, compiled=config.compile)
+    inputs = prepared.frozen(job) if config.frozen else prepared.learning(compiled=config.compile)
     trained = train_towers(dataset, prepared, inputs, config, job=job)
     return as_model(dataset, trained.features, trained.rank, config, job)
 
@@ -198,7 +198,7 @@ def begin(task: TwoTower, rows: Rows, seed: int) -> None:
     if c.labels == "all" or c.loss.kind == "bce" or c.loss.bce > 0:
         odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
         bias += torch.from_numpy(odds).to(task.device)
-    table.fill(V, bias if c.bias else None)
+    table.fill(V, bias)
 
 
 def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainConfig:
@@ -206,7 +206,7 @@ def _within_card(plan: PoolPlan, task: TwoTower, config: TowersConfig) -> TrainC
     training, inputs = config.train, task.inputs
     if not isinstance(inputs, Encoded) or task.device.type != "cuda":
         return training
-    size = EncoderSize.of(inputs.encoder.body.config.to_dict())
+    size = EncoderSize.of(inputs.encoder.settings)
     pool = min(config.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
     every = np.arange(task.n)
     tokens = plan.batch * inputs.store.count(every) / max(1, task.n)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from treetop.assemble.neural_fit import Prepared, cut
+from treetop.assemble.neural_fit import cut
 from treetop.assemble.tower_fit import Trained, as_model, prepare_towers, train_towers
 from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
 from treetop.assemble.tower_new import with_map
@@ -64,12 +64,11 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     """
     first, second = _stages(config)
     prepared = prepare_towers(dataset, first, job)
-    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
+    inputs = prepared.learning(compiled=config.compile)
     one = train_towers(dataset, prepared, inputs, first, job=job, name="encoder")
     copy = Transformer.from_part(one.features.transformer.to_part())  # a GPU rounds the one that makes views
-    still = Prepared(copy, prepared.tokens, prepared.device)
-    views = still.inputs(frozen=True, job=job, name="encoder-views")
-    two = train_towers(dataset, still, views, second, job=job, name="classifier")
+    still = prepared.read_by(copy)
+    two = train_towers(dataset, still, still.frozen(job, "encoder-views"), second, job=job, name="classifier")
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)

@@ -270,16 +270,10 @@ class TwoTower:
 
     def label_rows(self) -> tuple[Tensor, Tensor]:
         """(vectors, biases) of all labels in the classifier, as margins want them."""
-        c = self.config.classifier
-        if isinstance(self.table, EveryLabel):
-            weight, bias = self.table.whole()
-            return c.scale * weight.float(), bias
         if self.table is None:
             raise AttributeError("no classifier")
-        rows = self.world.rows(self.table.weight, self.n_labels).to(self.device)
-        vectors = rows[:, : self.classifier.width]
-        vectors = c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors)
-        return vectors, rows[:, -1] if c.bias else vectors.new_zeros(len(vectors))
+        c, (vectors, bias) = self.config.classifier, self.table.whole()
+        return c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors.float()), bias
 
     def best(self, rows: Rows, k: int) -> NDArray[np.int64]:
         """(rows, k) labels by the sum of the heads that learn."""

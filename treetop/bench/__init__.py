@@ -14,5 +14,6 @@
 | `pairs` | recipes without and with Gandalf side by side, as tables |
 | `figures` | figures in the documentation, drawn from the records (`drawing`: plain SVG) |
 | `pages` | documentation made from the code: commands, recipes, augmentations |
+| `generated` | which of these files are out of date, and writing them |
 | `adapters/` | scripts that run inside the environment of a peer; they do not import treetop |
 """

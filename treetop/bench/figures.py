@@ -54,22 +54,6 @@ def figures(results: Path) -> dict[str, str]:
     return {name: svg for name, svg in made.items() if svg}
 
 
-def write(results: Path, folder: Path) -> list[Path]:
-    """Write figures that differ; returns them."""
-    changed = stale(results, folder)
-    made = figures(results)
-    for file in changed:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(made[file.name], encoding="utf-8")
-    return changed
-
-
-def stale(results: Path, folder: Path) -> list[Path]:
-    """Files that `write` would write."""
-    made = ((folder / name, svg) for name, svg in figures(results).items())
-    return [file for file, svg in made if not file.exists() or file.read_text(encoding="utf-8") != svg]
-
-
 def bins(pairs: Sequence[Pair], title: str, metric: str) -> str:
     """Figure 1.3: a panel for each recipe, five bins of equal volume, most frequent labels first."""
     panels: list[Panel] = []

@@ -13,33 +13,14 @@ from treetop.core import registry
 NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 
-def pages() -> dict[str, str]:
-    """Path below docs/ -> text of every generated page."""
+def pages(docs: Path) -> dict[str, str]:
+    """Path below docs/ -> text of every generated page, with what was written by hand behind it."""
     made = {"cli.md": _commands()}
     for name in registry.names("recipe"):
         made[f"recipes/{name}.md"] = _recipe(name)
     for name in registry.names("augment"):
         made[f"augmentations/{name}.md"] = _recipe(name, "augment")
-    return made
-
-
-def write(docs: Path) -> list[Path]:
-    """Write pages that differ; returns them."""
-    changed = []
-    for name, text in pages().items():
-        file = docs / name
-        kept = _tail(file)
-        if not file.exists() or file.read_text(encoding="utf-8") != text + kept:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text + kept, encoding="utf-8")
-            changed.append(file)
-    return changed
-
-
-def stale(docs: Path) -> list[str]:
-    """Names of pages that `write` would change."""
-    made = pages().items()
-    return [n for n, text in made if not (docs / n).exists() or (docs / n).read_text("utf-8") != text + _tail(docs / n)]
+    return {name: text + _tail(docs / name) for name, text in made.items()}
 
 
 def _tail(file: Path) -> str:

@@ -89,9 +89,10 @@ def variants(
 @app.command()
 def pages(root: Root = Path()) -> None:
     """Write the pages of docs/ that are made from the code."""
-    from treetop.bench.pages import write
+    from treetop.bench import generated, pages
 
-    for file in write(root / "docs"):
+    docs = root / "docs"
+    for file in generated.write(docs, pages.pages(docs)):
         typer.echo(f"{file}: updated")
 
 
@@ -125,10 +126,11 @@ def figures(
     root: Root = Path(),
 ) -> None:
     """Draw the figures of docs/figures from the records in benchmarks/results."""
-    from treetop.bench.figures import stale, write
+    from treetop.bench import figures, generated
 
-    results, folder = root / "benchmarks" / "results", root / "docs" / "figures"
-    changed = stale(results, folder) if check else write(results, folder)
+    changed = (generated.stale if check else generated.write)(
+        root / "docs" / "figures", figures.figures(root / "benchmarks" / "results")
+    )
     for file in changed:
         typer.echo(f"{file}: {'out of date' if check else 'updated'}")
     if check and changed:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 logger = logging.getLogger("treetop")
 logger.addHandler(logging.NullHandler())
 
-T = TypeVar("T")
 _state: dict[str, Any] = {"bars": False}
 
 
@@ -87,11 +86,3 @@ def progress(title: str, total: int | None = None) -> Iterator[Progress]:
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
     with bars.Progress(*columns, bars.TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         yield Progress(title, total, bar)
-
-
-def track(items: Iterable[T], title: str, total: int | None = None) -> Iterator[T]:
-    """Iterate with a progress bar."""
-    with progress(title, len(items) if total is None and isinstance(items, Sized) else total) as bar:
-        for item in items:
-            yield item
-            bar.step()

@@ -129,12 +129,6 @@ class Ranking:
         kept[first] = True
         return self if kept.all() else self.where(kept)
 
-    def without(self, pairs: Ints) -> Ranking:
-        """The ranking less some (row, id) pairs."""
-        rows = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.indptr))
-        width = int(max(self.ids.max(initial=0), pairs[:, 1].max(initial=0))) + 1
-        return self.where(~np.isin(rows * width + self.ids, pairs[:, 0] * width + pairs[:, 1]))
-
     def where(self, kept: NDArray[np.bool_]) -> Ranking:
         """The entries marked in `kept`."""
         running = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])

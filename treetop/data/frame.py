@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -119,10 +119,3 @@ def _from_matrix(texts: Texts, labels: Any, fixed: LabelSet | None) -> Dataset:
     if len(fixed) != Y.shape[1]:
         raise InputError(f"label_names: {len(fixed):,} names for {Y.shape[1]:,} columns. Give one per column.")
     return Dataset(texts, Y.copy(), fixed)
-
-
-def rows_of(data: Dataset) -> Iterator[list[str]]:
-    """Label ids of each row, the way back to plain lists."""
-    ids = list(data.labels.ids)
-    for start, stop in zip(data.Y.indptr, data.Y.indptr[1:], strict=False):
-        yield [ids[column] for column in data.Y.indices[start:stop]]

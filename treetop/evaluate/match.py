@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.card import Card
-from treetop.core.dataset import Dataset, Ints, LabelSet
+from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.log import logger
 from treetop.core.types import Ranking
@@ -104,6 +104,14 @@ class Matches:
         parts = threads.run(lambda a, b: self.table(a, b, cuts).sum(0), threads.blocks(len(self), BLOCK))
         total: Doubles = np.sum(parts, axis=0)
         return total
+
+
+def hits(top: NDArray[np.integer], Y: Csr) -> NDArray[np.bool_]:
+    """(rows, k) whether labels (rows, k) are targets of their rows; -1 is no label."""
+    n, rows = np.int64(Y.shape[1]), np.arange(Y.shape[0], dtype=np.int64)
+    true = np.repeat(rows, np.diff(Y.indptr)) * n + Y.indices
+    found: NDArray[np.bool_] = np.isin(rows[:, None] * n + top, true) & (top >= 0)
+    return found
 
 
 def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = False, name: str = "") -> Matches:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from treetop.core.errors import ConfigError
 from treetop.core.target import check_outside, model_at, replacing_file
+from treetop.core.version import VERSION
 
 SIGNED = "Written by treetop "  # how every footer begins
+FOOTER = f"{SIGNED}{VERSION}. Formulas and conventions: docs/metrics.md."
 
 STYLE = """
 :root { color-scheme: light dark;
@@ -89,8 +92,8 @@ TREE = (
 )
 
 
-def document(title: str, lead: str, body: str, footer: str) -> str:
-    """A whole page; `title`, `lead` and `footer` are plain text, `body` is HTML."""
+def document(title: str, lead: str, body: str) -> str:
+    """A whole page; `title` and `lead` are plain text, `body` is HTML."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -99,7 +102,7 @@ def document(title: str, lead: str, body: str, footer: str) -> str:
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><div class="mark">{TREE}treetop</div>\n<h1>{escape(title)}</h1>\n'
         f'<p class="lead">{escape(lead)}</p></header>\n'
-        f"<main>\n{body}\n</main>\n<footer>{escape(footer)}</footer>\n</body>\n</html>\n"
+        f"<main>\n{body}\n</main>\n<footer>{escape(FOOTER)}</footer>\n</body>\n</html>\n"
     )
 
 
@@ -108,6 +111,17 @@ def section(title: str, note: str, body: str, look: str = "") -> str:
     opened = f'<section class="{look}">' if look else "<section>"
     below = f'<p class="note">{escape(note)}</p>\n' if note else ""
     return f"{opened}\n<h2>{escape(title)}</h2>\n{below}{body}\n</section>"
+
+
+def number_cell(value: str, interval: tuple[float, float] | None) -> str:
+    """A cell of a table with a figure, as HTML, and its interval, where there is one."""
+    small = f"<small>{interval[0]:.1f} – {interval[1]:.1f}</small>" if interval else ""
+    return f'<td class="number">{value}{small}</td>'
+
+
+def spanned(counts: Sequence[int]) -> str:
+    """The least and the most of these counts."""
+    return " – ".join(f"{count:,}" for count in sorted(set(counts)))
 
 
 def check_folder(folder: Path) -> None:

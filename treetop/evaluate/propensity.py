@@ -15,8 +15,3 @@ def inverse_propensity(counts: NDArray[np.integer], n_train: int, a: float, b: f
     c = max(float(np.log(max(n_train, 1))) - 1.0, 0.0) * (b + 1.0) ** a
     made: NDArray[np.float64] = 1.0 + c * (np.asarray(counts, np.float64) + b) ** -a
     return made
-
-
-def propensity(counts: NDArray[np.integer], n_train: int, a: float, b: float) -> NDArray[np.float64]:
-    """Probability that a relevant label with this training count was annotated."""
-    return 1.0 / inverse_propensity(counts, n_train, a, b)

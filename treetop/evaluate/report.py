@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from treetop.core.types import Scores
-from treetop.core.version import VERSION
 from treetop.evaluate import charts
 from treetop.evaluate.cards import short_name, texts_section
 from treetop.evaluate.examples import Examples
 from treetop.evaluate.match import Matches
 from treetop.evaluate.metrics import curves
-from treetop.evaluate.page import SIGNED, document, section, write
+from treetop.evaluate.page import document, number_cell, section, spanned, write
 from treetop.evaluate.per_label import extremes
 
 MEANINGS = {
@@ -76,7 +75,7 @@ def render(page: Page) -> str:
     lead = f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested. All figures in percent"
     lead += ", ranges are 95 % intervals." if page.scores.intervals else "."
     body = "\n".join(made for made in (part(page) for part in SECTIONS) if made)
-    return document(page.title, lead, body, f"{SIGNED}{VERSION}. Formulas and conventions: docs/metrics.md.")
+    return document(page.title, lead, body)
 
 
 def headline(page: Page) -> str:
@@ -104,17 +103,12 @@ def metrics(page: Page) -> str:
     head = "".join(f'<th class="number">at {cut}</th>' for cut in cuts)
     rows = []
     for name in names:
-        cells = "".join(_metric_cell(page.scores, f"{name}@{cut}") for cut in cuts)
+        found = [f"{name}@{cut}" for cut in cuts]
+        cells = "".join(number_cell(f"{page.scores[key]:.2f}", page.scores.intervals.get(key)) for key in found)
         rows.append(f"<tr><th>{name}<small>{MEANINGS.get(name, '')}</small></th>{cells}</tr>")
     table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     note = "Coverage (C) and macroF1 are no sums over documents; resampling would bias them, so they have no interval."
     return section("Metrics", note, table)
-
-
-def _metric_cell(scores: Scores, name: str) -> str:
-    bounds = scores.intervals.get(name)
-    small = f"<small>{bounds[0]:.1f} – {bounds[1]:.1f}</small>" if bounds else ""
-    return f'<td class="number">{scores[name]:.2f}{small}</td>'
 
 
 def along_k(page: Page) -> str:
@@ -146,10 +140,9 @@ def frequency(page: Page) -> str:
 
 
 def _bin_row(row: Mapping[str, Any], total: float) -> str:
-    low, high = row["train_counts"]
-    counts = f"{low:,}" if low == high else f"{low:,} – {high:,}"
+    counts = number_cell(spanned(row["train_counts"]), None)
     return (
-        f'<tr><th>{escape(row["name"])}</th><td class="number">{counts}</td><td class="number">{row["labels"]:,}</td>'
+        f'<tr><th>{escape(row["name"])}</th>{counts}<td class="number">{row["labels"]:,}</td>'
         f"{_barred(row['P@5_share'], total)}{_barred(row['R@10'], 100.0)}{_barred(row['C@10'], 100.0)}</tr>"
     )
 

@@ -8,11 +8,10 @@ from html import escape
 from pathlib import Path
 
 from treetop.core.types import Scores
-from treetop.core.version import VERSION
 from treetop.evaluate import charts
 from treetop.evaluate.cards import texts_section
 from treetop.evaluate.examples import Examples
-from treetop.evaluate.page import SIGNED, document, section, write
+from treetop.evaluate.page import document, number_cell, section, spanned, write
 from treetop.evaluate.paired import Difference
 
 
@@ -43,9 +42,8 @@ def render(page: Versus) -> str:
     lead = f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested. All figures in percent, "
     lead += f"ranges are 95 % intervals. {page.note}".strip()
     parts = (about(page), metrics(page), differences(page), frequency(page), texts_section(page.examples))
-    footer = f"{SIGNED}{VERSION}. Formulas and conventions: docs/metrics.md."
     models = f"{len(page.scores)} models" if len(page.scores) > 1 else page.first
-    return document(f"{models} on {page.data}", lead, "\n".join(part for part in parts if part), footer)
+    return document(f"{models} on {page.data}", lead, "\n".join(part for part in parts if part))
 
 
 def about(page: Versus) -> str:
@@ -67,12 +65,10 @@ def metrics(page: Versus) -> str:
         best = max(scores[metric] for scores in page.scores.values())
         cells = ""
         for scores in page.scores.values():
-            bounds = scores.intervals.get(metric)
-            small = f"<small>{bounds[0]:.1f} – {bounds[1]:.1f}</small>" if bounds else ""
             value = f"{scores[metric]:.2f}"
             if scores[metric] == best and len(page.scores) > 1:
                 value = f'<span class="better" role="img" aria-label="best">★</span> <b>{value}</b>'
-            cells += f'<td class="number">{value}{small}</td>'
+            cells += number_cell(value, scores.intervals.get(metric))
         rows.append(f"<tr><th>{metric}</th>{cells}</tr>")
     note = "★ is the best of a row. " if len(page.scores) > 1 else ""
     note += "Coverage (C) and macroF1 are no sums over documents and have no interval."
@@ -113,9 +109,7 @@ def frequency(page: Versus) -> str:
     rows = []
     for i, row in enumerate(page.scores[page.first].bins):
         if row["labels"]:
-            low, high = row["train_counts"]
-            counts = f"{low:,}" if low == high else f"{low:,} – {high:,}"
-            about = f"<small>{row['labels']:,} labels, {counts} training texts</small>"
+            about = f"<small>{row['labels']:,} labels, {spanned(row['train_counts'])} training texts</small>"
             cells = "".join(_recall(scores, i, row["labels"]) for scores in page.scores.values())
             rows.append(f'<tr><th class="wide">{escape(row["name"])}{about}</th>{cells}</tr>')
     if not rows:

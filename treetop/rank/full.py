@@ -37,13 +37,12 @@ class EveryLabel:
         self.rates = Rates([rate], device)
         self.value, self.updated = True, False  # whether the loss is wanted, whether this step's update is made
 
-    def fill(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
-        """Start from `weight` (n, width) and `bias` (n,); each process takes its rows."""
-        with torch.no_grad():
-            if weight is not None:
-                self.weight.copy_(weight[self.low : self.high])
-            if bias is not None:
-                self.bias.copy_(bias[self.low : self.high])
+    @torch.no_grad()
+    def fill(self, vectors: Tensor, bias: Tensor | None = None) -> None:
+        """Start from vectors (n, width) and, where they are learned, biases (n,); each process takes its rows."""
+        self.weight.copy_(vectors[self.low : self.high])
+        if self.learns_bias and bias is not None:
+            self.bias.copy_(bias[self.low : self.high])
 
     def score_loss(self, h: Tensor, positives: Positives, scale: float, count: int | None = None) -> Tensor:
         """`scale` times the summed loss of these vectors; `positives` are those of all processes' rows.
@@ -114,15 +113,16 @@ class FullTable(EveryLabel):
         loss: Loss = "bce",
         bias: bool = True,
         world: World = ALONE,
+        apart: bool = False,
     ) -> None:
+        """`apart`: gradients also come from elsewhere (`rows_at`), so that none is used at once."""
         super().__init__(n, width, device, rate=config.lr, bias=bias, world=world, kind=torch.float32)
-        self.config, self.loss = config, loss
+        self.config, self.loss, self.apart = config, loss, apart
         self.first = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
         self.second = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
         self.steps = torch.zeros((), device=device)
         self.fuse = False
         self.grads: list[Tensor] = []  # only while a step consists of several micro-batches
-        self.apart = False  # gradients also come from elsewhere (`rows_at`), so that none is used at once
 
     def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
         if not (self.fuse or self.grads):

@@ -75,9 +75,7 @@ def table_of(
 ) -> FullTable | LowTable:
     """The table that learns in this way; `apart` as in `FullTable`."""
     if isinstance(learn, AdamConfig):
-        made = FullTable(n, width, learn, device, loss=loss, bias=bias, world=world)
-        made.apart = apart
-        return made
+        return FullTable(n, width, learn, device, loss=loss, bias=bias, world=world, apart=apart)
     if apart or loss != "bce":
         raise ConfigError("memory: 'low' takes neither penalties nor another loss than BCE. Use memory=full.")
     return LowTable(n, width, learn, device, bias=bias, world=world, seed=seed)

@@ -36,7 +36,6 @@ from treetop.core.work import Job
 from treetop.features.bag import COARSE, FINE, NEAR, BagConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
-from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig
@@ -130,12 +129,12 @@ def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prep
         tree = smoothed_clusters(dataset, config.tfidf, BalancedConfig(max_leaf=leaf, rule="gain"), config.walk, own)
         data = of_clusters(dataset, tree)
     trained = train_levels(
-        data, prepared, prepared.inputs(frozen=False, job=own), flat(data.n_labels),
+        data, prepared, prepared.learning(), flat(data.n_labels),
         [LevelPlan(COARSE.name, prepared.transformer.encoder.width)],
         TreeConfig(config.learn_encoder, config.learn_surrogate), job=own, name="surrogate-train",
         training=small_batches(dataset, config.train, config.steps),
     )  # fmt: skip
-    return Prepared(trained.transformer, prepared.tokens, prepared.device)
+    return prepared.read_by(trained.transformer)
 
 
 def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: Job) -> Level:
@@ -163,9 +162,7 @@ def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: J
 
 def _vectors(prepared: Prepared) -> Floats:
     """(rows, width) of all texts by the words as they stand, at length 1."""
-    words = Words.from_part(prepared.transformer.to_part())  # a copy: a GPU computes in fewer digits
-    words.poolings = (NEAR,)
-    return words.to(prepared.device).vectors(prepared.tokens, say="encoding texts")[words.view_name(NEAR)]
+    return prepared.vectors([NEAR])[prepared.transformer.view_name(NEAR)]
 
 
 def _lists(own: Own, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:

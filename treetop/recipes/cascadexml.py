@@ -135,7 +135,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     prepared.transformer.read(poolings)
     tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
     trained = train_levels(
-        dataset, prepared, prepared.inputs(frozen=False, job=shared, compiled=config.compile), tree,
+        dataset, prepared, prepared.learning(compiled=config.compile), tree,
         plans := _plans(config, poolings, tree, prepared.transformer.encoder.width),
         TreeConfig(
             config.learn_encoder, config.learn_heads, reduce=config.reduce, begin=config.begin, size=config.size
@@ -146,7 +146,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     levels = as_levels(views, tree, trained.heads, plans, config.score)
     if config.ranker == "network":
         return [trained.transformer], [levels]
-    prepared = replace(prepared, transformer=trained.transformer, warmup=None)
+    prepared = prepared.read_by(trained.transformer)
     X = sparse_view(dataset, config.tfidf, job).X
     fused = fused_member(dataset, prepared, levels, X, config.linear, tree=tree, view=view_of("fused", m), job=own)
     if config.ranker == "both":

@@ -101,7 +101,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias, apart=config.apart
     )
     trained = train_levels(
-        dataset, prepared, prepared.inputs(frozen=False, job=own), tree, plans, learning,
+        dataset, prepared, prepared.learning(), tree, plans, learning,
         training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
     )  # fmt: skip
     views = [trained.transformer.view_name(task) for task in levels]

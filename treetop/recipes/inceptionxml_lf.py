@@ -121,7 +121,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     tree, plans = in_clusters(tree), _plans(config, G)
     made = _phase(dataset, config, prepared, tree, plans, own)
     if config.phases > 1:
-        prepared = Prepared(made.words, prepared.tokens, prepared.device)
+        prepared = prepared.read_by(made.words)
         tree = _clusters_again(config, made, own) if config.recluster and tree.sizes[0] > 1 else tree
         plans = (plans[0], replace(plans[1], free=True, begin="text"))
         made = _phase(dataset, config, prepared, tree, plans, own, made)

@@ -111,7 +111,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     for above in tree.sizes[:-1]:
         more = {"dropout": config.dropout, "weight": config.ranker_weight, "length": length}
         plans.append(LevelPlan(pooling.name, width, min(config.keep, above), config.bottleneck, **more))
-    inputs = prepared.inputs(frozen=config.frozen, job=shared, compiled=config.compile)
+    inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
     if config.negatives != "dynamic" and len(plans) == 2:
         for hook in filter(None, (job.mix, job.penalty)):
             raise ConfigError(f"negatives: '{config.negatives}' has no place for {hook.name}. Set negatives=dynamic.")
@@ -134,8 +134,8 @@ def _static(
         of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
         training=training, job=job, name="generator",
     )  # fmt: skip
-    first = Prepared(generator.transformer, prepared.tokens, prepared.device)
-    frozen = first.inputs(frozen=True, job=job, name="generator-views")
+    first = prepared.read_by(generator.transformer)
+    frozen = first.frozen(job, "generator-views")
     view = frozen.views(*frozen.load(np.arange(len(dataset))))[plans[0].view].cpu().numpy()
     everything = Candidates.all(len(dataset), tree.sizes[0])
     kept = generator.heads[0].rank(view, everything, Join(), plans[1].keep).padded(plans[1].keep)
@@ -143,8 +143,8 @@ def _static(
     if config.negatives == "static_extra":
         own = Transformer.from_part(generator.transformer.to_part())
         own.name += "-ranker"
-        second = Prepared(own, prepared.tokens, prepared.device)
-    views = frozen if second is first else second.inputs(frozen=False, job=job, compiled=config.compile)
+        second = prepared.read_by(own)
+    views = frozen if second is first else second.learning(compiled=config.compile)
     ranker = train_levels(
         dataset, second, views, tree, plans, learning,
         training=training, job=job, fixed=np.maximum(kept, 0), name="ranker",

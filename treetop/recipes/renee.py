@@ -95,10 +95,9 @@ def _member(dataset: Dataset, config: Config, job: Job) -> Member:
         config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size,
         low=config.descent.at(training.batch) if config.memory == "low" else None,
     )  # fmt: skip
-    inputs = prepared.inputs(frozen=False, job=job, compiled=config.compile)
     tree = flat(dataset.n_labels)
     trained = train_levels(
-        rows, prepared, inputs, tree, [plan], learning,
+        rows, prepared, prepared.learning(compiled=config.compile), tree, [plan], learning,
         training=training, job=job, validation=config.validation,
     )  # fmt: skip
     view = trained.transformer.view_name(pooling)

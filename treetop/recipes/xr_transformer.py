@@ -25,7 +25,7 @@ from treetop.assemble.coarse_to_fine import FineConfig, chosen_levels, embed, fi
 from treetop.assemble.label_rows import LabelRows, with_label_rows
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.linear_tree import LinearConfig, Task, train_member
-from treetop.assemble.members import encoder_of, job_of, small_batches
+from treetop.assemble.members import count_members, encoder_of, job_of, small_batches
 from treetop.assemble.neural_fit import prepare
 from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
 from treetop.assemble.tree_ensemble import forecast_trees
@@ -116,7 +116,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     rows, words = with_label_rows(dataset, view.X, tfidf, config.label_rows, seed=job.seed)
     transformers: list[Transformer] = []
     members = []
-    for m in range(len(config.encoders) or config.members):
+    for m in range(count_members(config.members, config.encoders)):
         own = job_of(job, m)
         name, X = view.name, words
         if config.ranker_view != "tfidf":
@@ -133,9 +133,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _check(dataset: Dataset, config: Config) -> None:
     """Refuse before anything is trained what could not work afterwards."""
-    voters = len(config.encoders) or config.members
-    if config.encoders and config.members not in (1, voters):
-        raise ConfigError(f"members: {config.members}, but encoders names {voters}. Leave members out.")
+    voters = count_members(config.members, config.encoders)
     if config.ranker_view == "tfidf" and (config.fine_tune or config.encoders):
         raise ConfigError("ranker_view: 'tfidf' reads no encoder. Set fine_tune=false and name no encoders.")
     if voters > 1:
@@ -153,7 +151,7 @@ def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shar
     prepared.transformer.name += f"-{m}" if m else ""
     if config.fine_tune:
         tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary, job.seed))
-        prepared = replace(prepared, transformer=fine_tune(dataset, prepared, tree, X, config, job=job), warmup=None)
+        prepared = prepared.read_by(fine_tune(dataset, prepared, tree, X, config, job=job))
     return prepared.transformer, embed(prepared, job, "views")
 
 

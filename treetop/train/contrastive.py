@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from treetop.core.config import setting
-from treetop.train.losses import Reduce, bce
+from treetop.train.losses import Reduce, row_loss
 
 Pick = Literal["all", "some", "one"]
 Kind = Literal["supcon", "decoupled", "balanced", "infonce", "triplet", "kprob", "bce", "soft_topk"]
@@ -149,7 +149,7 @@ def _kprob(sides: Sides, config: LossConfig) -> Tensor:
 
 
 def _bce(sides: Sides, config: LossConfig) -> Tensor:
-    return bce(sides.s, sides.positive, mask=sides.real, reduce=config.reduce).to(sides.s.dtype)
+    return row_loss("bce", sides.s, sides.positive, mask=sides.real, reduce=config.reduce).to(sides.s.dtype)
 
 
 def _soft_topk(sides: Sides, config: LossConfig) -> Tensor:

@@ -1,7 +1,7 @@
 """Recorded steps: on a GPU a whole step (gather, forward, backward, update) is launched as one graph.
 
 A small encoder's step is a thousand short launches; their cost on the host is longer than the work itself. Steps of
-the same key run twice as they are, then are recorded and replayed; only the batch's message, the learning rates and
+the same key run once as they are, then are recorded and replayed; only the batch's message, the learning rates and
 the random state change between replays, and all of these live outside the recording.
 """
 

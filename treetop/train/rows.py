@@ -57,6 +57,7 @@ class RowTable:
     ) -> None:
         """`host`: rows and states lie in the host's memory; a GPU reads and writes those of a step there (`take`)."""
         self.n, self.width, self.config, self.has_bias, self.world = n, width, config, bias, world
+        self.device = device
         self.low, self.high = world.share(n)
         shape = (self.high - self.low, width + bias)
         where = torch.device("cpu") if host else device
@@ -67,12 +68,17 @@ class RowTable:
         self.rates = Rates([config.lr], device)
         self.pending: list[tuple[Tensor, Tensor, Tensor]] = []  # vectors, local ids, gradients of scores
 
-    def fill(self, values: Tensor, bias: Tensor | None = None) -> None:
-        """Start from `values` (n, width or width + 1) and biases (n,); each process takes its rows."""
-        with torch.no_grad():
-            self.weight[:, : values.shape[1]] = values[self.low : self.high]
-            if bias is not None:
-                self.weight[:, -1] = bias[self.low : self.high]
+    @torch.no_grad()
+    def fill(self, vectors: Tensor, bias: Tensor | None = None) -> None:
+        """Start from vectors (n, width) and, where it has any, biases (n,); each process takes its rows."""
+        self.weight[:, : self.width] = vectors[self.low : self.high]
+        if self.has_bias and bias is not None:
+            self.weight[:, -1] = bias[self.low : self.high]
+
+    def whole(self) -> tuple[Tensor, Tensor]:
+        """(n, width) vectors and (n,) biases, of all processes, on the device; biases it has none of are 0."""
+        rows = self.world.rows(self.weight, self.n).to(self.device)  # in one piece: behind what the GPU still writes
+        return rows[:, : self.width], rows[:, -1] if self.has_bias else rows.new_zeros(self.n)
 
     def score(self, h: Tensor, ids: Tensor) -> Tensor:
         """(rows, candidates) margins of the gathered vectors with the rows of `h`."""
