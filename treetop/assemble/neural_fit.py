@@ -63,7 +63,7 @@ class Prepared:
         """Views by the encoder as it is, made once; one stage."""
 
         def make() -> Part:
-            made = self.transformer.to(self.device).vectors(self.tokens, say="encoding texts")
+            made = self.vectors()
             short = {name.removeprefix(f"{self.transformer.name}/"): value for name, value in made.items()}
             return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
 

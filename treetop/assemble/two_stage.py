@@ -17,7 +17,6 @@ from treetop.core.errors import ConfigError
 from treetop.core.work import Job
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.features.towers import Towers
-from treetop.features.transformer import Transformer
 from treetop.model import Model
 from treetop.rank.dual import Dual
 from treetop.rank.fusion import Fusion, grow, seen_pairs
@@ -66,8 +65,7 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     prepared = prepare_towers(dataset, first, job)
     inputs = prepared.learning(compiled=config.compile)
     one = train_towers(dataset, prepared, inputs, first, job=job, name="encoder")
-    copy = Transformer.from_part(one.features.transformer.to_part())  # a GPU rounds the one that makes views
-    still = prepared.read_by(copy)
+    still = prepared.read_by(one.features.transformer)
     two = train_towers(dataset, still, still.frozen(job, "encoder-views"), second, job=job, name="classifier")
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
