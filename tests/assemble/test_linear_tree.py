@@ -1,6 +1,9 @@
 """The linear tree end to end on toy data: fused walk, level loop and exhaustive path scores agree."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +17,8 @@ from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Level, Ranking
 from treetop.core.work import Job
 from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.kernels import threads
+from treetop.kernels import chunk_sums, threads
+from treetop.kernels.sparse import Rows
 from treetop.labels.pifa import pifa
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.kmeans import KmeansConfig, kmeans
@@ -237,6 +241,31 @@ def test_damaged_rows_never_lead_outside(parts, storage, n_documents):
             rank = Linear.from_part(damaged(part, name, value, place))
             found = descend([*upper, dataclasses.replace(last, rank=rank)], {last.view: X}, 5)
             assert len(found) == n_documents and set(found.ids.tolist()) <= set(range(rank.n))
+
+
+def test_a_feature_named_twice_is_one_vector(parts):
+    """Rows that damage gave one name: only the cell's own vector is filled, and no entry behind the last is read."""
+    part = levels_of(parts)[-1].rank.to_part()
+    chunks = Linear.from_part(damaged(part, "lows", 65535, slice(None))).weights
+    X = parts[1]
+    rows = Rows(X.indptr.astype(np.uint32), X.indices.astype(np.uint32), X.data)
+    numbers, _, table = chunk_sums.prepare(rows, int(chunks.sizes[1]))
+    for chunk in range(len(chunks.slot_ptr) - 1):
+        lines = chunk_sums.fill_table(chunks, np.uint32(chunk), numbers, table)
+        stamp, cells = table[-1] << np.uint64(44), table[: len(table) // 2]
+        named = cells[(cells >> np.uint64(44) << np.uint64(44) == stamp) & (cells & chunk_sums.LINE == chunk_sums.LINE)]
+        used = set(((named >> np.uint64(16)) & np.uint64((1 << 28) - 1)).tolist())
+        assert used and not any(lines[k].any() for k in range(len(lines)) if k not in used)
+        assert len(lines) > len(used)  # so that there was something to skip
+
+
+@pytest.mark.slow
+def test_damaged_rows_with_every_index_checked(tmp_path):
+    """The tests of damage above, compiled with bounds."""
+    call = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-k", "damaged_rows_never", __file__]
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(call, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_resume_gives_the_same_bytes(tmp_path, monkeypatch):

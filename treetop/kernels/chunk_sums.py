@@ -147,7 +147,7 @@ def _enter_rows(chunks: Chunks, chunk: Any, numbers: U32, table: Any, n_slots: A
     for b in range(n_buckets):
         end = min(np.uint64(chunks.buckets[buckets + b + np.uint64(1), 0]), n_rows)
         while row < end:
-            n = min(np.uint64(chunks.counts[low + row]), n_entries - entry)
+            n = min(np.uint64(chunks.counts[low + row]), n_entries - entry, n_slots)
             number = numbers[(b << shift) | (np.uint64(chunks.lows[low + row]) & mask)]
             table[number] = stamp | (entry << count) | n
             if n * np.uint64(8) >= n_slots and number and full < most:
@@ -172,6 +172,8 @@ def fill_table(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> Any:
     for k in range(full):  # their numbers stand at the end of the table
         number = table[last - k - np.uint64(1)]
         cell = table[number]
+        if cell & LINE == LINE:  # a damaged chunk may name a feature twice
+            continue
         first = base + ((cell >> np.uint64(COUNT)) & np.uint64((1 << FIRST) - 1))
         for p in range(first, first + (cell & LINE)):
             lines[k, min(np.uint64(chunks.slots[p]), width - np.uint64(1))] = weight_at(chunks.weights, p)
