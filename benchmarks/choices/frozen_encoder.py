@@ -38,7 +38,7 @@ def read_once() -> None:
     real, kept = Transformer.vectors, {}
 
     def vectors(self: Transformer, tokens: Any, **more: Any) -> Any:
-        key = (tokens.ids.tobytes(), tuple(pooling.name for pooling in self.poolings))
+        key = (tokens.ids.tobytes(), self.l2, tuple(pooling.name for pooling in self.poolings))
         if key not in kept:
             kept[key] = real(self, tokens, **more)
         return dict(kept[key])

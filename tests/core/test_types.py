@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,6 +55,18 @@ def test_take_and_align_keep_rows_together():
         assert {moved.labels.ids[c] for c in moved.Y[row].indices} == before
     assert [(r, moved.labels.ids[c]) for r, c in moved.filter_pairs] == [(0, "L01"), (1, "L05")]
     assert data.take([3, 7, 3]).filter_pairs.tolist() == [[0, 5], [1, 1], [2, 5]]
+
+
+def test_a_fingerprint_follows_everything_that_is_learned_from():
+    data = toy.dataset()
+    retired = replace(data.labels, status=np.arange(data.n_labels, dtype=np.uint8) % 2)
+    others = [
+        replace(data, propensity=(0.5, 0.4)), replace(data, labels=retired), replace(data, relevance=data.Y),
+        replace(data, features={"a": data.Y}), replace(data, features={"b": data.Y}), data.take(np.arange(5)),
+        replace(data, filter_pairs=np.array([[0, 1]])), replace(data, sample=np.full(len(data), 0.5, np.float32)),
+    ]  # fmt: skip
+    assert len({data.fingerprint, *(other.fingerprint for other in others)}) == 1 + len(others)
+    assert toy.dataset().fingerprint == data.fingerprint
 
 
 def test_tree_checks_and_children():

@@ -203,8 +203,10 @@ class Dataset:
 
         for texts in (self.texts, self.labels.ids, self.labels.names, self.labels.texts):
             add(texts.blob, texts.offsets)
-        for matrix in (self.Y, self.relevance, *(X for _, X in sorted(self.features.items()))):
+        add(self.labels.status, np.array(self.propensity))
+        for name, matrix in (("", self.Y), ("relevance", self.relevance), *sorted(self.features.items())):
             if matrix is not None:
+                digest.update(f"{name}|".encode())
                 add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
         for extra in (self.roles, self.filter_pairs, *(() if self.sample is None else (self.sample,))):
             add(() if extra is None else extra.reshape(-1))
