@@ -21,6 +21,7 @@ from scipy import sparse
 from treetop.core import edits as changes
 from treetop.core import registry, sealed, store, target
 from treetop.core.card import UNSAVED, Card, readme
+from treetop.core.checked import check_finite
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError, choose
 from treetop.core.label_part import labels_from_part, labels_part
@@ -36,6 +37,7 @@ from treetop.features.apart import with_terms
 from treetop.kernels import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, proportions
+from treetop.predict.chain import check_members
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 GOLDEN = 8
+MOST_DOCUMENTS = 1 << 40  # a model may be trained on
 
 
 class Label(NamedTuple):
@@ -92,13 +95,22 @@ class Model:
     weights: Sequence[float] = ()  # of the members; empty: all the same
 
     def __post_init__(self) -> None:
+        check_members(self.members, self.n_trained)
         object.__setattr__(self, "weights", check_weights(self.weights, len(self.members)))
         check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
-        for member in self.members:
-            if not member or member[-1].rank.n != self.n_trained:
-                raise ModelError(f"the last level must rank the model's {self.n_trained} labels.")
+        self._check_counts()
         overlay = Overlay.hiding(self.labels.status) if self.edits is None else self.edits.overlay
         object.__setattr__(self, "_overlay", overlay)
+
+    def _check_counts(self) -> None:
+        """Refuse counts that no training could have found; sums of them must not overflow."""
+        if not 0 <= self.n_train <= MOST_DOCUMENTS:
+            raise ModelError(f"n_train: {self.n_train} is no number of training texts.")
+        if len(self.counts) != len(self.labels):
+            raise ModelError(f"counts: {len(self.counts)} training counts for {len(self.labels)} labels.")
+        low, high = int(self.counts.min(initial=0)), int(self.counts.max(initial=0))
+        if low < 0 or high > self.n_train:
+            raise ModelError(f"counts: labels of {low} to {high} training texts, but there are {self.n_train}.")
 
     @classmethod
     def over(
@@ -152,10 +164,17 @@ class Model:
 
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
         overlay: Overlay | None = getattr(self, "_overlay", None)
-        if overlay is not None:
-            return overlay.rank(self.members, self.blend, views, k, self.weights)
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
-        return blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
+        if overlay is not None:
+            found = overlay.rank(self.members, self.blend, views, k, self.weights)
+        else:
+            found = blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
+        if not np.isfinite(found.score).all():
+            raise ModelError(
+                "a score is NaN or infinite: the model, or ready-made features it was given, hold values that are not "
+                "finite or too large. Check the model with `treetop verify` and the scale of the features."
+            )
+        return found
 
     def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
         """Texts as named matrices, a row each; ready-made ones win, the others are computed when first read."""
@@ -340,7 +359,9 @@ class Model:
         config: dict[str, Any] = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
         config |= {"weights": list(self.weights)} if self.weights else {}
         parts = {"labels": labels_part(self.labels, self.counts), "features": features, **members}
-        store.write_part(folder, Part("model.1", config, {}, parts))
+        whole = Part("model.1", config, {}, parts)
+        check_finite(whole)
+        store.write_part(folder, whole)
         golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
         (folder / "golden.jsonl").write_text(golden, encoding="utf-8")
         (folder / "README.md").write_text(readme(self.card, len(self.labels), self.n_train), encoding="utf-8")
@@ -387,6 +408,8 @@ def load(path: str | Path, *, check: Check = "quick") -> Model:
         features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
         golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
         card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
+        if check == "full":
+            check_finite(part)
         part.let_go()
         blend, weights = part.setting("blend", str), part.config.get("weights", ())
         n_train, seal = part.setting("n_train", int), str(manifest.get("sha256"))

@@ -198,7 +198,8 @@ def _elements(array: Any, random: Random) -> tuple[Any, str]:
 
 def _odd_value(flat: Any, random: Random) -> Any:
     if flat.dtype.kind == "f":
-        return flat.dtype.type(_pick(random, FLOATS))
+        with np.errstate(all="ignore"):
+            return np.array(_pick(random, FLOATS)).astype(flat.dtype)
     if random.random() < 0.4:
         return flat[int(random.integers(flat.size))]  # another one's: in range, but twice
     if flat.dtype.kind == "b":

@@ -26,7 +26,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "astec:lists": ("astec", {"near": "lists", "size": 8}),
     "depsl:lists": ("depsl", {"search": {"near": "lists"}}),
     "depsl:graph": ("depsl", {"search": {"near": "graph"}}),
-    "ngame:fusion": ("ngame", {"fusion": 1.0, "validation": 0.2}),
+    "ngame:fusion": (
+        "ngame",
+        {"fusion": 1.0, "validation": 0.2, "search": {"near": "all", "heads": "both", "dual": 1.0}},
+    ),
     "lightxml:members": ("lightxml", {"members": 2}),
     "cascadexml:linear": ("cascadexml", {"ranker": "both"}),
 }

@@ -51,8 +51,9 @@ class Apart:
 
 
 def with_terms(features: Mapping[str, Features], view: str) -> Any:
-    """The one of `features` whose columns a view has, to ask for their terms; nothing where no one knows."""
+    """The one of `features` whose columns a view has, to ask for their terms; nothing where none knows any."""
     name, _, inner = view.partition("/")
     apart = features.get(name)
     held, own = (apart.held, inner) if isinstance(apart, Apart) else (features, view)
-    return held.get(own.partition("-")[0])  # `fused-1` is a view of `fused`
+    found = held.get(own.partition("-")[0])  # `fused-1` is a view of `fused`
+    return found if hasattr(found, "terms") else None

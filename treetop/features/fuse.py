@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core.checked import number, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
@@ -74,12 +75,12 @@ class Fuse:
 
     @classmethod
     def from_part(cls, part: Part) -> Fuse:
-        names = [f"encoder-{m:02d}" for m in range(part.setting("encoders", int))]
+        names = [f"encoder-{m:02d}" for m in range(whole(part, "encoders", 1, len(part.parts)))]
         for name, kind in (("tfidf", Tfidf.kind), *((name, Transformer.kind) for name in names)):
             if name not in part.parts or part.parts[name].kind != kind:
                 raise ModelError(f"{cls.kind}: its part '{name}' is missing or no '{kind}'. Copy the model again.")
         encoders = [Transformer.from_part(part.parts[name]) for name in names]
-        return cls(Tfidf.from_part(part.parts["tfidf"]), encoders, part.setting("dense", float))
+        return cls(Tfidf.from_part(part.parts["tfidf"]), encoders, number(part, "dense"))
 
 
 def fused(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -94,7 +95,7 @@ class Learned(Generic[P]):
                 threads.stream(block, ranges) if self.device.type == "cpu" else map(_call(block), ranges)
             ):
                 for pooling in self.poolings:
-                    made[self.view_name(pooling)][rows] = found[pooling.name]
+                    made[self.view_name(pooling)][rows] = self._finite(found[pooling.name])
                 bar.step(len(rows))
         return made
 
@@ -103,6 +104,14 @@ class Learned(Generic[P]):
             vector = torch.nn.functional.normalize(vector.float(), dim=1)
         made: NDArray[np.float32] = vector.float().cpu().numpy()
         return made
+
+    def _finite(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not np.isfinite(vectors).all():
+            raise ModelError(
+                f"{self.kind}: it makes a vector with NaN or infinite values of a text, so its weights are damaged or "
+                "too large. Copy or train it again."
+            )
+        return vectors
 
     def to(self, device: torch.device) -> Self:
         """The same on another device, in the number type that suits it."""

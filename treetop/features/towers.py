@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from treetop.core.checked import floats
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -87,15 +88,19 @@ class Towers:
     def from_part(cls, part: Part) -> Towers:
         transformer = Transformer.from_part(part.parts["encoder"])
         width = transformer.encoder.view_width(transformer.poolings[0])
-        return cls(transformer, [_tower(item, part, width) for item in part.setting("towers", list)])
+        towers = [_tower(item, part, width) for item in part.setting("towers", list)]
+        if not towers or len({tower.name for tower in towers}) != len(towers):
+            raise ModelError(f"{part.kind}: it has no heads, or two of one name. The model is damaged; copy it again.")
+        return cls(transformer, towers)
 
 
 def _tower(item: Any, part: Part, width: int) -> Tower:
     kinds = {"name": str, "tanh": bool, "unit": bool, "factor": float}
-    if not isinstance(item, dict) or {key: type(value) for key, value in item.items()} != kinds:
+    sound = isinstance(item, dict) and {key: type(value) for key, value in item.items()} == kinds
+    if not sound or not np.isfinite(item["factor"]):
         raise ModelError(f"{part.kind}: {item!r} does not describe a head. The model is damaged; copy it again.")
     name = item["name"]
-    weight = part.array(f"{name}.weight", "<f4", None, width) if f"{name}.weight" in part.arrays else None
+    weight = floats(part, f"{name}.weight", None, width) if f"{name}.weight" in part.arrays else None
     held = f"{name}.bias" in part.arrays and weight is not None
-    bias = part.array(f"{name}.bias", "<f4", len(weight)) if held and weight is not None else None
+    bias = floats(part, f"{name}.bias", len(weight)) if held and weight is not None else None
     return Tower(name, weight, bias, item["tanh"], item["unit"], item["factor"])

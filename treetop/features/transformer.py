@@ -84,6 +84,8 @@ class Transformer(Learned[Pooling]):
     def from_part(cls, part: Part) -> Transformer:
         source = from_part(part, "the model's encoder")
         poolings = [_pooling(item) for item in part.setting("poolings", list)]
+        if not poolings:
+            raise ModelError(f"{part.kind}: it gives no views. The model is damaged; copy it again.")
         long = part.setting("long", str)
         if long not in ("truncate", "windows"):
             raise ModelError(f"{part.kind}: setting 'long' is {long!r}, expected 'truncate' or 'windows'.")

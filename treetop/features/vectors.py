@@ -23,6 +23,7 @@ from treetop.core.types import Floats
 from treetop.features.sources import DEFAULT, find_encoder, place_of
 
 UNKNOWN = "[UNK]"
+LONGEST = 2**14  # words of a text
 PIECES = r"[\p{L}\p{M}]+|\p{N}+"  # words without digits, and numbers
 
 
@@ -33,7 +34,7 @@ class WordsConfig:
     encoder: str = setting(
         DEFAULT, "an encoder, whose token vectors are taken; a GloVe file (.txt, .gz); a folder of words.txt and .npy"
     )
-    max_length: int = setting(32, "words or word pieces of a text that are read", low=1, high=2**14)
+    max_length: int = setting(32, "words or word pieces of a text that are read", low=1, high=LONGEST)
     width: int = setting(0, "numbers of a vector: the main axes of the vectors found; 0: as they are", low=0, high=4096)
     most: int = setting(100_000, "words kept of a file: those of the texts first, then the file's first", low=1)
     least: int = setting(2, "occurrences from which a word that the file lacks gets a vector of its own", low=1)

@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from treetop.core.checked import floats, whole
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.store import Part
 from treetop.features import bag, inception
 from treetop.features.learned import Learned
 from treetop.features.tokens import Tokenizer
-from treetop.features.vectors import WordVectors
+from treetop.features.vectors import LONGEST, WordVectors
 from treetop.features.word_layers import Task, WordNet
 from treetop.train.checkpoint import to_array
 
@@ -76,19 +76,19 @@ class Words(Learned[Task]):
 
     @classmethod
     def from_part(cls, part: Part) -> Words:
-        name, length = part.setting("net", str), part.setting("max_length", int)
+        name, length = part.setting("net", str), whole(part, "max_length", 1, LONGEST)
         raw = part.files.get("tokenizer.json")
-        if name not in NETS or raw is None or length < 1:
+        if name not in NETS or raw is None:
             raise ModelError(f"{part.kind}: network {name!r} or tokenizer.json is missing. The model is damaged.")
         build_net, kind, known = NETS[name]
-        table = part.array("words", "<f4", None, None)
+        table = floats(part, "words", None, None)
         try:
             settings: Any = build(kind, part.setting("settings", dict))
             with torch.device("meta"):
                 encoder: WordNet = build_net(settings, len(table) - 1, table.shape[1], length)
         except ConfigError as error:
             raise ModelError(f"{part.kind}: {error} The model is damaged; copy it again.") from None
-        state = {key: _array(part, key, tuple(held.shape)) for key, held in encoder.state_dict().items()}
+        state = {key: floats(part, key, *held.shape) for key, held in encoder.state_dict().items()}
         encoder.load_state_dict({key: torch.from_numpy(np.array(held)) for key, held in state.items()}, assign=True)
         encoder.eval()
         views = {task.name: task for task in known}
@@ -98,7 +98,3 @@ class Words(Learned[Task]):
         return cls(
             name, encoder, Tokenizer(raw, length), [views[view] for view in asked], name=part.setting("name", str)
         )
-
-
-def _array(part: Part, key: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    return part.array(key, "<f4", *shape)
