@@ -114,6 +114,20 @@ def test_features_and_weights_that_are_no_numbers_are_refused(value):
         dataclasses.replace(data, relevance=-data.Y)
 
 
+@pytest.mark.parametrize("values", [[3e38, 0.0, 0.0], [2e19, 2e19, 0.0], [1e300, 0.0, 0.0]])
+def test_ready_made_features_whose_squares_overflow_are_refused(values):
+    data = toy.dataset(n=3)
+    X = sparse.csr_matrix(np.diag([1.0, 1.0, 1.0]) + np.array([[0.0] * 3, values, [0.0] * 3]))
+    with pytest.raises(InputError, match="toy: features 'given' are too large: the squares in row 1 add up to more"):
+        dataclasses.replace(data, features={"given": X})
+
+
+def test_large_ready_made_features_whose_squares_do_not_overflow_are_taken():
+    data = toy.dataset(n=3)
+    X = sparse.csr_matrix(np.diag(np.full(3, 1e19, np.float32)))
+    assert dataclasses.replace(data, features={"given": X}).features["given"] is X
+
+
 def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog):
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -287,7 +287,8 @@ def _check_features(where: str, X: Csr) -> None:
     if largest * largest * int(lengths.max(initial=0)) <= limit:
         return
     rows = np.repeat(np.arange(X.shape[0]), lengths)
-    squares = np.bincount(rows, X.data.astype(np.float64) ** 2, minlength=X.shape[0])
+    with np.errstate(over="ignore"):
+        squares = np.bincount(rows, X.data.astype(np.float64) ** 2, minlength=X.shape[0])
     if (squares > limit).any():
         raise InputError(
             f"{where} are too large: the squares in row {int(np.argmax(squares > limit))} add up to more than float32 "
