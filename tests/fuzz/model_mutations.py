@@ -44,13 +44,21 @@ def mutate(folder: Path, random: Random) -> list[str]:
     facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     if random.random() < 0.03:
         keys = ("recipe", "config", "seed", "data", "versions")
-        said = _change_json({key: facts[key] for key in keys}, random, lambda values: facts.update(values))
+        said = _change_json({key: facts[key] for key in keys}, random, lambda values: _put_facts(facts, values))
         done = [f"manifest: {said}"]
     else:
         changes = [CHANGES[random.choice(len(CHANGES), p=SHARES)] for _ in range(1 + int(random.random() ** 3 * 3))]
         done = [change(folder, random) for change in changes]
     reseal(folder, facts)
     return done
+
+
+def _put_facts(facts: dict[str, Any], values: Any) -> None:
+    """Take changed facts, but for numbers that a sealed file cannot hold."""
+    if isinstance(values, dict) and not any(mark in json.dumps(values) for mark in ("NaN", "Infinity")):
+        for key in set(facts) - set(values) - {"format", "files", "sha256"}:
+            del facts[key]
+        facts.update(values)
 
 
 def reseal(folder: Path, facts: dict[str, Any]) -> None:

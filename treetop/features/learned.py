@@ -21,7 +21,7 @@ from treetop.features.tokens import Tokenizer, Tokens
 from treetop.features.views import Views
 from treetop.kernels import threads
 from treetop.train import devices
-from treetop.train.batches import TokenRows
+from treetop.train.batches import Packed, TokenRows
 
 CPU_BATCH, GPU_BATCH = 32, 2048  # sequences at a time
 
@@ -86,7 +86,7 @@ class Learned(Generic[P]):
         def block(start: int, stop: int) -> tuple[Any, dict[str, NDArray[np.float32]]]:
             rows = order[start:stop]
             with torch.inference_mode():
-                found = self.encoder(store.gather(rows), self.poolings)
+                found = self._run(store.gather(rows))
                 return rows, {name: self._finish(vector) for name, vector in found.items()}
 
         ranges = threads.blocks(len(tokens), size)
@@ -98,6 +98,19 @@ class Learned(Generic[P]):
                     made[self.view_name(pooling)][rows] = self._finite(found[pooling.name])
                 bar.step(len(rows))
         return made
+
+    def _run(self, packed: Packed) -> dict[str, torch.Tensor]:
+        try:
+            found: dict[str, torch.Tensor] = self.encoder(packed, self.poolings)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(
+                f"{self.kind}: its network cannot read a text ({reason}). Its settings do not fit its weights; copy it "
+                "again."
+            ) from error
+        return found
 
     def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
         if self.l2:
