@@ -51,7 +51,7 @@ def distinct(part: Part, name: str, length: int | None, below: int) -> NDArray[n
     seen = np.zeros(max(below, 0), bool)
     seen[found] = True
     if int(np.count_nonzero(seen)) != len(found):
-        raise ModelError(f"{part.kind}: array '{name}' names something twice. {DAMAGED}")
+        raise ModelError(f"{part.kind}: array '{name}' holds an index twice. {DAMAGED}")
     return found
 
 
