@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from treetop.core.arrays import let_go, read_arrays, write_arrays
+from treetop.core import arrays
+from treetop.core.arrays import let_go, write_arrays
 from treetop.core.errors import ModelError
 
 ARRAYS = {"b": np.arange(7, dtype=np.float32), "a": np.zeros((0, 3), np.int64), "c": np.array([[True], [False]])}
+
+
+def read_arrays(file):
+    with file.open("rb") as source:
+        return arrays.read_arrays(source, file)
 
 
 def test_arrays_round_trip_aligned_and_readable_by_safetensors(tmp_path):
@@ -40,6 +46,10 @@ def header(entries, body=b""):
         (header({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, bytes(4)), "outside the file"),
         (header({"a": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}}, bytes(4)), "outside the file"),
         (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}}, bytes(8)), "overlap or leave holes"),
+        (header({"a": {"dtype": "U8", "shape": [1] * 99, "data_offsets": [0, 1]}}, bytes(1)), "which no array can have"),
+        (header({"a": {"dtype": "U8", "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}), "no array can have"),
+        (header({"a": {"dtype": "U8", "shape": [10**30], "data_offsets": [0, 0]}}), "not valid JSON"),
+        ((20_000).to_bytes(8, "little") + b"[" * 20_000, "not valid JSON"),
         (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}, bytes(8)), "cover 4 of 8 bytes"),
     ],
 )
