@@ -410,9 +410,12 @@ def _load(folder: Folder, check: Check) -> Model:
 
 def _restored(part: Part, manifest: Mapping[str, Any], golden: Sequence[Mapping[str, Any]]) -> Model:
     labels, counts = labels_from_part(part.parts["labels"])
+    n_members, n_train = part.setting("members", int), part.setting("n_train", int)
+    if n_members < 1 or n_train < 0:
+        raise ModelError(f"{n_members} members, trained on {n_train} texts. The model is damaged; copy it again.")
     members = [
         [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
-        for m in range(part.setting("members", int))
+        for m in range(n_members)
     ]
     features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
     part.let_go()
@@ -421,7 +424,7 @@ def _restored(part: Part, manifest: Mapping[str, Any], golden: Sequence[Mapping[
         features,
         members,
         counts,
-        part.setting("n_train", int),
+        n_train,
         Card.of(manifest),
         part.setting("blend", str),
         golden,

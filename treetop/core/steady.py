@@ -66,7 +66,7 @@ class FileStates:
 
 def _files(folders: Collection[Path], endings: Collection[str]) -> Iterator[Path]:
     for folder in folders:
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        with contextlib.suppress(OSError, ValueError), os.scandir(folder) as entries:
             for entry in entries:
                 ending = Path(entry.name.lower().removesuffix(".gz")).suffix
                 if ending in endings and not entry.name.startswith(".") and entry.is_file():
