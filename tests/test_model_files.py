@@ -13,6 +13,7 @@ import pytest
 import toy
 import treetop
 from toy_edits import TEXTS, same
+from treetop.core.dataset import Dataset
 from treetop.core.errors import ModelError
 from treetop.core.sealed import seal
 from treetop.core.store import files_below, write_manifest
@@ -322,3 +323,11 @@ def test_arrays_of_a_loaded_model_outlive_its_folder(tmp_path):
     loaded = treetop.load(tmp_path / "m")
     two.save(tmp_path / "m", overwrite=True)
     assert same(loaded.rank(TEXTS, 5), one.rank(TEXTS, 5)) and np.array_equal(loaded.counts, one.counts)
+
+
+def test_data_whose_name_is_not_utf8_train_a_model_that_opens(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    toy.write_rows(toy.dataset(), folder / "train.jsonl")
+    treetop.fit("popular", Dataset.read(folder), out=tmp_path / "m")
+    assert treetop.load(tmp_path / "m", check="full").card.data["name"] == "caf\ufffd"
