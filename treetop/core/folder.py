@@ -31,6 +31,7 @@ class Folder:
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path, self.descriptor = path, descriptor
+        self._way: list[tuple[str, int | None]] = []
         self._before = self._state() if descriptor is None else (state_of(os.fstat(descriptor)), None)
 
     @property
@@ -50,12 +51,33 @@ class Folder:
         """A plain file, its path relative to the folder."""
         check_name(self.path, name)
         *folders, last = name.split("/")
-        with _told(self.path / name), contextlib.ExitStack() as stack:
-            at = self.descriptor
-            for place, folder in enumerate(folders, 1):
-                path = self.path.joinpath(*folders[:place])
-                at = stack.enter_context(_held(_open_inside(path, folder, at)))
-            return _open_file(self.path / name, last, at)
+        place = f"{self.path}/{name}"
+        with _told(place):
+            return _open_file(place, last, self._descend(folders))
+
+    def _descend(self, folders: list[str]) -> int | None:
+        """The descriptor of a folder inside; those on the way stay open for files that follow."""
+        common = 0
+        while common < len(folders) and [name for name, _ in self._way[: common + 1]] == folders[: common + 1]:
+            common += 1
+        self._leave(common)
+        for name in folders[common:]:
+            above = "/".join([str(self.path), *(name for name, _ in self._way)])
+            at = self._way[-1][1] if self._way else self.descriptor
+            self._way.append((name, _open_inside(f"{above}/{name}", name, at)))
+        return self._way[-1][1] if self._way else self.descriptor
+
+    def _leave(self, depth: int) -> None:
+        for _, descriptor in self._way[depth:]:
+            if descriptor is not None:
+                os.close(descriptor)
+        del self._way[depth:]
+
+    def close(self) -> None:
+        """Let go of the folder; files opened in it stay open."""
+        self._leave(0)
+        if self.descriptor is not None:
+            os.close(self.descriptor)
 
     def read(self, name: str, most: int = LARGEST) -> bytes:
         """The bytes of a plain file."""
@@ -67,14 +89,14 @@ class Folder:
         """A folder inside this one; None where nothing has this name."""
         path = self.path / name
         try:
-            descriptor = _open_inside(path, name, self.descriptor)
+            descriptor = _open_inside(str(path), name, self.descriptor)
         except FileNotFoundError:
             yield None
             return
         except OSError:
             raise ModelError(f"{path}: a file or a link, expected a folder. Copy the model again.") from None
-        with _held(descriptor):
-            yield Folder(path, descriptor)
+        with contextlib.closing(Folder(path, descriptor)) as folder:
+            yield folder
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or folder directly in this one another name, in place of a file that had it."""
@@ -95,13 +117,13 @@ def open_folder(path: Path) -> Iterator[Folder]:
         raise ModelError(f"{path}: cannot be opened ({error.strerror}). Change the rights of the folder.") from None
     except (OSError, ValueError):  # ValueError: no path at all
         raise ModelError(f"{path}: no such model folder. Give the folder that `treetop fit --out` wrote.") from None
-    with _held(descriptor):
-        yield Folder(path, descriptor)
+    with contextlib.closing(Folder(path, descriptor)) as folder:
+        yield folder
 
 
 def read_plain(file: Path) -> bytes:
     """The bytes of a plain file that must not be large."""
-    with _told(file), _open_file(file, file.name, None) as source:
+    with _told(str(file)), _open_file(str(file), file.name, None) as source:
         return _bytes(file, source, LARGEST)
 
 
@@ -124,7 +146,7 @@ def _encodable(name: str) -> bool:
     return True
 
 
-def _open_file(path: Path, name: str, at: int | None) -> BufferedReader:
+def _open_file(path: str, name: str, at: int | None) -> BufferedReader:
     """A plain file by its name in the folder `at`, or by its path where folders have no descriptors."""
     if at is None:
         _refuse_link(path)
@@ -135,7 +157,7 @@ def _open_file(path: Path, name: str, at: int | None) -> BufferedReader:
     raise ModelError(f"{path}: not a plain file. A model holds plain files only; copy it again.")
 
 
-def _open_inside(path: Path, name: str, at: int | None) -> int | None:
+def _open_inside(path: str, name: str, at: int | None) -> int | None:
     """A folder by its name in the folder `at`; where folders have no descriptors it is only checked."""
     if at is not None:
         return os.open(name, _FOLDER | _NO_LINK, dir_fd=at)
@@ -144,8 +166,8 @@ def _open_inside(path: Path, name: str, at: int | None) -> int | None:
     return None
 
 
-def _refuse_link(path: Path) -> os.stat_result:
-    found = path.lstat()
+def _refuse_link(path: str) -> os.stat_result:
+    found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     return found
@@ -159,7 +181,7 @@ def _bytes(file: Path, source: BufferedReader, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _told(file: Path) -> Iterator[None]:
+def _told(file: str) -> Iterator[None]:
     """Say which file could not be opened or read."""
     try:
         yield
@@ -169,12 +191,3 @@ def _told(file: Path) -> Iterator[None]:
         if not isinstance(error, OSError) or error.errno in _ABSENT:
             raise ModelError(f"{file}: missing (or a link). The model is incomplete; copy it again.") from None
         raise ModelError(f"{file}: cannot be read ({error.strerror}).") from None
-
-
-@contextlib.contextmanager
-def _held(descriptor: int | None) -> Iterator[int | None]:
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treetop.core.arrays import read_arrays
 from treetop.core.errors import ModelError
-from treetop.core.folder import LARGEST, Folder, check_name
+from treetop.core.folder import LARGEST, Folder
 from treetop.core.sealed import Check
 
 MAX_FILES = 100_000
@@ -60,7 +60,6 @@ class Listed:
         folder = self.folder.path
         if name not in self._files:
             raise ModelError(f"{folder}: a part of the model needs {name!r:.200}, which is not in its list of files.")
-        check_name(folder, name)
         facts = self._files[name]
         if not isinstance(facts, dict) or type(facts.get("size")) is not int:
             raise ModelError(

@@ -52,7 +52,8 @@ def parse(raw: bytes) -> Any:
         values = _decoder.decode(raw.decode())
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    _check_depth(values)
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST:
+        _check_depth(values)
     if b"\\ud" in raw.lower():  # half of a surrogate pair, which no file can hold
         json.dumps(values, ensure_ascii=False).encode()
     return values
