@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from treetop.core import arrays
-from treetop.core.arrays import let_go, write_arrays
+from treetop.core.arrays import let_go, read_arrays, write_arrays
 from treetop.core.errors import ModelError
 
 ARRAYS = {"b": np.arange(7, dtype=np.float32), "a": np.zeros((0, 3), np.int64), "c": np.array([[True], [False]])}
-
-
-def read_arrays(file):
-    with file.open("rb") as source:
-        return arrays.read_arrays(source, file)
 
 
 def test_arrays_round_trip_aligned_and_readable_by_safetensors(tmp_path):

@@ -53,7 +53,13 @@ def write_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             out.write(chunk if isinstance(chunk, bytes) else chunk.reshape(-1).view(np.uint8).data)
 
 
-def read_arrays(source: BinaryIO, file: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file (`map_arrays`)."""
+    with file.open("rb") as source:
+        return map_arrays(source, file)
+
+
+def map_arrays(source: BinaryIO, file: Path) -> dict[str, NDArray[Any]]:
     """Arrays of a safetensors file, open as `source`, as read-only memory maps; every declared length is checked first.
 
     No array is touched, however large.

@@ -61,10 +61,12 @@ class Folder:
         while common < len(folders) and [name for name, _ in self._way[: common + 1]] == folders[: common + 1]:
             common += 1
         self._leave(common)
-        for name in folders[common:]:
-            above = "/".join([str(self.path), *(name for name, _ in self._way)])
-            at = self._way[-1][1] if self._way else self.descriptor
-            self._way.append((name, _open_inside(f"{above}/{name}", name, at)))
+        for depth in range(common, len(folders)):
+            place = "/".join([str(self.path), *folders[: depth + 1]])
+            self._way.append((folders[depth], _open_inside(place, folders[depth], self._deepest())))
+        return self._deepest()
+
+    def _deepest(self) -> int | None:
         return self._way[-1][1] if self._way else self.descriptor
 
     def _leave(self, depth: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from treetop.core.arrays import read_arrays
+from treetop.core.arrays import map_arrays
 from treetop.core.errors import ModelError
 from treetop.core.folder import LARGEST, Folder
 from treetop.core.sealed import Check
@@ -54,7 +54,7 @@ class Listed:
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """The arrays of a safetensors file, memory-mapped."""
         with self._open(name) as source:
-            return read_arrays(source, self.place(name))
+            return map_arrays(source, self.place(name))
 
     def _open(self, name: str) -> BufferedReader:
         folder = self.folder.path

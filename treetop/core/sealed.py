@@ -33,6 +33,11 @@ def unseal(file: Path, *, check: Check = "full") -> dict[str, Any]:
     return unsealed(read_plain(file), file, check=check)
 
 
+def read_bytes(file: Path) -> bytes:
+    """A plain file outside a model that must not be large; it may be reached by a link."""
+    return read_plain(file.resolve())
+
+
 def unsealed(raw: bytes, file: Path, *, check: Check = "full") -> dict[str, Any]:
     """`unseal` of bytes that were read from `file`."""
     try:
