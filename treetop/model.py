@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import time
 from collections import ChainMap
@@ -19,11 +18,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import edits as changes
+from treetop.core import golden as golden_file
 from treetop.core import registry, sealed, store, target
 from treetop.core.card import UNSAVED, Card, readme
 from treetop.core.checked import check_finite
 from treetop.core.dataset import Csr, Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, ModelError, choose
+from treetop.core.errors import ConfigError, InputError, ModelError, TreetopError, choose
+from treetop.core.folder import Folder
 from treetop.core.label_part import labels_from_part, labels_part
 from treetop.core.level_part import level_from_part, level_part
 from treetop.core.sealed import Check
@@ -324,8 +325,18 @@ class Model:
             living = self.edits
             if living is not None and living.log:
                 living = dataclasses.replace(living, log=changes.write_anew(fresh, seal, living.log))
+            self._check_saved(fresh, folder)
         object.__setattr__(self, "edits", living)
         object.__setattr__(self, "seal", seal)
+
+    def _check_saved(self, fresh: Path, folder: Path) -> None:
+        """Refuse to put a model in place that does not open again."""
+        try:
+            readable = list(load(fresh).golden) == list(self.golden)
+        except TreetopError as error:
+            raise ModelError(f"{folder}: not saved, as the model does not open again: {error}") from error
+        if not readable:
+            raise ModelError(f"{folder}: not saved, as its golden inputs do not read as they were written.")
 
     def _save_edits(self, folder: Path) -> bool:
         """Whether the folder holds this very model and all it lacked were changes to its labels."""
@@ -362,8 +373,7 @@ class Model:
         whole = Part("model.1", config, {}, parts)
         check_finite(whole)
         store.write_part(folder, whole)
-        golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
-        (folder / "golden.jsonl").write_text(golden, encoding="utf-8")
+        (folder / golden_file.FILE).write_bytes(golden_file.to_lines(self.golden))
         (folder / "README.md").write_text(readme(self.card, len(self.labels), self.n_train), encoding="utf-8")
 
     def with_golden(self, texts: Texts) -> Model:
@@ -395,31 +405,52 @@ class Model:
 
 def load(path: str | Path, *, check: Check = "quick") -> Model:
     """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash."""
-    folder = Path(path)
     choose("check", check, get_args(Check))
-    manifest = store.check_folder(folder, check=check)
-    part = store.read_part(folder)
+    return store.read_model(Path(path), lambda folder: _load(folder, check))
+
+
+def _load(folder: Folder, check: Check) -> Model:
+    manifest, listed = store.open_manifest(folder, check=check)
+    part = store.part_of(listed)
     try:
-        labels, counts = labels_from_part(part.parts["labels"])
-        members = [
-            [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
-            for m in range(part.setting("members", int))
-        ]
-        features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
-        golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
-        card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
+        golden = golden_file.from_lines(listed.read(golden_file.FILE), listed.place(golden_file.FILE))
+        model = _restored(part, manifest, golden)
         if check == "full":
             check_finite(part)
         part.let_go()
-        blend, weights = part.setting("blend", str), part.config.get("weights", ())
-        n_train, seal = part.setting("n_train", int), str(manifest.get("sha256"))
-        model = Model(labels, features, members, counts, n_train, card, blend, golden, seal=seal, weights=weights)
-    except (KeyError, TypeError, AttributeError, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{folder}: a part of the model is missing or malformed ({error}). Copy it again.") from None
-    except (ModelError, InputError, ConfigError) as error:
-        raise ModelError(f"{folder}: {error}") from None
-    if log := changes.read_edits(folder, seal, check=check):
-        from treetop.assemble.label_replay import replayed
+        if log := changes.read_edits(folder, model.seal, check=check):
+            from treetop.assemble.label_replay import replayed
 
-        model._take(replayed(folder, model, log))
+            model._take(replayed(folder.path, model, log))
+    except (ModelError, InputError, ConfigError) as error:
+        where = "" if str(error).startswith(str(folder.path)) else f"{folder.path}: "
+        raise ModelError(f"{where}{error}") from None
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
+        raise ModelError(
+            f"{folder.path}: a part of the model is missing or malformed ({error}). Copy it again."
+        ) from None
     return model
+
+
+def _restored(part: Part, manifest: Mapping[str, Any], golden: Sequence[Mapping[str, Any]]) -> Model:
+    labels, counts = labels_from_part(part.parts["labels"])
+    n_members, n_train = part.setting("members", int), part.setting("n_train", int)
+    if n_members < 1 or n_train < 0:
+        raise ModelError(f"{n_members} members, trained on {n_train} texts. The model is damaged; copy it again.")
+    members = [
+        [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
+        for m in range(n_members)
+    ]
+    features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
+    return Model(
+        labels,
+        features,
+        members,
+        counts,
+        n_train,
+        Card.of(manifest),
+        part.setting("blend", str),
+        golden,
+        seal=str(manifest.get("sha256")),
+        weights=part.config.get("weights", ()),
+    )

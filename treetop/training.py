@@ -24,6 +24,7 @@ from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
+from treetop.core.texts import Texts
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import KEY, Job, lone, open_work
 from treetop.data.frame import from_lists
@@ -185,7 +186,8 @@ def check_trainable(dataset: Dataset) -> None:
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
-    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    name = Texts.of([dataset.name])[0]  # of a folder whose name is not UTF-8
+    facts = {"name": name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
     if limits := ", ".join(f"{name} {size(job.budget[name])}" for name in ("memory", "model") if name in job.budget):
         facts["budget"] = f"{limits}, so weights may be fewer and narrower than the settings say"
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))

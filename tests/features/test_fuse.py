@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
 from treetop.core.errors import ModelError
-from treetop.core.store import read_part, write_part
+from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
 from treetop.features import fuse
 from treetop.features.fuse import Fuse, fused, view_of
@@ -84,6 +84,7 @@ def test_it_survives_a_folder_and_shares_its_words(both, tmp_path):
     other.name = "encoder-1"
     made = Fuse(tfidf, [transformer, other])
     write_part(tmp_path, made.to_part())
+    write_manifest(tmp_path, {})
     again = Fuse.from_part(read_part(tmp_path))
     a, b = made.views(TEXTS), again.views(TEXTS)
     assert set(a) == set(b) and {view_of("fused", 1), "encoder-1/mean:-1"} <= set(a)

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
-from treetop.core.store import read_part, write_part
+from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
 from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
 from treetop.features.inception import TASKS, InceptionConfig
@@ -160,6 +160,7 @@ def test_parts_round_trip_and_threads_change_nothing(glove, tmp_path, net):
     views, config = (TASKS, InceptionConfig(filters=4)) if net == "inception" else ((FINE, NEAR), BagConfig())
     words = make(glove, net, views, config)
     write_part(tmp_path / "part", words.to_part())
+    write_manifest(tmp_path / "part", {})
     again = Words.from_part(read_part(tmp_path / "part"))
     texts = Texts.of([*TEXTS] * 20)
     with threads.limited(2):

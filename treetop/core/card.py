@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from treetop.core.errors import ModelError
 from treetop.core.version import VERSION
 
 BLEND = "blend"  # in the place of a recipe's name
@@ -32,6 +33,17 @@ class Card:
     config: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Card:
+        """The card in the manifest of a model."""
+        kinds = {"recipe": str, "config": dict, "seed": int, "data": dict}
+        values: dict[str, Any] = {name: manifest.get(name) for name in kinds}
+        if any(type(values[name]) is not kind for name, kind in kinds.items()):
+            raise ModelError(
+                "manifest.json lacks the recipe, its settings, the seed or the data. Copy the model again."
+            )
+        return cls(**values)
 
     @property
     def models(self) -> list[Mapping[str, Any]]:
