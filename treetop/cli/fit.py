@@ -42,7 +42,8 @@ def fit(
         raise ConfigError("--out: missing. Say where the model goes, or add --dry-run to see what it would need.")
     if out is not None and not dry_run:
         planned.check_device(device)
-        check_target(out, overwrite=overwrite)
+        if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
+            check_target(out, overwrite=overwrite)
     dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
     if dry_run:
         check_trainable(dataset)

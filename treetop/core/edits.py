@@ -10,7 +10,6 @@ time leaves the old or the new model. What a killed change left behind is not in
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 from treetop.core.errors import ModelError, ResourceError, WorkError
 from treetop.core.sealed import Check, seal, unseal
 from treetop.core.store import Part, check_file, files_below, read_part, sha256, write_part
-from treetop.core.target import alone, sync
+from treetop.core.target import alone, fresh_folder, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
@@ -141,9 +140,8 @@ def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, .
 def _put(home: Path, number: int, edit: Edit) -> dict[str, Any]:
     """Write a change's data under its number; returns size and sha256 of its files."""
     name = f"{number:04d}"
-    fresh = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=home))
+    fresh = fresh_folder(home, f".{name}.", ".tmp")
     try:
-        fresh.chmod(0o755)
         write_part(fresh, edit.part)
         facts = {}
         for file in files_below(fresh):

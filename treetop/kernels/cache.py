@@ -131,11 +131,12 @@ def folder() -> Path | None:
     for base, home in _homes():
         with suppress(OSError):
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if _private(base, home, name):
+            unsafe = _unsafe(base, home, name)
+            if unsafe is None:
                 return base / home / name
             logger.warning(
-                "%s: kernels are not cached there, as it or a folder below is a link or may be written by other users. "
-                "Set TREETOP_CACHE to a folder of your own.", base,
+                "%s: no place for compiled kernels, as it is a link, or another user owns it or may write to it. Set "
+                "TREETOP_CACHE to a folder of your own.", unsafe,
             )  # fmt: skip
     return None
 
@@ -149,22 +150,22 @@ def _homes() -> Iterator[tuple[Path, str]]:
         yield Path(tempfile.gettempdir()), f"treetop-{os.geteuid() if hasattr(os, 'geteuid') else 'kernels'}"
 
 
-def _private(base: Path, *names: str) -> bool:
-    """Make the folders below `base`; whether nobody else can have put anything into them, nor take their place."""
+def _unsafe(base: Path, *names: str) -> Path | None:
+    """Make the folders below `base`; returns the first into which another user may have put something."""
     found = base.stat()
     if hasattr(os, "geteuid") and (
         found.st_uid not in {0, os.geteuid()} or (found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX)
     ):
-        return False
+        return base
     for name in names:
         base /= name
         with suppress(FileExistsError):
             base.mkdir(mode=0o700)
         found = base.lstat()
         if not (stat.S_ISDIR(found.st_mode) and _ours(found)):
-            return False
+            return base
     tempfile.TemporaryFile(dir=base).close()  # it may belong to us and yet be out of reach: OSError
-    return True
+    return None
 
 
 def _ours(found: os.stat_result) -> bool:
