@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError
 
 
@@ -48,10 +49,10 @@ def fit(
     if dry_run:
         check_trainable(dataset)
         needs = planned.forecast(dataset, probe=True)
-        typer.echo(describe(dataset))
-        typer.echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
+        echo(describe(dataset))
+        echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
         needs.check(limits, out)
         return
     options = {"seed": seed, "threads": threads, "device": device, "budget": budget}
     train(recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, **options)  # type: ignore[arg-type]
-    typer.echo(str(out))
+    confirm(str(out))

@@ -137,7 +137,7 @@ def fingerprint(value: Any) -> str:
     """A short hash of plain values (or of bytes-like arrays), stable between runs and machines."""
     raw: bytes | memoryview
     if isinstance(value, str | int | float | bool | None | list | tuple | dict):
-        raw = json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors="backslashreplace")
+        raw = json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
     else:
         raw = memoryview(value).cast("B")
     return hashlib.sha256(raw).hexdigest()[:16]
