@@ -185,10 +185,10 @@ def named(target: Path) -> Iterator[None]:
 
 
 def _unwritten(target: Path, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
-        "another place."
+    remedy = (
+        "Raise the limit (ulimit -n)" if error.errno == errno.EMFILE else "Free some space, or choose another place"
     )
+    return ResourceError(f"{target}: could not be written ({error.strerror}); nothing was replaced. {remedy}.")
 
 
 def _exchange(one: Path, other: Path) -> bool:
