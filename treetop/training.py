@@ -24,12 +24,12 @@ from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
-from treetop.core.texts import Texts
+from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, lone, open_work
+from treetop.core.work import KEY, Job, is_finished, lone, open_work
 from treetop.data.frame import from_lists
 from treetop.kernels import threads as pool
-from treetop.model import Model
+from treetop.model import Model, load
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,18 @@ def fit(
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
-    With `out` the model is saved there, and a killed run goes on with `resume=True`.
+    With `out` the model is saved there, and a killed run goes on with `resume=True`, which is also content with the
+    model of a finished run of the same job.
     """
     check_run(seed, device, threads)
     dataset = _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
-    planned.check_device(device)
     folder = None if out is None else Path(out)
     limits = parse_budget(budget)
+    if folder is not None and resume and not overwrite and _is_there(folder, _key(planned, dataset, seed, limits)):
+        logger.info("%s: the model of this job is there already", folder)
+        return load(folder)
+    planned.check_device(device)
     needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
@@ -186,23 +190,47 @@ def check_trainable(dataset: Dataset) -> None:
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
-    name = Texts.of([dataset.name])[0]  # of a folder whose name is not UTF-8
-    facts = {"name": name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
-    if limits := ", ".join(f"{name} {size(job.budget[name])}" for name in ("memory", "model") if name in job.budget):
-        facts["budget"] = f"{limits}, so weights may be fewer and narrower than the settings say"
+    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    if limits := _limits(job.budget):
+        facts["budget"] = limits
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
-def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
-    key = {
+def _limits(budget: Mapping[str, float]) -> str:
+    """What a model's card says of the budget that its training had."""
+    limits = ", ".join(f"{name} {size(budget[name])}" for name in ("memory", "model") if name in budget)
+    return f"{limits}, so weights may be fewer and narrower than the settings say" if limits else ""
+
+
+def _key(planned: Plan, dataset: Dataset, seed: int, budget: Mapping[str, float]) -> dict[str, Any]:
+    """All that decides a model."""
+    return {
         "data": dataset.fingerprint,
         "settings": planned.settings,
         "recipe": planned.recipe,
-        "seed": job.seed,
-        "budget": {name: limit for name, limit in job.budget.items() if name in {"model", "memory"}},
+        "seed": seed,
+        "budget": {name: limit for name, limit in budget.items() if name in {"model", "memory"}},
         "format": FORMAT_VERSION,
     }
+
+
+def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
+    """Whether a finished run of the same job left its model in `folder`; a model of another job is refused."""
+    if not (folder / "manifest.json").is_file():
+        return False
+    manifest = unseal(folder / "manifest.json")
+    data = manifest.get("data")
+    data = data if isinstance(data, dict) else {}
+    run = unseal(folder / "run.json") if (folder / "run.json").is_file() else {}
+    rounded = key["budget"] if data.get("budget", "") == _limits(key["budget"]) else data.get("budget")
+    said = {name: manifest.get(name) for name in ("recipe", "seed", "format")}
+    said |= {"data": data.get("sha256"), "settings": manifest.get("config"), "budget": run.get("budget", rounded)}
+    return is_finished(folder, key, said)
+
+
+def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
+    key = _key(planned, dataset, job.seed, job.budget)
     rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
     target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
     work = open_work(target, key, resume=resume, overwrite=overwrite)
@@ -219,7 +247,7 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
             raise
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
-            model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count()})
+            model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count(), "budget": key["budget"]})
         shutil.rmtree(work)
     return model
 

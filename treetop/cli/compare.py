@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
 from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
+from treetop.cli.streams import echo, json_line, note
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,9 +57,9 @@ def compare(
         found = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
     if report is not None:
         page = _write_page(report, f"{dataset.name} ({split})", found, dataset, k=max(ks))
-        typer.echo(f"report: {page}", err=True)
+        note(f"report: {page}")
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        echo(json_line(found.to_dict()))
         return
     from rich.console import Console
 
@@ -124,8 +124,10 @@ def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, 
 
 def _names(models: list[Path]) -> list[str]:
     """Folder names where they tell the models apart, else whole paths; the same folder twice is numbered."""
-    short = [path.name or str(path) for path in models]
-    names = short if len(set(short)) == len(short) else [str(path) for path in models]
+    from treetop.core.texts import readable
+
+    short = [readable(path.name or str(path)) for path in models]
+    names = short if len(set(short)) == len(short) else [readable(str(path)) for path in models]
     return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treetop.cli.streams import as_text, echo, json_line
 from treetop.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -19,8 +19,12 @@ BAR = 24  # letters of a whole bar
 
 def explain(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    text: Annotated[str | None, typer.Option(help="The text to explain; - reads it from standard input.")] = None,
-    label: Annotated[str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="The text to explain; - reads it from standard input.", callback=as_text)
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.", callback=as_text)
+    ] = None,
     data: Annotated[str | None, typer.Option(help="With --label: the training data neighbours are counted in.")] = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Labels to explain (3), or neighbours to draw (10).")
@@ -47,7 +51,7 @@ def explain(
         text = whole_input()
     found = opened.explain(str(text), k or 3)
     if as_json:
-        typer.echo(json.dumps([_plain(item) for item in found], ensure_ascii=False))
+        echo(json_line([_plain(item) for item in found]))
         return
     from rich.console import Console
 
@@ -135,7 +139,7 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
             for n in found
         ]
         whole = {"id": labels.ids[column], "label": labels.names[column], "texts": texts, "neighbours": rows}
-        typer.echo(json.dumps(whole, ensure_ascii=False))
+        echo(json_line(whole))
         return
     from rich.console import Console
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
+from treetop.cli.streams import json_line
 from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _answers(model: Any, inputs: list[Input], k: int) -> Iterator[Answer]:
 def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:
     for given, answer in answers:
         named = {} if given.id is None else {"id": given.id}
-        target.write(json.dumps({**named, **answer}, ensure_ascii=False) + "\n")
+        target.write(json_line({**named, **answer}) + "\n")
 
 
 def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:

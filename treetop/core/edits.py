@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from treetop.core.folder import MANIFEST, Folder, open_folder
 from treetop.core.listed import Listed
 from treetop.core.sealed import Check, seal, unsealed
 from treetop.core.store import Part, files_below, part_of, sha256, write_part
-from treetop.core.target import alone, sync
+from treetop.core.target import alone, fresh_folder, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
@@ -166,9 +165,8 @@ def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, .
 def _put(home: Folder, number: int, edit: Edit) -> dict[str, Any]:
     """Write a change's data under its number; returns size and sha256 of its files."""
     name = f"{number:04d}"
-    fresh = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=home.path))
+    fresh = fresh_folder(home.path, f".{name}.", ".tmp")
     try:
-        fresh.chmod(0o755)
         write_part(fresh, edit.part)
         facts = {}
         for file in files_below(fresh):

@@ -9,7 +9,6 @@ import glob
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -94,7 +93,7 @@ def replacing(target: Path) -> Iterator[Path]:
         if target.exists() and _exchange(fresh, target):
             shutil.rmtree(fresh, ignore_errors=True)  # the old one now
         elif target.exists():  # not in one step: a kill between the two leaves the old one in the folder beside
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+            old = fresh_folder(target.parent, f".{target.name}.", ".old")
             target.rename(old / target.name)
             fresh.rename(target)
             shutil.rmtree(old)
@@ -112,11 +111,19 @@ def replacing(target: Path) -> Iterator[Path]:
 def _claimed(target: Path, held: contextlib.ExitStack) -> Path:
     """A new folder beside `target`, locked until `held` is closed, so that no other process takes it for left over."""
     while True:
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        fresh = fresh_folder(target.parent, f".{target.name}.", ".tmp")
         with contextlib.suppress(WorkError, FileNotFoundError):  # taken away before it was locked
             held.enter_context(alone(fresh, "swept"))
-            fresh.chmod(0o755)
             return fresh
+
+
+def fresh_folder(parent: Path, prefix: str, suffix: str = "") -> Path:
+    """A new folder with eight letters between `prefix` and `suffix`, as open to others as the user's umask says."""
+    while True:
+        folder = parent / f"{prefix}{os.urandom(4).hex()}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
 
 
 def _sweep(target: Path) -> None:
@@ -178,10 +185,10 @@ def named(target: Path) -> Iterator[None]:
 
 
 def _unwritten(target: Path, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
-        "another place."
+    remedy = (
+        "Raise the limit (ulimit -n)" if error.errno == errno.EMFILE else "Free some space, or choose another place"
     )
+    return ResourceError(f"{target}: could not be written ({error.strerror}); nothing was replaced. {remedy}.")
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -6,6 +6,7 @@ another job is refused naming the differing part. A damaged stage is made again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -56,15 +57,14 @@ class Job:
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
     """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
     check_target(out, overwrite=overwrite)
-    folder = without_dots(out)
-    folder = folder.with_name(folder.name + ".work")
+    folder = _work_folder(out)
     _check_ours(folder, out)
     if folder.exists():
         with lone(folder):
             pass
     if folder.exists() and overwrite and not resume:
         shutil.rmtree(folder)
-    flat = {name: fingerprint(value) for name, value in key.items()}
+    flat = _fingerprints(key)
     if folder.exists():
         if not resume:
             raise WorkError(
@@ -86,6 +86,34 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     with replacing(folder) as fresh:
         (fresh / KEY).write_bytes(seal(flat))
     return folder
+
+
+def is_finished(out: Path, key: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
+    """True when the model at `out`, which says `model` of its job, is that of this one; else WorkError.
+
+    Stages that a process left which was killed between the two are removed.
+    """
+    if differing := [name for name in model if fingerprint(model[name]) != fingerprint(key[name])]:
+        raise WorkError(
+            f"{out}: exists already and is the model of a job with other {', '.join(differing)}. Choose another "
+            "folder, or replace it with --overwrite (overwrite=True)."
+        )
+    folder = _work_folder(out)
+    if (folder / KEY).is_file() and not folder.is_symlink():
+        with contextlib.suppress(ModelError, WorkError, OSError):
+            if unseal(folder / KEY).items() >= _fingerprints(key).items():
+                with lone(folder):
+                    shutil.rmtree(folder)
+    return True
+
+
+def _work_folder(out: Path) -> Path:
+    folder = without_dots(out)
+    return folder.with_name(folder.name + ".work")
+
+
+def _fingerprints(key: Mapping[str, Any]) -> dict[str, str]:
+    return {name: fingerprint(value) for name, value in key.items()}
 
 
 def lone(folder: Path) -> AbstractContextManager[bool]:

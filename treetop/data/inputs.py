@@ -89,6 +89,8 @@ def whole_input() -> str:
 
 def _decoded() -> Iterator[tuple[int, str]]:
     """(number, line) of standard input."""
+    if sys.stdin is None:
+        raise DataError("closed. Give a file with texts, or direct one to it.", file=STDIN)
     for number, raw in enumerate(sys.stdin.buffer, 1):
         try:
             yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")

@@ -14,6 +14,7 @@ from treetop.core.dataset import Dataset, Ints
 from treetop.core.errors import DataError, InputError
 from treetop.core.log import logger
 from treetop.core.steady import FileStates, read_steadily
+from treetop.core.texts import readable
 from treetop.data import catalog, detect, huggingface
 from treetop.data.build import Builder, out_of_range
 from treetop.data.format import SPLITS, Source, Split
@@ -72,7 +73,7 @@ def find(path: Any) -> Source:
         source, path = found, type(path).__name__
     else:
         source = detect.find(path)
-        source = source if source.name else dataclasses.replace(source, name=Path(path).resolve().name)  # "."
+        source = dataclasses.replace(source, name=readable(source.name or Path(path).resolve().name))  # none: "."
     logger.info("%s: format %s, splits %s", path, source.format, ", ".join(source_splits(source)))
     return source
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from treetop.kernels.compile import reassociating
 from treetop.kernels.sparse import F32
 
 FEW = 4  # rows for which no BLAS is woken
-quick = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
-@quick
+@reassociating
 def all_dots(table: F32, rows: F32) -> Any:
     """(rows, vectors)."""
     made = np.empty((len(rows), len(table)), np.float32)
@@ -35,7 +34,7 @@ def dots(table: F32, rows: F32) -> Any:
     return all_dots(table, rows) if len(rows) <= FEW else rows @ table.T
 
 
-@quick
+@reassociating
 def gathered_dots(table: F32, rows: F32, ends: Any, ids: Any, made: F32) -> None:
     """made[p - ends[0]] = <rows[i], table[ids[p]]> for p in ends[i]..ends[i + 1]; `ids` begins at ends[0]."""
     first = ends[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from treetop.kernels.compile import kernel
 from treetop.kernels.threads import blocks, run
 
 A = NDArray[Any]
@@ -15,7 +15,7 @@ Triple = tuple[A, A, A]  # indptr, indices, data
 BLOCK = 256
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _nearest_block(
     start: int, stop: int, q_ptr: A, q_col: A, q_val: A, ptr: A, row: A, val: A, n: int, k: int
 ) -> tuple[A, A]:
@@ -89,7 +89,7 @@ def _nearest_block(
     return best, sims
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _vote_block(
     best: A, sims: A, power: float, y_ptr: A, y_col: A, y_val: A, n_labels: int, keep: int
 ) -> tuple[A, A, A]:

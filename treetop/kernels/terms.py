@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.kernels.compile import kernel, kernel_for
 from treetop.kernels.text import I32, I64, U8, U64, types
 
 _TAG = np.uint64(0xFFFFFFFF00000000)
@@ -25,7 +25,7 @@ STORE = types.Tuple([types.Array(kind, 1, "C") for kind in (types.uint64, types.
 TERMS = types.Tuple((U64, U8, I64))  # table, blob, offsets
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _same(left: Any, a: int, a_end: int, right: Any, b: int, b_end: int) -> bool:
     if a_end - a != b_end - b:
         return False
@@ -35,7 +35,7 @@ def _same(left: Any, a: int, a_end: int, right: Any, b: int, b_end: int) -> bool
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _put(table: Any, value: np.uint64, term: int) -> None:
     """Enter a term that is known to be new."""
     mask = np.uint64(len(table) - 1)
@@ -50,7 +50,7 @@ def table_size(n: int) -> int:
     return max(16, 1 << (2 * n - 1).bit_length())
 
 
-@numba.njit((types.Array(types.uint64, 1, "C"), U64), cache=True, nogil=True)
+@kernel_for(types.Array(types.uint64, 1, "C"), U64)
 def fill_table(table: Any, values: Any) -> None:
     """Enter terms 0, 1, ... with these hashes into an empty table."""
     for term in range(len(values)):
@@ -64,7 +64,7 @@ def build_table(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return table
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _warm(hashes: Any, m: int, table: Any, offsets: Any, blob: Any, scratch: Any) -> None:
     """Load what a look-up of `m` hashes will touch into the cache.
 
@@ -82,7 +82,7 @@ def _warm(hashes: Any, m: int, table: Any, offsets: Any, blob: Any, scratch: Any
             scratch[i] = blob[scratch[i]]
 
 
-@numba.njit((GRAMS,), cache=True, nogil=True)
+@kernel_for(GRAMS)
 def count_terms(grams: Any) -> Any:
     """(ids, counts, pointers, places, uses): each text's distinct terms, ids given in the order of first sight.
 
@@ -141,7 +141,7 @@ def count_terms(grams: Any) -> Any:
     return ids[:k].copy(), counts[:k].copy(), pointers, places[:terms].copy(), facts[:terms, 3].copy()
 
 
-@numba.njit((GRAMS, I64, STORE, types.int64), cache=True, nogil=True)
+@kernel_for(GRAMS, I64, STORE, types.int64)
 def merge_terms(grams: Any, places: Any, store: Any, n: int) -> tuple[NDArray[np.int32], int]:
     """(ids, number of terms): where the grams at `places` stand among `n` known terms; new ones are appended.
 
@@ -180,7 +180,7 @@ def merge_terms(grams: Any, places: Any, store: Any, n: int) -> tuple[NDArray[np
     return ids, n
 
 
-@numba.njit((GRAMS, TERMS), cache=True, nogil=True)
+@kernel_for(GRAMS, TERMS)
 def find_terms(grams: Any, terms: Any) -> NDArray[np.int32]:
     """The id of each gram among known terms, -1 for those without."""
     buffer, values, begins, ends, _ = grams
@@ -204,7 +204,7 @@ def find_terms(grams: Any, terms: Any) -> NDArray[np.int32]:
     return ids
 
 
-@numba.njit((U8, I64, I64), cache=True, nogil=True)
+@kernel_for(U8, I64, I64)
 def prefixes(blob: Any, offsets: Any, terms: Any) -> NDArray[np.uint64]:
     """The first eight bytes of each term as a number that sorts like them."""
     keys = np.empty(len(terms), np.uint64)
@@ -216,7 +216,7 @@ def prefixes(blob: Any, offsets: Any, terms: Any) -> NDArray[np.uint64]:
     return keys
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _before(blob: Any, offsets: Any, left: int, right: int) -> bool:
     a, b = offsets[left], offsets[right]
     size = min(offsets[left + 1] - a, offsets[right + 1] - b)
@@ -226,7 +226,7 @@ def _before(blob: Any, offsets: Any, left: int, right: int) -> bool:
     return bool(offsets[left + 1] - a < offsets[right + 1] - b)
 
 
-@numba.njit((U8, I64, U64, types.Array(types.int64, 1, "C")), cache=True, nogil=True)
+@kernel_for(U8, I64, U64, types.Array(types.int64, 1, "C"))
 def settle_ties(blob: Any, offsets: Any, keys: Any, terms: Any) -> None:
     """Put `terms`, sorted by their prefix `keys`, into byte order (which is code point order), in place."""
     spare = np.empty_like(terms)
@@ -253,7 +253,7 @@ def settle_ties(blob: Any, offsets: Any, keys: Any, terms: Any) -> None:
         start = stop
 
 
-@numba.njit((U8, I64, I64), cache=True, nogil=True)
+@kernel_for(U8, I64, I64)
 def take_terms(blob: Any, offsets: Any, terms: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """(blob, offsets) of some terms in the given order."""
     ends = np.zeros(len(terms) + 1, np.int64)

@@ -16,6 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.kernels.compile import kernel, kernel_for
+
 types: Any = numba.types
 
 U8 = types.Array(types.uint8, 1, "C", readonly=True)
@@ -64,7 +66,7 @@ def characters() -> NDArray[np.uint32]:
     return table
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decode(blob: Any, i: int, end: int) -> Any:
     """(code point, bytes) of the character at `i`; (-1, 1) where the bytes are not valid UTF-8."""
     b = np.int64(blob[i])
@@ -87,7 +89,7 @@ def _decode(blob: Any, i: int, end: int) -> Any:
     return point, size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _encode(buffer: Any, at: int, point: Any) -> int:
     """Write a code point as UTF-8; returns where the next one goes."""
     if point < 0x80:
@@ -109,7 +111,7 @@ def _encode(buffer: Any, at: int, point: Any) -> int:
     return at + 4
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hash_on(value: np.uint64, buffer: Any, start: int, stop: int) -> np.uint64:
     """The hash of a unit that goes on with some bytes."""
     for i in range(start, stop):
@@ -117,7 +119,7 @@ def _hash_on(value: np.uint64, buffer: Any, start: int, stop: int) -> np.uint64:
     return value
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fold(state: np.uint64, unit: np.uint64) -> np.uint64:
     """The hash of a gram that goes on with one more unit."""
     state = (state ^ unit) * _K1
@@ -125,7 +127,7 @@ def fold(state: np.uint64, unit: np.uint64) -> np.uint64:
     return state ^ (state >> _S29)
 
 
-@numba.njit((U8, I64, U32, types.boolean), cache=True, nogil=True)
+@kernel_for(U8, I64, U32, types.boolean)
 def odd_texts(blob: Any, offsets: Any, table: Any, lower: bool) -> NDArray[np.bool_]:
     """Which texts only Python can put in order: wrong UTF-8, or letters whose lower case the table cannot give."""
     n = len(offsets) - 1
@@ -144,7 +146,7 @@ def odd_texts(blob: Any, offsets: Any, table: Any, lower: bool) -> NDArray[np.bo
     return odd
 
 
-@numba.njit((U8, I64, U32, types.int64, types.int64, types.boolean), cache=True, nogil=True)
+@kernel_for(U8, I64, U32, types.int64, types.int64, types.boolean)
 def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, lower: bool) -> Any:
     """(buffer, starts, hashes, groups, docs) of the words of each text.
 
@@ -198,7 +200,7 @@ def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, 
     return buffer[:at], starts[: k + 1], hashes[:k], groups, np.arange(n + 1)
 
 
-@numba.njit((U8, I64, U32, types.boolean, types.boolean), cache=True, nogil=True)
+@kernel_for(U8, I64, U32, types.boolean, types.boolean)
 def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, lower: bool) -> Any:
     """(buffer, starts, hashes, groups, docs) of the characters of each text.
 
@@ -255,7 +257,7 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
     return buffer[:at], starts[: k + 1], hashes[:k], groups[: g + 1], docs
 
 
-@numba.njit((I32, U64, I64, I64, types.UniTuple(types.int64, 4)), cache=True, nogil=True)
+@kernel_for(I32, U64, I64, I64, types.UniTuple(types.int64, 4))
 def list_grams(starts: Any, hashes: Any, groups: Any, docs: Any, shape: tuple[int, int, int, int]) -> Any:
     """(hash, start, stop, rows): every gram of every text in the order of the text; rows = pointers per text.
 
@@ -287,7 +289,7 @@ def list_grams(starts: Any, hashes: Any, groups: Any, docs: Any, shape: tuple[in
     return values, begins, ends, rows
 
 
-@numba.njit((U8, I64, types.boolean), cache=True, nogil=True)
+@kernel_for(U8, I64, types.boolean)
 def hash_terms(blob: Any, offsets: Any, words: bool) -> NDArray[np.uint64]:
     """Hashes of stored grams, equal to those `list_grams` gives: units end at blanks, or at each character."""
     values = np.empty(len(offsets) - 1, np.uint64)

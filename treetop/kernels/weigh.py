@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from treetop.kernels.compile import kernel, kernel_for
 from treetop.kernels.text import I32, I64, types
 
 F64 = types.Array(types.float64, 1, "C", readonly=True)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sort(keys: Any, m: int, spare: Any, most: int) -> None:
     """Sort the first `m` keys by their upper half, which is at most `most`: few by shifting, many by radix."""
     if m <= 48:
@@ -41,7 +41,7 @@ def _sort(keys: Any, m: int, spare: Any, most: int) -> None:
         shift += 8
 
 
-@numba.njit((I64, I32, I32, I32, F64, types.UniTuple(types.boolean, 3)), cache=True, nogil=True)
+@kernel_for(I64, I32, I32, I32, F64, types.UniTuple(types.boolean, 3))
 def weigh(pointers: Any, ids: Any, counts: Any, columns: Any, idf: Any, rules: tuple[bool, bool, bool]) -> Any:
     """(indptr, indices, data) of tf-idf rows with ascending columns; `rules` = (binary, sublinear, l2).
 
