@@ -33,17 +33,17 @@ def replace(pattern, content):
 
 
 HOSTILE = {
-    "growing": ({"normalizer": replace({"String": "a"}, "aaaa")}, "Replace makes a text longer"),
-    "growing from nothing": ({"normalizer": replace({"String": ""}, "")}, "Replace makes a text longer"),
-    "growing pattern": ({"normalizer": replace({"Regex": r"\s+"}, "aaaa")}, "Replace makes a text longer"),
+    "growing": ({"normalizer": replace({"String": "a"}, "a" * 9)}, "its replacements can make a text more than 8 times longer"),
+    "growing from nothing": ({"normalizer": replace({"String": ""}, "")}, "not among the known ones"),
+    "growing pattern": ({"normalizer": replace({"Regex": r"\s+"}, "a" * 9)}, "more than 8 times longer"),
     "hidden in a sequence": (
         {"normalizer": {"type": "Sequence", "normalizers": [replace({"String": "a"}, "aa")] * 40}},
-        "Replace makes a text longer",
+        "more than 8 times longer",
     ),
     "regex bomb": ({"normalizer": replace({"Regex": "(a+)+$"}, "x")}, "not among the known ones"),
     "regex bomb that splits": (
         {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|a?)+$"}, "behavior": "Isolated", "invert": False}},
-        r"Split has the pattern '\(a\|a\?\)\+\$', which is not among the known ones",
+        r"Split has the pattern .*'\(a\|a\?\)\+\$'.*, which is not among the known ones",
     ),
     "long prefix": ({"normalizer": {"type": "Prepend", "prepend": "x" * 1000}}, "Prepend puts more than 16"),
     "growing map": (
@@ -162,6 +162,7 @@ def test_a_long_text_costs_no_more_than_its_beginning_and_has_the_same_tokens(va
         ({"type": "Sequence", "normalizers": [replace({"String": "``"}, '"'), {"type": "NFKD"}, {"type": "Strip",
           "strip_left": True, "strip_right": True}]}, {"type": "Metaspace", "replacement": "▁",
           "prepend_scheme": "always", "split": True}),  # ALBERT
+        (replace({"String": "…"}, "..."), {"type": "WhitespaceSplit"}),
         (replace({"Regex": " {2,}"}, "▁"), {"type": "WhitespaceSplit"}),  # XLM-R, DeBERTa
         ({"type": "NFC"}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}),
         ({"type": "Precompiled", "precompiled_charsmap": charsmap(b"a", "ﷺ".encode() * 11)}, None),

@@ -18,6 +18,7 @@ from treetop.core.sealed import LARGEST
 COMPONENTS = 64  # of one kind, those inside a Sequence counted
 WORD = 256  # characters of a word that WordPiece cuts (its time grows with their cube), or of a Unigram piece
 PREPENDED = 16  # characters before a text
+LONGER = 8  # times the characters of a text, after all its replacements
 GROWN = 64  # bytes that may replace one character in a precompiled map; NFKC needs 33
 
 # The inner list of a Sequence, and the types allowed.
@@ -42,12 +43,13 @@ _ENGLISH = r"'s|'t|'re|'ve|'m|'ll|'d"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 PATTERNS = frozenset(
     {
-        r" {2,}", r"\s+", r"\s{2,}", r"\n", r"\n+", r"[\r\n]", r"[\r\n]+", r"[\n\r\t]", r"\d", r"\d+", r"\p{N}",
+        r" {2,}", r"\s+", r"\s{2,}", r"\n", r"\n+", r"[\r\n]", r"[\r\n]+", r"[\n\r\t]", r"\s{2,}|[\n\r\t]", r"^▁+$", r"\d", r"\d+", r"\p{N}",
         r"\p{N}+", r"\p{N}{1,3}", r"\p{L}+", r"\w+|[^\w\s]+",
         r"[\p{L}\p{M}]+|\p{N}+",  # word vectors
         rf"{_ENGLISH}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+",  # GPT-2
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
         rf"{_ENGLISH}|[\p{{L}}]+|[\p{{N}}]|[^\s\p{{L}}\p{{N}}]+",  # CLIP
+        rf"<\|startoftext\|>|<\|endoftext\|>|{_ENGLISH}|[\p{{L}}]+|[\p{{N}}]|[^\s\p{{L}}\p{{N}}]+",
         rf"(?i:{_ENGLISH})|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_REST}",  # Llama 3
         rf"(?i:{_ENGLISH})|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST}",  # Qwen
         r" ?[^(\s|[.,!?…。，、।۔،])]+",  # BLOOM
@@ -66,12 +68,15 @@ def read_tokenizer(raw: bytes) -> dict[str, Any]:
         raise ModelError(f"tokenizer.json: cannot be read ({reason}). Copy the encoder again.") from None
     if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
         raise ModelError("tokenizer.json: cannot be read (it describes no tokenizer). Copy the encoder again.")
+    growth = 1.0
     for place, (inner, allowed) in KINDS.items():
         for component in _flat(place, values.get(place), inner):
             kind = component.get("type")
             if kind not in allowed:
                 raise _refusal(f"{place} {kind!r} is not allowed; known are {', '.join(sorted(allowed))}")
-            _check_component(component)
+            growth *= _check_component(component)
+    if growth > LONGER:
+        raise _refusal(f"its replacements can make a text more than {LONGER} times longer")
     _check_model(values["model"])
     return values
 
@@ -119,27 +124,27 @@ def _flat(place: str, value: Any, inner: str) -> list[dict[str, Any]]:
     return found
 
 
-def _check_component(component: dict[str, Any]) -> None:
+def _check_component(component: dict[str, Any]) -> float:
+    """How many times longer a component can make a text, beside a bounded beginning; refused where it is unsafe."""
     kind = component["type"]
     if kind in ("Replace", "Split"):
-        _check_pattern(kind, component.get("pattern"), component.get("content", ""))
-    elif kind == "Prepend" and len(str(component.get("prepend"))) > PREPENDED:
+        return _growth(kind, component.get("pattern"), component.get("content", ""))
+    if kind == "Prepend" and len(str(component.get("prepend"))) > PREPENDED:
         raise _refusal(f"Prepend puts more than {PREPENDED} characters before each text")
-    elif kind == "FixedLength" and not _within(component.get("length"), 1, 1 << 20):
+    if kind == "FixedLength" and not _within(component.get("length"), 1, 1 << 20):
         raise _refusal(f"FixedLength has length {component.get('length')!r}")
-    elif kind == "Precompiled":
+    if kind == "Precompiled":
         _check_charsmap(component.get("precompiled_charsmap"))
+    return 1.0
 
 
-def _check_pattern(kind: str, pattern: Any, content: Any) -> None:
-    """A plain string that is not replaced by a longer one, or a known regular expression."""
+def _growth(kind: str, pattern: Any, content: Any) -> float:
+    """How many times longer a replacement is than what it replaces: a plain string, or a known regular expression."""
     plain = pattern.get("String") if isinstance(pattern, dict) else None
     regex = pattern.get("Regex") if isinstance(pattern, dict) else None
-    if plain is None and regex not in PATTERNS:
-        raise _refusal(f"{kind} has the pattern {regex!r}, which is not among the known ones")
-    least = 1 if plain is None else len(str(plain))
-    if not least or len(str(content)) > least:
-        raise _refusal(f"Replace makes a text longer ({pattern!r} becomes {content!r})")
+    if regex not in PATTERNS and not (isinstance(plain, str) and plain):
+        raise _refusal(f"{kind} has the pattern {pattern!r}, which is not among the known ones")
+    return max(1.0, len(str(content)) / len(plain or " "))
 
 
 def _check_charsmap(value: Any) -> None:
