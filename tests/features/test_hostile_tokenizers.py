@@ -33,7 +33,7 @@ def replace(pattern, content):
 
 
 HOSTILE = {
-    "growing": ({"normalizer": replace({"String": "a"}, "a" * 9)}, "its replacements can make a text more than 8 times longer"),
+    "growing": ({"normalizer": replace({"String": "a"}, "a" * 9)}, "can make a text more than 8 times longer"),
     "growing from nothing": ({"normalizer": replace({"String": ""}, "")}, "not among the known ones"),
     "growing pattern": ({"normalizer": replace({"Regex": r"\s+"}, "a" * 9)}, "more than 8 times longer"),
     "hidden in a sequence": (

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from treetop.cli import bench, blend, compare, data, demo, evaluate, explain, fit, labels, predict, recipes, verify
-from treetop.core.errors import TreetopError
+from treetop.core.errors import TreetopError, shortened, visible
 from treetop.core.version import VERSION
 
 MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
@@ -107,5 +107,5 @@ def _end_as_by_ctrl_c() -> list[int]:
 
 def _refuse(sentence: str) -> NoReturn:
     sys.stdout.flush()
-    sys.stderr.write(f"error: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"error: {visible(shortened(' '.join(sentence.split())))}\n")
     sys.exit(2)

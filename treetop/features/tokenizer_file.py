@@ -43,7 +43,8 @@ _ENGLISH = r"'s|'t|'re|'ve|'m|'ll|'d"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 PATTERNS = frozenset(
     {
-        r" {2,}", r"\s+", r"\s{2,}", r"\n", r"\n+", r"[\r\n]", r"[\r\n]+", r"[\n\r\t]", r"\s{2,}|[\n\r\t]", r"^▁+$", r"\d", r"\d+", r"\p{N}",
+        r" {2,}", r"\s+", r"\s{2,}", r"\n", r"\n+", r"[\r\n]", r"[\r\n]+", r"[\n\r\t]", r"\s{2,}|[\n\r\t]", r"^▁+$",
+        r"\d", r"\d+", r"\p{N}",
         r"\p{N}+", r"\p{N}{1,3}", r"\p{L}+", r"\w+|[^\w\s]+",
         r"[\p{L}\p{M}]+|\p{N}+",  # word vectors
         rf"{_ENGLISH}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+",  # GPT-2
