@@ -21,7 +21,7 @@ from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
-from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
+from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean, shortened, visible
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
@@ -254,4 +254,5 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
 
 def describe(dataset: Dataset) -> str:
     """One line a person reads before training."""
-    return f"{dataset.name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"
+    name = visible(shortened(dataset.name))
+    return f"{name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"

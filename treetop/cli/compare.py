@@ -12,6 +12,7 @@ import typer
 from treetop.cli.data import OneBased, Separator, Strict
 from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
 from treetop.cli.streams import echo, json_line, note
+from treetop.core.errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,7 +146,9 @@ def _show(console: Console, found: Compared) -> None:
         if names:
             console.print()
     if found.differences:
-        console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))
+        console.print(
+            Text(f"\nDifferences from {visible(first)} on the same documents, 95 % intervals; p by random exchange.")
+        )
 
 
 def _table(found: Compared, names: list[str]) -> Table:
@@ -156,7 +159,7 @@ def _table(found: Compared, names: list[str]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in names:
-        table.add_column(Text(name), justify="right")
+        table.add_column(Text(visible(name)), justify="right")
         if name in found.differences:
             table.add_column("difference", no_wrap=True)
             table.add_column("p", no_wrap=True)

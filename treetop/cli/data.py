@@ -58,8 +58,11 @@ def stats(
 
 def _splits_table(facts: dict[str, Any]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=facts["name"], title_justify="left")
+    from treetop.core.errors import shortened, visible
+
+    table = Table(title=Text(visible(shortened(facts["name"]))), title_justify="left")
     table.add_column("")
     for name in facts["splits"]:
         table.add_column(name, justify="right")

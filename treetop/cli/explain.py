@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treetop.cli.streams import as_text, echo, json_line
-from treetop.core.errors import ConfigError, InputError
+from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
     from treetop.model import Explanation, Model
@@ -69,7 +69,7 @@ def explain(
 
 def _title(id_: str, name: str) -> str:
     """A label as a person looks it up: its id, and its name where that says more."""
-    return id_ if name == id_ else f"{id_}  {name}"
+    return visible(id_ if name == id_ else f"{id_}  {name}")
 
 
 def _part(model: Model, m: int) -> str:
@@ -79,7 +79,7 @@ def _part(model: Model, m: int) -> str:
     if not model.card.models:
         return ""
     parts = proportions(model.weights, len(model.members))
-    return f" ({model.card.recipes(len(parts))[m]}, {100 * parts[m] / sum(parts):.3g} %)"
+    return f" ({visible(model.card.recipes(len(parts))[m])}, {100 * parts[m] / sum(parts):.3g} %)"
 
 
 def _show(console: Any, seen: Any, *, last: bool) -> None:
@@ -89,7 +89,7 @@ def _show(console: Any, seen: Any, *, last: bool) -> None:
     name = "label" if last else f"node {step.node}"
     line = Text(f"  {name:<10} margin {step.margin:+.2f}, own {step.own:.3f}, so far {step.score:.3f}: ", style="dim")
     for word in seen.words[:SHOWN]:
-        line.append(f"{word.term} ")
+        line.append(f"{visible(word.term)} ")
         line.append(f"{word.contribution:+.2f}  ", style="green" if word.contribution > 0 else "red")
     rest = len(seen.words) - SHOWN
     line.append((f"and {rest} more, " if rest > 0 else "") + f"bias {step.bias:+.2f}", style="dim")

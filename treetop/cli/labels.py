@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from treetop.cli.streams import as_text, confirm, echo, json_line
-from treetop.core.errors import ConfigError, DataError, LabelError
+from treetop.core.errors import ConfigError, DataError, LabelError, visible
 
 if TYPE_CHECKING:
     from treetop.model import Model
@@ -190,8 +190,8 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text on one line, without signs that move a terminal's cursor or colours."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
+    """Text on one line, without what moves a terminal's cursor or changes its colours."""
+    return visible(" ".join(text.split()))
 
 
 def _rows(model: Model, status: Status, find: str) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ from treetop.cli import (
     streams,
     verify,
 )  # fmt: skip
-from treetop.core.errors import TreetopError
+from treetop.core.errors import TreetopError, shortened, visible
 from treetop.core.version import VERSION
 
 MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
@@ -119,5 +119,5 @@ def _refuse(sentence: str) -> NoReturn:
         sys.stdout.flush()
     except OSError:
         streams.put_away()
-    sys.stderr.write(f"error: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"error: {visible(shortened(' '.join(sentence.split())))}\n")
     sys.exit(2)

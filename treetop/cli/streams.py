@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from treetop.core.errors import InputError
+from treetop.core.errors import InputError, visible
 
 ESCAPE = "treetop.escape"
 
@@ -68,8 +68,8 @@ def note(text: str) -> None:
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON; half a character (a byte of a file name that is no text) is escaped, which JSON allows."""
-    return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
+    """One line of JSON; control characters, bidi overrides and half characters are escaped, which JSON allows."""
+    return visible(json.dumps(value, ensure_ascii=False))
 
 
 def as_text(value: Any) -> Any:

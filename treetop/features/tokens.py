@@ -13,16 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
-from treetop.core.errors import ConfigError, ModelError, extra
+from treetop.core.errors import ConfigError, extra
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.work import Job
+from treetop.features.tokenizer_file import library_errors, read_tokenizer
 from treetop.kernels import threads
 
 Long = Literal["truncate", "windows"]
 STAGE = 200_000  # texts in one resumable piece
 BLOCK = 2_000  # texts a thread takes at a time
+# Characters of a text that are tokenised where it is cut: first so many, and the most where these give too few tokens.
+FIRST, PER_TOKEN, MOST = 4096, 32, 1 << 17
+BACK = 256  # characters within which a cut moves back to white space
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,17 +78,17 @@ class Tokenizer:
         # Threads come from our own pool, which obeys --threads; the library's pool does not.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         library = extra("tokenizers", "torch")
-        try:
+        read_tokenizer(raw)
+        with library_errors():
             made = library.Tokenizer.from_buffer(raw)
-        except Exception as error:  # the library raises plain Exception
-            raise ModelError(f"tokenizer.json: cannot be read ({error}). Copy the encoder again.") from None
-        made.no_padding()
-        least = made.num_special_tokens_to_add(False) + 1
+            made.no_padding()
+            special = made.encode("a").ids  # what does not work at all fails here, and special tokens show their ids
+            least = made.num_special_tokens_to_add(False) + 1
         if max_length < least:
             raise ConfigError(f"max_length: {max_length} leaves no room for words; this tokenizer needs {least}.")
         made.enable_truncation(max_length)
         self.raw, self.max_length, self.long = raw, max_length, long
-        self.size: int = max(made.get_vocab(True).values(), default=-1) + 1
+        self.size: int = max([-1, *special, *made.get_vocab(True).values()]) + 1
         self._library = made
         self._type = np.uint16 if self.size <= 1 << 16 else np.uint32
 
@@ -97,7 +101,7 @@ class Tokenizer:
     def _block(self, texts: Texts) -> Tokens:
         ids: list[int] = []
         lengths, counts = [], []
-        for found in self._library.encode_batch_fast(list(texts), add_special_tokens=True):
+        for found in self._encoded(list(texts)):
             windows = [found, *found.overflowing] if self.long == "windows" else [found]
             counts.append(len(windows))
             for window in windows:
@@ -105,6 +109,35 @@ class Tokenizer:
                 lengths.append(len(window.ids))
         rows = None if self.long == "truncate" else _ends([np.array(counts, np.int64)])
         return Tokens(np.array(ids, self._type), _ends([np.array(lengths, np.int64)]), rows)
+
+    def _encoded(self, texts: list[str]) -> list[Any]:
+        """What the library makes of each text; one that is cut anyway costs no more than its beginning.
+
+        The beginning must give two windows of tokens beyond the first, so that the cut cannot have changed that one.
+        """
+        if self.long == "windows":
+            return self._batch(texts)
+        first = max(FIRST, PER_TOKEN * self.max_length)
+        made = self._batch([_beginning(text, first) for text in texts])
+        few = [i for i, text in enumerate(texts) if len(text) > first and len(made[i].overflowing) < 2]
+        if few:
+            again = self._batch([_beginning(texts[i], max(MOST, 4 * first)) for i in few])
+            for i, found in zip(few, again, strict=True):
+                made[i] = found
+        return made
+
+    def _batch(self, texts: list[str]) -> list[Any]:
+        with library_errors():
+            made: list[Any] = self._library.encode_batch_fast(texts, add_special_tokens=True)
+            return made
+
+
+def _beginning(text: str, length: int) -> str:
+    """At most `length` characters of a text, up to the end of a word where one is near."""
+    if len(text) <= length:
+        return text
+    ends = (i for i in range(length, length - BACK, -1) if text[i].isspace() and not text[i - 1].isspace())
+    return text[: next(ends, length)]
 
 
 def tokenise(texts: Texts, tokenizer: Tokenizer, job: Job, name: str = "tokens") -> Tokens:

@@ -21,6 +21,7 @@ from treetop.core.errors import ConfigError, extra
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
 from treetop.features.sources import DEFAULT, find_encoder, place_of
+from treetop.features.tokenizer_file import read_tokenizer
 
 UNKNOWN = "[UNK]"
 LONGEST = 2**14  # words of a text
@@ -62,7 +63,7 @@ def find_vectors(config: WordsConfig, texts: Texts, *, seed: int = 0) -> WordVec
 
 def _from_encoder(config: WordsConfig) -> WordVectors:
     source = find_encoder(config.encoder)
-    settings = json.loads(source.tokenizer)
+    settings = read_tokenizer(source.tokenizer)
     settings["post_processor"] = None  # no marks at begin and end: they would take two places of a short text
     size = source.config.get("vocab_size")
     found = [held for held in source.weights.values() if held.ndim == 2 and held.shape[0] == size]
