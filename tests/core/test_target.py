@@ -8,6 +8,7 @@ import toy
 from treetop.core import target
 from treetop.core.edits import Edit, write_edits
 from treetop.core.errors import ResourceError, WorkError
+from treetop.core.sealed import unseal
 from treetop.core.store import Part, write_manifest, write_part
 from treetop.core.target import alone, check_new_file, check_target, replacing, replacing_file
 from treetop.core.work import open_work
@@ -123,7 +124,8 @@ def test_the_umask_says_who_may_read_what_is_written(tmp_path, mask):
     try:
         for _ in range(2):  # new, and in the place of an old one
             saved(tmp_path / "m")
-        write_edits(tmp_path / "m", "seal", [Edit({"action": "add"}, Part("x.1", arrays={"v": np.arange(3)}))])
+        seal = unseal(tmp_path / "m/manifest.json")["sha256"]
+        write_edits(tmp_path / "m", seal, [Edit({"action": "add"}, Part("x.1", arrays={"v": np.arange(3)}))])
         write(toy.dataset(), tmp_path / "data")
         with replacing_file(tmp_path / "file") as file:
             file.write("x")

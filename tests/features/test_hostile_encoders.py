@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import toy
 from treetop.core.errors import ModelError, TreetopError
-from treetop.core.store import read_part, write_part
+from treetop.core.store import read_part, write_manifest, write_part
 from treetop.features.sources import at_hand, find_encoder
 from treetop.features.transformer import Transformer, TransformerConfig
 
@@ -101,6 +101,7 @@ def test_weights_that_are_not_finite_are_refused_from_folders_and_models(folder,
     arrays = dict(part.arrays)
     spoil(arrays)
     write_part(tmp_path / "part", type(part)(part.kind, part.config, arrays, files=part.files))
+    write_manifest(tmp_path / "part", {})
     with pytest.raises(ModelError, match=rf"weights '{name}' .* not finite"):
         Transformer.from_part(read_part(tmp_path / "part"))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from treetop.core.errors import ModelError, TreetopError
-from treetop.core.sealed import LARGEST
+from treetop.core.folder import LARGEST
 
 COMPONENTS = 64  # of one kind, those inside a Sequence counted
 WORD = 256  # characters of a word that WordPiece cuts (its time grows with their cube), or of a Unigram piece
