@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -21,11 +22,11 @@ from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
-from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
+from treetop.core.errors import ConfigError, InputError, TreetopError, WorkError, did_you_mean
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, lone, open_work
+from treetop.core.work import KEY, Job, lone, open_work, remove_work
 from treetop.data.frame import from_lists
 from treetop.kernels import threads as pool
 from treetop.model import Model
@@ -209,8 +210,9 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         try:
             model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
         except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
-            if {file.name for file in work.iterdir()} == {KEY}:
-                shutil.rmtree(work)
+            with contextlib.suppress(OSError):
+                if {file.name for file in work.iterdir()} == {KEY}:
+                    shutil.rmtree(work)
             raise
         except KeyboardInterrupt:
             logger.warning("%s: finished stages are kept here; go on with the same command and --resume", work)
@@ -218,7 +220,10 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
             model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count()})
-        shutil.rmtree(work)
+        try:
+            remove_work(work)
+        except WorkError as error:
+            logger.warning("%s The model is complete.", error)
     return model
 
 

@@ -74,8 +74,11 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _map(file: Path) -> NDArray[np.uint8]:
-    with file.open("rb") as source:
-        return np.frombuffer(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    try:
+        with file.open("rb") as source:
+            return np.frombuffer(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        raise ModelError(f"{file}: cannot be read ({error.strerror}).") from None
 
 
 def let_go(array: Any) -> None:

@@ -9,6 +9,7 @@ time leaves the old or the new model. What a killed change left behind is not in
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 from treetop.core.errors import ModelError, ResourceError, WorkError
 from treetop.core.sealed import Check, seal, unseal
 from treetop.core.store import Part, check_file, files_below, read_part, sha256, write_part
-from treetop.core.target import alone, sync
+from treetop.core.target import alone, confirm, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
@@ -106,6 +107,12 @@ def write_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, 
 
     The folder's own changes must be the first of `edits`, or else somebody changed the model meanwhile.
     """
+    made = _write(folder, model, edits)
+    confirm(folder / FOLDER, f"{folder / FOLDER}: the change is written")
+    return made
+
+
+def _write(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     home = folder / FOLDER
     try:
         home.mkdir(exist_ok=True)
@@ -133,9 +140,7 @@ def write_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, 
 
 def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     """Store `edits` in the folder of a model just written, wherever they lay before."""
-    return write_edits(
-        folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits]
-    )
+    return _write(folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits])
 
 
 def _put(home: Path, number: int, edit: Edit) -> dict[str, Any]:
@@ -163,9 +168,9 @@ def _put_log(home: Path, model: str, entries: Sequence[Mapping[str, Any]]) -> No
         sync(fresh)
         sync(home)  # the folders it names are there before it is
         fresh.replace(home / LOG)
-        sync(home)
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def _sweep(home: Path, stored: int) -> None:
