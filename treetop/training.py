@@ -22,7 +22,7 @@ from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
-from treetop.core.errors import ConfigError, InputError, TreetopError, WorkError, did_you_mean
+from treetop.core.errors import ConfigError, InputError, TreetopError, WorkError, did_you_mean, shown
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.version import FORMAT_VERSION
@@ -74,7 +74,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     """
     for what, name in (("recipe", recipe), ("preset", preset)):
         if not isinstance(name, str):
-            raise ConfigError(f"{what}: expected a name, got {name!r}. `treetop recipes` lists all.")
+            raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
@@ -83,7 +83,9 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     else:
         values = override(values, settings)
     for name in values.keys() & {*registry.names("augment")} - {*before}:
-        raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' has not. Train {name}+{recipe}.")
+        raise ConfigError(
+            f"{name}: settings of an augmentation that '{recipe:.200}' has not. Train {name}+{recipe:.200}."
+        )
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_places(made, base, module)
@@ -102,7 +104,7 @@ def _preset_file(recipe: str, preset: str) -> Path:
     if preset not in known:
         listed = ", ".join(known)
         raise ConfigError(
-            f"preset '{preset}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}"
+            f"preset '{preset:.200}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}"
         )
     return Path(str(files("treetop") / "presets" / recipe / f"{preset}.yaml"))
 
@@ -146,10 +148,10 @@ def fit(
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
     """Refuse a seed, a device or a number of threads that no recipe could use."""
     if type(seed) is not int or not 0 <= seed < 2**63:
-        raise ConfigError(f"seed: {seed!r} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
+        raise ConfigError(f"seed: {shown(seed)} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ConfigError(
-            f"threads: {threads!r} is out of range. Allowed are whole numbers from 1, or None for all cores."
+            f"threads: {shown(threads)} is out of range. Allowed are whole numbers from 1, or None for all cores."
         )
     if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
         raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")

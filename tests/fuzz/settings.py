@@ -43,7 +43,8 @@ ODD = (
     "%s{0}",
     "x" * 5000,
 )
-WHOLE = (0, 1, 2, 3, 5, 8, 33, 100, 1000, 10**6, 2**31, 2**62, 2**63, 10**40, -1, -7, -(2**63), -(10**400))
+BEYOND = 10**5000  # Python does not show numbers of so many digits
+WHOLE = (0, 1, 2, 3, 5, 8, 33, 100, 1000, 10**6, 2**31, 2**62, 2**63, 10**40, -1, -7, -(2**63), -(10**400), BEYOND)
 REAL = (0.0, -0.0, 0.5, 0.9999, 1.0, 1.5, 1e-300, 5e-324, 1e300, -1.0, math.nan, math.inf, -math.inf)
 BUDGETS = ("memory=1GB", "time=1s", "model=1B", "memory=0B", "memory=1..GB", "memory=٣GB", "time=9e9h", "=", "memory")
 EXACT = {int: WHOLE, float: (*REAL, *WHOLE), bool: (True, False), str: (*WORDS, *ODD)}
@@ -111,11 +112,19 @@ def settings(random: np.random.Generator, recipe: str, home: Path) -> Any:
     pairs = [(path, value(random, hint, default, home)) for path, hint, default, _ in chosen]
     if random.random() < 0.1:
         pairs.append((str(pick(random, (*WORDS, *ODD))), anything(random)))
-    if "/encoder" not in str(pairs) and random.random() < 0.9 and any(row[0] == "encoder.encoder" for row in rows):
+    if any(row[0] == "encoder.encoder" for row in rows) and random.random() < 0.8:
         pairs.append(("encoder.encoder", str(home / "encoder")))
     if random.random() < 0.4:
-        return [f"{path}={item}" for path, item in pairs]
+        return [f"{path}={text(item)}" for path, item in pairs]
     return nested(pairs)
+
+
+def text(item: Any) -> str:
+    """A value as somebody may write it behind `--set`."""
+    try:
+        return str(item)
+    except ValueError:  # BEYOND, or a list of it
+        return "9" * 5000
 
 
 def nested(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from treetop.core import registry
 from treetop.core.config import build
 from treetop.core.dataset import Dataset
-from treetop.core.errors import ConfigError, did_you_mean
+from treetop.core.errors import ConfigError, did_you_mean, shown
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 
@@ -49,14 +49,16 @@ def split_name(recipe: str) -> tuple[list[str], str]:
     for name in before:
         if name in registry.names("recipe") and name not in known:
             raise ConfigError(
-                f"recipe: '{name}' in '{recipe}' is a recipe, and only the last part may be one. "
+                f"recipe: '{name}' in '{recipe:.200}' is a recipe, and only the last part may be one. "
                 f"Augmentations are {', '.join(known)}."
             )
         if name not in known:
             listed, hint = ", ".join(known), did_you_mean(name, known)
-            raise ConfigError(f"recipe: unknown augmentation '{name}' in '{recipe}'. Choose one of {listed}.{hint}")
+            raise ConfigError(
+                f"recipe: unknown augmentation '{name:.200}' in '{recipe:.200}'. Choose one of {listed}.{hint}"
+            )
         if before.count(name) > 1:
-            raise ConfigError(f"recipe: '{name}' stands twice in '{recipe}'. Once is enough.")
+            raise ConfigError(f"recipe: '{name}' stands twice in '{recipe:.200}'. Once is enough.")
     return before, base
 
 
@@ -64,7 +66,7 @@ def augmentation(name: str, values: Any) -> Augmentation:
     """An augmentation with its settings, given as plain values."""
     module = registry.find("augment", name)
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{name}: expected settings inside, as {name}.x=..., got {values!r}.")
+        raise ConfigError(f"{name}: expected settings inside, as {name}.x=..., got {shown(values)}.")
     return Augmentation(name, module, build(module.Config, values, path=name))
 
 
