@@ -83,9 +83,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     else:
         values = override(values, settings)
     for name in values.keys() & {*registry.names("augment")} - {*before}:
-        raise ConfigError(
-            f"{name}: settings of an augmentation that '{recipe:.200}' has not. Train {name}+{recipe:.200}."
-        )
+        raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' has not. Train {name}+{recipe}.")
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_places(made, base, module)
@@ -104,7 +102,7 @@ def _preset_file(recipe: str, preset: str) -> Path:
     if preset not in known:
         listed = ", ".join(known)
         raise ConfigError(
-            f"preset '{preset:.200}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}"
+            f"preset '{preset}': unknown for {recipe}. Choose one of {listed}.{did_you_mean(preset, known)}"
         )
     return Path(str(files("treetop") / "presets" / recipe / f"{preset}.yaml"))
 

@@ -49,16 +49,14 @@ def split_name(recipe: str) -> tuple[list[str], str]:
     for name in before:
         if name in registry.names("recipe") and name not in known:
             raise ConfigError(
-                f"recipe: '{name}' in '{recipe:.200}' is a recipe, and only the last part may be one. "
+                f"recipe: '{name}' in '{recipe}' is a recipe, and only the last part may be one. "
                 f"Augmentations are {', '.join(known)}."
             )
         if name not in known:
             listed, hint = ", ".join(known), did_you_mean(name, known)
-            raise ConfigError(
-                f"recipe: unknown augmentation '{name:.200}' in '{recipe:.200}'. Choose one of {listed}.{hint}"
-            )
+            raise ConfigError(f"recipe: unknown augmentation '{name}' in '{recipe}'. Choose one of {listed}.{hint}")
         if before.count(name) > 1:
-            raise ConfigError(f"recipe: '{name}' stands twice in '{recipe:.200}'. Once is enough.")
+            raise ConfigError(f"recipe: '{name}' stands twice in '{recipe}'. Once is enough.")
     return before, base
 
 

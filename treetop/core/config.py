@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treetop.core.errors import LONGEST, ConfigError, did_you_mean, shown
+from treetop.core.errors import ConfigError, did_you_mean, shown
 
 T = TypeVar("T")
 LARGEST = 2**62  # of whole numbers; arrays hold no larger ones
@@ -32,7 +32,7 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
     fields = _fields(typing.cast(typing.Hashable, kind))
     made: dict[str, Any] = {}
     for key, value in values.items():
-        name = key if isinstance(key, str) and len(key) <= LONGEST else shown(key)
+        name = key if isinstance(key, str) else shown(key)
         where = f"{path}.{name}" if path else name
         if not isinstance(key, str) or key not in fields:
             hint = _deeper(kind, name, path) or did_you_mean(name, fields)
@@ -95,7 +95,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         if value in arguments and type(value) in {type(argument) for argument in arguments}:
             return value
         listed = ", ".join(repr(argument) for argument in arguments)
-        hint_text = did_you_mean(shown(value).strip("'"), [str(argument) for argument in arguments])
+        hint_text = did_you_mean(value, [str(a) for a in arguments]) if isinstance(value, str) else ""
         raise ConfigError(f"{where}: unknown value {shown(value)}. Choose one of {listed}.{hint_text}")
     if origin is tuple:
         return _convert_tuple(arguments, value, where)
@@ -205,19 +205,17 @@ def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
             raise _no_settings(assignment)
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
-            raise ConfigError(f"--set {assignment:.200}: expected name=value, for example --set linear.beam=20.")
+            raise ConfigError(f"--set {assignment}: expected name=value, for example --set linear.beam=20.")
         try:
             value = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError):  # a value like 2020-13-45 is no date
-            raise ConfigError(f"--set {assignment:.200}: cannot read the value {shown(text)} as YAML.") from None
+            raise ConfigError(f"--set {assignment}: cannot read the value {shown(text)} as YAML.") from None
         *parents, last = path.strip().split(".")
         node = result
         for parent in parents:
             node = node.setdefault(parent, {})
             if not isinstance(node, dict):
-                raise ConfigError(
-                    f"--set {assignment:.200}: '{parent:.200}' is a plain value and has no settings inside."
-                )
+                raise ConfigError(f"--set {assignment}: '{parent}' is a plain value and has no settings inside.")
         node[last] = value
     return result
 

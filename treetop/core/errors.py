@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from types import ModuleType
 
 MANY = 50  # choices among which something half alike always turns up
-LONGEST = 200  # characters of a value that an error shows
 NEAR, NEARER = 0.5, 0.8  # share of letters in common; of five letters the stricter one forgives one
 
 
@@ -75,20 +74,19 @@ class MissingExtraError(TreetopError, ImportError):
     """An optional package is not installed."""
 
 
-def shown(value: object) -> str:
-    """A value as an error shows it: on one line, not longer than a person reads."""
-    try:
-        text = repr(value)
-    except Exception:  # of a value that is no plain one, or of a number with thousands of digits
-        return f"a value of type {type(value).__name__} that cannot be shown"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-
-
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A hint like " Did you mean 'hinge'?", or nothing when no choice is near; in a long list it must be nearer."""
     options = list(choices)
-    near = difflib.get_close_matches(word[:LONGEST], options, n=1, cutoff=NEAR if len(options) <= MANY else NEARER)
+    near = difflib.get_close_matches(word, options, n=1, cutoff=NEAR if len(options) <= MANY else NEARER)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def shown(value: object) -> str:
+    """`repr(value)`, also of what Python does not show: a number of more than 4,300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "(too many digits to show)"
 
 
 def choose(where: str, word: object, choices: Iterable[str], error: type[TreetopError] = ConfigError) -> str:
@@ -97,7 +95,7 @@ def choose(where: str, word: object, choices: Iterable[str], error: type[Treetop
     if isinstance(word, str) and word in options:
         return word
     listed = ", ".join(f"'{option}'" for option in options)
-    hint = did_you_mean(shown(word).strip("'"), options)
+    hint = did_you_mean(word, options) if isinstance(word, str) else ""
     raise error(f"{where}: unknown value {shown(word)}. Choose one of {listed}.{hint}")
 
 

@@ -100,7 +100,7 @@ def _target(question: str, name: str) -> str:
     if target is None:
         known = names(question)
         raise ConfigError(
-            f"{question}: unknown name '{name:.200}'. Choose one of {', '.join(known)}.{did_you_mean(name, known)}"
+            f"{question}: unknown name '{name}'. Choose one of {', '.join(known)}.{did_you_mean(name, known)}"
         )
     return target
 
