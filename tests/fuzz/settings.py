@@ -51,10 +51,12 @@ EXACT = {int: WHOLE, float: (*REAL, *WHOLE), bool: (True, False), str: (*WORDS, 
 
 
 def prepare(home: Path, options: Namespace) -> None:
-    """A toy encoder, so that forecasts of neural recipes read a real folder."""
+    """A toy encoder, so that forecasts of neural recipes read a real folder; and kernels that are compiled."""
     from toy_encoder import write_encoder
 
     write_encoder(home / "encoder")
+    for recipe in TRAINED:
+        trained(recipe, {}, toy.dataset())
 
 
 @functools.cache
