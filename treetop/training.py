@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -21,12 +22,21 @@ from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
-from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean, shortened, visible
+from treetop.core.errors import (
+    ConfigError,
+    InputError,
+    TreetopError,
+    WorkError,
+    did_you_mean,
+    shortened,
+    shown,
+    visible,
+)
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, is_finished, lone, open_work
+from treetop.core.work import KEY, Job, is_finished, lone, open_work, remove_work
 from treetop.data.frame import from_lists
 from treetop.kernels import threads as pool
 from treetop.model import Model, load
@@ -74,7 +84,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     """
     for what, name in (("recipe", recipe), ("preset", preset)):
         if not isinstance(name, str):
-            raise ConfigError(f"{what}: expected a name, got {name!r}. `treetop recipes` lists all.")
+            raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
@@ -150,10 +160,10 @@ def fit(
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
     """Refuse a seed, a device or a number of threads that no recipe could use."""
     if type(seed) is not int or not 0 <= seed < 2**63:
-        raise ConfigError(f"seed: {seed!r} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
+        raise ConfigError(f"seed: {shown(seed)} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ConfigError(
-            f"threads: {threads!r} is out of range. Allowed are whole numbers from 1, or None for all cores."
+            f"threads: {shown(threads)} is out of range. Allowed are whole numbers from 1, or None for all cores."
         )
     if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
         raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
@@ -239,8 +249,9 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         try:
             model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
         except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
-            if {file.name for file in work.iterdir()} == {KEY}:
-                shutil.rmtree(work)
+            with contextlib.suppress(OSError):
+                if {file.name for file in work.iterdir()} == {KEY}:
+                    shutil.rmtree(work)
             raise
         except KeyboardInterrupt:
             logger.warning("%s: finished stages are kept here; go on with the same command and --resume", work)
@@ -248,7 +259,10 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
             model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count(), "budget": key["budget"]})
-        shutil.rmtree(work)
+        try:
+            remove_work(work)
+        except WorkError as error:
+            logger.warning("%s The model is complete.", error)
     return model
 
 

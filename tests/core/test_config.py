@@ -33,6 +33,8 @@ class Outer:
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),
         ({"beam": 0}, "beam: 0 is out of range. Allowed is 1 to 100."),
+        ({"cap": 10**5000}, "cap: a number of 5001 digits is out of range. Give a smaller one."),
+        ({"cap": [10**5000]}, "cap: expected int or null, got list (too many digits to show)."),
         ({"cap": 10**400}, "cap: a number of 401 digits is out of range. Give a smaller one."),
         ({"inner": {"rate": 10**400}}, "inner.rate: a number of 401 digits is out of range. Give a smaller one."),
         ({"fast": 1}, "fast: expected bool, got int 1. Write true or false."),

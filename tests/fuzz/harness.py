@@ -86,7 +86,8 @@ def run(part: Part, options: argparse.Namespace) -> Outcomes:
     with tempfile.TemporaryDirectory(prefix=f"treetop-fuzz-{part.name}.") as folder:
         home = Path(folder)
         _prepare(part, home, options)
-        end = time.monotonic() + options.seconds if options.seconds else float("inf")
+        limited = options.seconds or options.cases or part.total or options.only is not None
+        end = time.monotonic() + (options.seconds or 60.0) if options.seconds or not limited else float("inf")
         last = _last(part, home, options)
         number = options.only if options.only is not None else 0
         while number < last and time.monotonic() < end and len(result.findings) < MOST_FINDINGS:
@@ -191,7 +192,9 @@ def _limit(memory: int) -> None:
 def parser(parts: list[Part]) -> argparse.ArgumentParser:
     """Options all parts share, and those of each."""
     made = argparse.ArgumentParser(description="Random input through the real entry points.")
-    made.add_argument("--seconds", type=float, default=0.0, help="time for the cases of each part; 0: no limit")
+    made.add_argument(
+        "--seconds", type=float, default=0.0, help="time for the cases of each part; 60 where nothing else limits them"
+    )
     made.add_argument("--cases", type=int, default=0, help="number of cases of each part; 0: no limit")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--only", type=int, help="one case, by its number")
@@ -205,15 +208,13 @@ def main(*parts: Part, module: str) -> None:
     """Run parts from the command line, `module` being the one started; exit code 1 where there are findings."""
     _with_bounds_checks(module)
     options = parser(list(parts)).parse_args()
-    if not (options.seconds or options.cases) and options.only is None:
-        options.seconds = 60.0
     failed = False
     for part in parts:
         result = run(part, options)
         print(result.summary(), flush=True)
         for finding in result.findings:
             print(f"  {finding['outcome']}: repeat with --seed {options.seed} --only {finding['case']}")
-            print("    " + finding["detail"].strip().replace("\n", "\n    "))
+            print("    " + "\n    ".join(line[:400] for line in finding["detail"].strip().splitlines()[-9:]))
         failed |= bool(result.findings)
         if options.record:
             record(result, options, module)

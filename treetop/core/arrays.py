@@ -85,7 +85,10 @@ def map_arrays(source: BinaryIO, file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _map(source: BinaryIO, size: int) -> NDArray[np.uint8]:
-    return np.frombuffer(mmap.mmap(source.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+    try:
+        return np.frombuffer(mmap.mmap(source.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        raise ModelError(f"{source.name}: cannot be read ({error.strerror}).") from None
 
 
 def let_go(array: Any) -> None:

@@ -9,6 +9,7 @@ time leaves the old or the new model. What a killed change left behind is not in
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from treetop.core.folder import MANIFEST, Folder, open_folder
 from treetop.core.listed import Listed
 from treetop.core.sealed import Check, seal, unsealed
 from treetop.core.store import Part, files_below, part_of, sha256, write_part
-from treetop.core.target import alone, fresh_folder, sync
+from treetop.core.target import alone, confirm, fresh_folder, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
@@ -112,6 +113,12 @@ def write_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, 
 
     The folder's own changes must be the first of `edits`, or else somebody changed the model meanwhile.
     """
+    made = _write(folder, model, edits)
+    confirm(folder / FOLDER, f"{folder / FOLDER}: the change is written")
+    return made
+
+
+def _write(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     home = folder / FOLDER
     busy = f"{home}: another process is changing this model. Give the command again."
     replaced = WorkError(f"{folder}: another model took its place meanwhile; the change is not saved. Load it again.")
@@ -157,9 +164,7 @@ def _append(home: Folder, folder: Path, model: str, edits: Sequence[Edit]) -> tu
 
 def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     """Store `edits` in the folder of a model just written, wherever they lay before."""
-    return write_edits(
-        folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits]
-    )
+    return _write(folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits])
 
 
 def _put(home: Folder, number: int, edit: Edit) -> dict[str, Any]:
@@ -186,9 +191,9 @@ def _put_log(home: Folder, model: str, entries: Sequence[Mapping[str, Any]]) -> 
         sync(fresh)
         sync(home.path)  # the folders it names are there before it is
         home.rename(fresh.name, LOG)
-        sync(home.path)
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def _sweep(home: Path, stored: int) -> None:

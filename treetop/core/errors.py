@@ -110,13 +110,22 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
+def shown(value: object) -> str:
+    """`repr(value)`, also of what Python does not show: a number of more than 4,300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "(too many digits to show)"
+
+
 def choose(where: str, word: object, choices: Iterable[str], error: type[TreetopError] = ConfigError) -> str:
     """`word` if it is one of `choices`, else an error that lists them."""
     options = list(choices)
     if isinstance(word, str) and word in options:
         return word
     listed = ", ".join(f"'{option}'" for option in options)
-    raise error(f"{where}: unknown value {word!r}. Choose one of {listed}.{did_you_mean(str(word), options)}")
+    hint = did_you_mean(word, options) if isinstance(word, str) else ""
+    raise error(f"{where}: unknown value {shown(word)}. Choose one of {listed}.{hint}")
 
 
 def extra(module: str, name: str) -> ModuleType:

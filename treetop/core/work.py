@@ -10,8 +10,7 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
 from treetop.core.sealed import seal, unseal
 from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
-from treetop.core.target import alone, check_target, replacing, without_dots
+from treetop.core.target import alone, check_target, replacing, unwritten, without_dots
 
 KEY = "key.json"
 
@@ -63,7 +62,7 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
         with lone(folder):
             pass
     if folder.exists() and overwrite and not resume:
-        shutil.rmtree(folder)
+        remove_work(folder)
     flat = _fingerprints(key)
     if folder.exists():
         if not resume:
@@ -116,11 +115,27 @@ def _fingerprints(key: Mapping[str, Any]) -> dict[str, str]:
     return {name: fingerprint(value) for name, value in key.items()}
 
 
-def lone(folder: Path) -> AbstractContextManager[bool]:
+@contextlib.contextmanager
+def lone(folder: Path) -> Iterator[None]:
     """Hold a work folder, so that no other process trains into it at once."""
-    return alone(
-        folder / KEY, f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
-    )
+    busy = f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(alone(folder / KEY, busy))
+        except OSError as error:
+            raise unwritten(folder, error) from error
+        yield
+
+
+def remove_work(folder: Path) -> None:
+    """Remove a work folder, the key last: what a failure leaves is still known as an interrupted run."""
+    try:
+        for item in folder.iterdir():
+            if item.name != KEY:
+                shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise WorkError(f"{folder}: cannot be removed ({error.strerror}). Remove it yourself.") from error
 
 
 def _check_ours(folder: Path, out: Path) -> None:
