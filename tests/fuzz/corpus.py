@@ -24,7 +24,8 @@ RDF = """<?xml version="1.0" encoding="utf-8"?>
  <skos:Concept rdf:about="urn:x:l0"><skos:prefLabel xml:lang="en">Cat</skos:prefLabel>
   <skos:altLabel xml:lang="en">tabby &amp; co</skos:altLabel><owl:deprecated>true</owl:deprecated></skos:Concept>
  <rdf:Description rdf:about="urn:x:l1"><rdf:type rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/>
-  <skos:prefLabel>Hund \u00e4\u65e5</skos:prefLabel><skos:definition>a tame \u00e4nimal</skos:definition></rdf:Description>
+  <skos:prefLabel>Hund \u00e4\u65e5</skos:prefLabel>
+  <skos:definition>a tame \u00e4nimal</skos:definition></rdf:Description>
 </rdf:RDF>
 """
 TURTLE = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
@@ -133,8 +134,8 @@ CORPUS: dict[str, Callable[[], Files]] = {
     "label_tables": _rows_with(**TABLES),
     "huggingface": _written("huggingface"),
     "huggingface_classes": _class_labels,
-    "input_lines": lambda: {"input.txt": b"a tabby cat\n\nmy dog, \xc3\xa4\n{\"text\": \"a dog\"}\n"},
-    "input_stdin": lambda: {"stdin": b"a tabby cat\r\nmy dog\n{\"text\": \"a dog\", \"id\": 3}\n"},
+    "input_lines": lambda: {"input.txt": b'a tabby cat\n\nmy dog, \xc3\xa4\n{"text": "a dog"}\n'},
+    "input_stdin": lambda: {"stdin": b'a tabby cat\r\nmy dog\n{"text": "a dog", "id": 3}\n'},
     "input_jsonl": lambda: {"input.jsonl": b'{"text": "a dog", "id": "d1"}\n{"title": "a", "content": "b"}\n'},
     "input_csv": lambda: {"input.csv": b'id,text\n1,"a, dog"\n2,cat\n'},
     "input_parquet": lambda: {"input.parquet": _plain_parquet()["train.parquet"]},

@@ -228,7 +228,9 @@ def change_npz(content: bytes, rng: Random) -> bytes:
         parts[name] = np.zeros(part.shape, rng.choice(DTYPES))
     elif kind == 1 and part.dtype.kind in "if" and part.size:
         part = part.astype(np.float64 if part.dtype.kind == "f" else np.int64)
-        part.flat[rng.randrange(part.size)] = rng.choice((np.nan, np.inf, 1e300) if part.dtype.kind == "f" else INTS[:-4])
+        part.flat[rng.randrange(part.size)] = rng.choice(
+            (np.nan, np.inf, 1e300) if part.dtype.kind == "f" else INTS[:-4]
+        )
         parts[name] = part
     elif kind == 2:
         parts[name] = rng.choice((part[:-1] if part.ndim else part, part.reshape(-1, 1), np.array(5), np.empty((0, 2))))

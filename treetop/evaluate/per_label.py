@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from treetop.core.errors import InputError
+from treetop.core.spreadsheet import plain_cell
 from treetop.core.target import replacing_file
 from treetop.evaluate.match import Matches
 
@@ -75,6 +76,6 @@ def _write_rows(matches: Matches, file: TextIO, suffix: str) -> int:
         if suffix == ".jsonl":
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
         else:
-            table.writerow(row)
+            table.writerow(row | {"name": plain_cell(row["name"])})
         written += 1
     return written
