@@ -10,6 +10,7 @@ import numpy as np
 from treetop.core.dataset import ROLES
 from treetop.core.errors import did_you_mean
 from treetop.data.rows import Reading, Row, Sparse, listed, shown
+from treetop.data.surrogates import without_lone
 
 KNOWN = ("text", "labels", "id", "targets", "relevance", "role", "features")
 PLAIN = frozenset({"text", "labels"})
@@ -79,7 +80,7 @@ def _labels_sentence(record: Mapping[str, Any]) -> str:
 
 
 def _as_list(labels: str) -> str:
-    pieces = [piece.strip() for piece in labels[:40].replace(";", ",").replace("|", ",").split(",")]
+    pieces = [piece.strip() for piece in without_lone(labels[:40]).replace(";", ",").replace("|", ",").split(",")]
     return "[" + ", ".join(f'"{piece}"' for piece in pieces if piece) + "]"
 
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 
 from treetop.core.errors import ConfigError
-from treetop.core.forecast import UNITS, size
+from treetop.core.forecast import UNITS
 
 PREFIX = "TREETOP_MAX_"
 EXAMPLES = {"line": "256MB", "cell": "64MB", "columns": "50000", "expansion": "5000"}
@@ -33,7 +33,7 @@ class Limits:
     def shown(self, name: str) -> str:
         """A limit as a sentence names it."""
         value = getattr(self, name)
-        return size(value) if name in ("line", "cell") else f"{value:,}"
+        return f"{value / 10**6:g} MB" if name in ("line", "cell") else f"{value:,}"
 
 
 def how_to_raise(name: str) -> str:

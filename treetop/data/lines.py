@@ -27,20 +27,33 @@ def refuse(error: DataError) -> NoReturn:
     raise error
 
 
+class _Counted:
+    """A file or pipe that counts what was read from it."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self.raw, self.count = raw, 0
+
+    def read(self, size: int = -1) -> bytes:
+        part = self.raw.read(size)
+        self.count += len(part)
+        return part
+
+
 class _Unpacked(io.RawIOBase):
     """What gzip data unpacks to; refused where it grows out of proportion."""
 
-    def __init__(self, packed: gzip.GzipFile, raw: IO[bytes], file: Path) -> None:
-        self.packed, self.raw, self.file = packed, raw, file
-        self.limits, self.size, self.total = Limits.of_environment(), file.stat().st_size, 0
+    def __init__(self, raw: IO[bytes], file: Path) -> None:
+        self.source, self.file = _Counted(raw), file
+        self.packed = gzip.GzipFile(fileobj=self.source)  # type: ignore[call-overload]  # it reads and nothing else
+        self.limits, self.total = Limits.of_environment(), 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count = self.packed.readinto(buffer)
+        count: int = self.packed.readinto(buffer)
         self.total += count
-        if self.total > self.limits.line and self.total > self.limits.expansion * max(self.size, self.raw.tell()):
+        if self.total > max(self.limits.line, self.limits.expansion * self.source.count):
             raise DataError(
                 f"the gzip data unpack to more than {self.limits.shown('expansion')} times their size. If they are "
                 f"what you expect, {how_to_raise('expansion')}",
@@ -60,10 +73,7 @@ def open_bytes(file: Path) -> Iterator[tuple[IO[bytes], io.BufferedReader]]:
         raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
     with raw:
         if raw.peek(2)[:2] == GZIP:
-            with (
-                gzip.GzipFile(fileobj=raw) as packed,
-                io.BufferedReader(_Unpacked(packed, raw, file), 1 << 16) as stream,
-            ):
+            with io.BufferedReader(_Unpacked(raw, file), 1 << 16) as stream:
                 yield stream, raw
         else:
             yield raw, raw
@@ -78,7 +88,7 @@ def lines(file: Path, problem: Problem = refuse, *, ends: bool = False) -> Itera
     with open_bytes(file) as (stream, raw), progress(f"read {file.name}", file.stat().st_size) as bar:
         try:
             for number, line in stream_lines(stream, file, problem, ends=ends):
-                if number % 1024 == 0:
+                if number % 1024 == 0 and raw.seekable():  # a pipe has no place
                     bar.step(raw.tell() - bar.done)
                 yield number, line
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

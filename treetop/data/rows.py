@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treetop.core.errors import DataError, InputError
 from treetop.data.lines import Problem, refuse
+from treetop.data.surrogates import without_lone
 
 Sparse = tuple[NDArray[np.int64], NDArray[np.float32]]  # places and values of one row
 
@@ -32,7 +33,7 @@ def shown(value: object) -> str:
 
 def listed(names: Iterable[object], most: int = 12) -> str:
     """Names as a message lists them: the first ones, and how many more there are."""
-    every = [name if len(name) <= 60 else name[:57] + "..." for name in map(str, names)]
+    every = [name if len(name) <= 60 else name[:57] + "..." for name in map(without_lone, map(str, names))]
     more = f" and {len(every) - most:,} more" if len(every) > most else ""
     return (", ".join(every[:most]) or "nothing") + more
 

@@ -67,8 +67,18 @@ def write_labels(matches: Matches, path: Path) -> int:
         return _write_rows(matches, file, path.suffix)
 
 
+class _Lines:
+    """A file whose CSV rows end in LF; the writer is told CRLF, since it quotes only what it is told ends a row."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, row: str) -> None:
+        self.file.write(row.removesuffix("\r\n") + "\n")
+
+
 def _write_rows(matches: Matches, file: TextIO, suffix: str) -> int:
-    table = csv.DictWriter(file, COLUMNS, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    table = csv.DictWriter(_Lines(file), COLUMNS, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\r\n")
     if suffix != ".jsonl":
         table.writeheader()
     written = 0
