@@ -111,7 +111,16 @@ def test_an_info_file_of_another_kind_is_refused_or_not_used(arrow, info):
 
 
 @pytest.mark.parametrize(
-    "names", [DEEP, '{"splits": 3}', '{"splits": [".."]}', '{"splits": ["a/b"]}', '{"splits": [3]}']
+    "names",
+    [
+        DEEP,
+        '{"splits": 3}',
+        '{"splits": [".."]}',
+        '{"splits": ["a/b"]}',
+        '{"splits": [3]}',
+        '{"splits": ["\\ud800"]}',
+        f'{{"splits": ["{"x" * 300}"]}}',
+    ],
 )
 def test_splits_of_another_kind_are_refused(arrow, names):
     (arrow.parent.parent / "dataset_dict.json").write_text(names)

@@ -6,7 +6,7 @@ import pytest
 
 from .corpus import CORPUS, corpus
 from .mutations import mutate
-from .readers import DATASET, FOUND, Random, fuzz, unmutated
+from .readers import DATASET, Random, fuzz, unmutated
 
 
 @pytest.mark.parametrize("name", list(CORPUS))
@@ -22,7 +22,6 @@ def test_a_case_is_known_by_its_seed():
 
 def test_no_reader_lets_anything_else_through():
     pytest.importorskip("pyarrow")
-    tallies = fuzz(list(CORPUS), itertools.count(0), seconds=60, count=12, workers=1)
+    tallies = fuzz(list(CORPUS), itertools.count(0), seconds=60, count=10, workers=1)
     assert {name: tally.found for name, tally in tallies.items() if tally.found} == {}
-    assert all(sum(tally.outcomes.values()) > 0 for tally in tallies.values())
-    assert FOUND not in sum((tally.outcomes for tally in tallies.values()), start=type(tallies["jsonl"].outcomes)())
+    assert all(tally.outcomes.total() > 0 for tally in tallies.values())

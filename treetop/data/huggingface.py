@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from treetop.data.format import SPLITS, Format, Source, Split, Writing
 from treetop.data.json_text import read_object
 from treetop.data.jsonl import row_records
 from treetop.data.rows import Reading, Row, each_row
+from treetop.data.surrogates import has_lone
 from treetop.data.table import arrow_schema
 
 BATCH = 8192
@@ -36,7 +38,9 @@ def find(folder: Path) -> Source | None:
 
 def _is_plain(name: Any) -> bool:
     """Whether a name is that of a file or folder in the same place."""
-    return isinstance(name, str) and name == Path(name).name and name not in ("", "..")
+    if not isinstance(name, str) or has_lone(name) or "\0" in name:
+        return False
+    return name == Path(name).name and name not in ("", "..") and len(os.fsencode(name)) <= 255
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -59,7 +63,7 @@ def _data_files(state: Path) -> list[Path]:
     """The Arrow files a state file names, which lie beside it."""
     entries = _json(state).get("_data_files", [])
     names = [entry.get("filename") if isinstance(entry, dict) else None for entry in _as_list(entries)]
-    if not isinstance(entries, list) or not all(isinstance(name, str) and Path(name).name for name in names):
+    if not isinstance(entries, list) or not all(isinstance(name, str) and _is_plain(Path(name).name) for name in names):
         sentence = 'expected "_data_files": [{"filename": "data-00000-of-00001.arrow"}]. Save the data set again.'
         raise DataError(sentence, file=state)
     return [state.parent / Path(str(name)).name for name in names]

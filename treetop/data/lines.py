@@ -84,41 +84,46 @@ def lines(file: Path, problem: Problem = refuse, *, ends: bool = False) -> Itera
 
     A line that is not UTF-8 is reported and goes on with U+FFFD in it, so that row numbers stay right.
     """
-    number = 0
     with open_bytes(file) as (stream, raw), progress(f"read {file.name}", file.stat().st_size) as bar:
-        try:
-            for number, line in stream_lines(stream, file, problem, ends=ends):
-                if number % 1024 == 0 and raw.seekable():  # a pipe has no place
-                    bar.step(raw.tell() - bar.done)
-                yield number, line
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            what = "ends early" if isinstance(error, EOFError) else "is damaged"
-            problem(
-                DataError(
-                    f"the gzip data {what} after this line. Copy or download the file again.", file=file, line=number
-                )
-            )
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror}).", file=file, line=number) from None
+        moves = raw.seekable()  # a pipe has no place
+
+        def step() -> None:
+            bar.step(raw.tell() - bar.done if moves else 0)
+
+        yield from stream_lines(stream, file, problem, ends=ends, step=step)
 
 
 def stream_lines(
-    stream: IO[bytes], file: object, problem: Problem = refuse, *, ends: bool = False
+    stream: IO[bytes],
+    file: object,
+    problem: Problem = refuse,
+    *,
+    ends: bool = False,
+    step: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[int, str]]:
-    """The same of an open file or pipe, which `file` names in messages."""
-    limits = Limits.of_environment()
-    for number, line in enumerate(iter(partial(stream.readline, limits.line + 1), b""), 1):
-        if len(line) > limits.line:
-            sentence = f"the line is longer than {limits.shown('line')}, the most that is read. Split it, or "
-            raise DataError(sentence + how_to_raise("line"), file=file, line=number)
-        if number == 1:
-            line = _without_bom(line, file)
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            problem(_not_utf8(line, error.start, file, number))
-            text = line.decode(errors="replace")
-        yield number, text if ends else text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
+    """The same of an open file or pipe, which `file` names in messages; `step` is called now and then."""
+    limits, number = Limits.of_environment(), 0
+    try:
+        for number, line in enumerate(iter(partial(stream.readline, limits.line + 1), b""), 1):
+            if len(line) > limits.line:
+                sentence = f"the line is longer than {limits.shown('line')}, the most that is read. Split it, or "
+                raise DataError(sentence + how_to_raise("line"), file=file, line=number)
+            if number == 1:
+                line = _without_bom(line, file)
+            elif number % 1024 == 0:
+                step()
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                problem(_not_utf8(line, error.start, file, number))
+                text = line.decode(errors="replace")
+            yield number, text if ends else text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        what = "ends early" if isinstance(error, EOFError) else "is damaged"
+        sentence = f"the gzip data {what} after this line. Copy or download the file again."
+        problem(DataError(sentence, file=file, line=number))
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}).", file=file, line=number) from None
 
 
 def _without_bom(line: bytes, file: object) -> bytes:
@@ -166,7 +171,7 @@ class _Text(io.TextIOWrapper):
     _started = False
 
     def write(self, text: str) -> int:
-        if not self._started and text:
+        if text and not self._started:
             self._started = True
             if text.startswith("\ufeff"):
                 super().write("\ufeff")
