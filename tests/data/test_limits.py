@@ -136,6 +136,22 @@ def test_a_long_row_of_features_takes_a_few_times_its_size():
     assert float(done.stdout) < 8  # it took 40 times
 
 
+LITERAL = """
+import resource
+from treetop.data.skos import _statements
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+text = '<urn:a> <urn:b> "' + "a b " * 500_000 + '" .'
+before = peak()
+assert len(list(_statements(text))) == 1
+print((peak() - before) / len(text))
+"""
+
+
+def test_a_long_literal_of_turtle_takes_a_few_times_its_size():
+    done = subprocess.run([sys.executable, "-c", LITERAL], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 20  # it took 170 times
+
+
 def test_a_matrix_that_unpacks_out_of_proportion_is_refused(tmp_path, small, monkeypatch):
     monkeypatch.setenv("TREETOP_MAX_EXPANSION", "20")
     sparse.save_npz(tmp_path / "Y.trn.npz", sparse.csr_matrix(np.ones((200, 50), np.float32)))
