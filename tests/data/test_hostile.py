@@ -1,5 +1,6 @@
 """Damaged and hostile files end in one sentence: no crash of a library, no traceback, no two labels made one."""
 
+import gzip
 import json
 
 import numpy as np
@@ -173,6 +174,12 @@ def test_an_odd_encoding_of_xml_is_refused(tmp_path, encoding):
 def test_a_usual_encoding_of_xml_is_read(tmp_path):
     path = folder(tmp_path, train__jsonl=ROW, labels__rdf=RDF.format("iso-8859-1"))
     assert read(path).labels.names[0] == "Cat"
+
+
+@pytest.mark.parametrize("keep", [12, 40, 200])
+def test_a_vocabulary_whose_gzip_data_end_early_is_refused(tmp_path, keep):
+    (tmp_path / "labels.rdf.gz").write_bytes(gzip.compress(RDF.format("utf-8").encode())[:keep])
+    assert refused(folder(tmp_path, train__jsonl=ROW)).startswith("PATH/labels.rdf.gz")
 
 
 @pytest.mark.parametrize("text", [r"\UFFFFFFFF", r"\U00110000", r"\uD800", r"a\uDFFF\uD800"])

@@ -22,7 +22,7 @@ from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError, extra
 from treetop.core.texts import Texts
 from treetop.data.limits import Limits, how_to_raise
-from treetop.data.lines import lines, open_bytes
+from treetop.data.lines import head, lines, open_bytes
 from treetop.data.rows import Reading, shown
 from treetop.data.surrogates import whole
 
@@ -61,9 +61,7 @@ def from_uri(uri: str) -> str:
 
 def read_labels(file: Path, reading: Reading) -> LabelSet:
     """Labels of a .ttl (.nt) or .rdf (.xml) file."""
-    with open_bytes(file) as (stream, _):
-        start = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-    is_xml = start.startswith((b"<?xml", b"<rdf", b"<!DOCTYPE"))
+    is_xml = head(file, 4096).lstrip().startswith((b"<?xml", b"<rdf", b"<!DOCTYPE"))
     return collect(xml_triples(file) if is_xml else turtle_triples(file, reading), reading, file)
 
 
