@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -10,9 +9,10 @@ from pathlib import Path
 
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError
+from treetop.data.cells import cell_records
 from treetop.data.format import Format, Head, Writing
 from treetop.data.lines import lines, writer
-from treetop.data.rows import Reading, Row
+from treetop.data.rows import Reading, Row, listed
 from treetop.data.sidecar import label_set
 from treetop.data.skos import from_uri, to_uri, turtle
 
@@ -35,7 +35,7 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
     source = lines(file, reading.problem, ends=True)
     number, first = next(source, (0, ""))
     if _is_csv(first):
-        yield from _csv_rows(file, first, (line for _, line in source), reading)
+        yield from _csv_rows(file, reading)
         return
     for place, line in chain([(number, first)], source):
         text, tab, uris = line.rstrip("\r\n").partition("\t")
@@ -63,21 +63,15 @@ def _ids(cell: str) -> list[str]:
     return [from_uri(uri.removeprefix("<").removesuffix(">")) for uri in cell.split()]
 
 
-def _csv_rows(file: Path, first: str, rest: Iterator[str], reading: Reading) -> Iterator[Row]:
-    csv.field_size_limit(2**31 - 1)
-    header = [cell.strip() for cell in next(csv.reader([first]))]
-    if "text" not in header:
-        raise DataError(f"the header needs a column 'text' (found: {', '.join(header)}).", file=file, line=1)
-    table = csv.reader(rest)
-    for cells in table:
-        if not cells:
-            continue
-        if len(cells) != len(header):
-            sentence = f"{len(cells)} cells under a header of {len(header)}. Put cells with commas into quotes."
-            reading.problem(DataError(sentence, file=file, line=table.line_num + 1))
-            continue
-        record = dict(zip(header, cells, strict=True))
-        yield Row(table.line_num + 1, record["text"], _ids(record[SUBJECTS]))
+def _csv_rows(file: Path, reading: Reading) -> Iterator[Row]:
+    for line, cells in cell_records(file, reading, _no_text):
+        yield Row(line, cells["text"], _ids(cells[SUBJECTS]))
+
+
+def _no_text(header: list[str]) -> str:
+    if {"text", SUBJECTS} <= {*header}:
+        return ""
+    return f"the header needs the columns 'text' and '{SUBJECTS}' (found: {listed(header)}). Rename what is there."
 
 
 def write(writing: Writing) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from treetop.core.errors import DataError
+from treetop.data.limits import Limits, how_to_raise
 from treetop.data.lines import lines
 from treetop.data.rows import Reading
 
@@ -26,15 +28,18 @@ def cell_records(
 
     Where rows may be `short`, cells missing at their end are left out.
     """
-    csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts
+    csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts; limits are checked here
+    limits = Limits.of_environment()
     source = lines(file, reading.problem, ends=True)
     first = next(source, (0, ""))[1]
     mark = delimiter(first)
-    header = _header(first, mark, file)
+    header = _header(first, mark, file, limits)
     if missing := lacks(header):
         raise DataError(missing, file=file, line=1)
-    table = csv.reader((line for _, line in source), delimiter=mark, strict=True)
+    rows = _Rows(source, file, limits)
+    table = csv.reader(rows, delimiter=mark, strict=True)
     while True:
+        rows.length = 0
         try:
             cells = next(table, None)
         except csv.Error as error:
@@ -46,6 +51,9 @@ def cell_records(
         if cells is None:
             return
         line = table.line_num + 1
+        if rows.length > limits.cell and max(map(len, cells), default=0) > limits.cell:
+            sentence = f"a cell is longer than {limits.shown('cell')}, the most that is read. Split it, or "
+            raise DataError(sentence + how_to_raise("cell"), file=file, line=line)
         if len(cells) == len(header) or (short and 0 < len(cells) < len(header)):
             yield line, dict(zip(header, cells, strict=False))
         elif cells:
@@ -53,7 +61,27 @@ def cell_records(
             reading.problem(DataError(f"{what} Put cells with the delimiter inside into quotes.", file=file, line=line))
 
 
-def _header(first: str, mark: str, file: Path) -> list[str]:
+class _Rows:
+    """Lines for the CSV parser, which counts how long a row has become: one in quotes may go over many lines."""
+
+    def __init__(self, source: Iterator[tuple[int, str]], file: Path, limits: Limits) -> None:
+        self.source, self.file, self.limits, self.length = source, file, limits, 0
+
+    def __iter__(self) -> _Rows:
+        return self
+
+    def __next__(self) -> str:
+        number, line = next(self.source)
+        self.length += len(line)
+        if self.length > self.limits.line:
+            sentence = (
+                f"the row that ends here is longer than {self.limits.shown('line')}, the most that is read. Close "
+            )
+            raise DataError(sentence + f"its quotes, or {how_to_raise('line')}", file=self.file, line=number)
+        return line
+
+
+def _header(first: str, mark: str, file: Path, limits: Limits) -> list[str]:
     if "\r" in first.rstrip("\r\n"):
         raise DataError(
             "lines end with CR alone, as on old Macs. Save the file with LF or CRLF, for example with: "
@@ -67,6 +95,12 @@ def _header(first: str, mark: str, file: Path) -> list[str]:
         raise DataError(
             f"broken header ({error}). Write column names separated by commas.", file=file, line=1
         ) from None
-    if twice := [name for name in header if name and header.count(name) > 1]:
-        raise DataError(f"the header has the column '{twice[0]}' twice. Rename or remove one.", file=file, line=1)
+    if len(header) > limits.columns:
+        sentence = (
+            f"the header has {len(header):,} columns, at most {limits.shown('columns')} are read. Remove some, or "
+        )
+        raise DataError(sentence + how_to_raise("columns"), file=file, line=1)
+    counts = Counter(filter(None, header))
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise DataError(f"the header has the column '{twice[0][:60]}' twice. Rename or remove one.", file=file, line=1)
     return header

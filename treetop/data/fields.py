@@ -9,7 +9,8 @@ import numpy as np
 
 from treetop.core.dataset import ROLES
 from treetop.core.errors import did_you_mean
-from treetop.data.rows import Reading, Row, Sparse
+from treetop.data.rows import Reading, Row, Sparse, listed, shown
+from treetop.data.surrogates import without_lone
 
 KNOWN = ("text", "labels", "id", "targets", "relevance", "role", "features")
 PLAIN = frozenset({"text", "labels"})
@@ -66,7 +67,7 @@ def _text_sentence(record: Mapping[str, Any], names: Sequence[str], reading: Rea
     if reading.fields:
         wanted, remedy = names[0], "Choose fields that rows have."
     near = did_you_mean(wanted, [str(key) for key in record])
-    return f"field '{wanted}' is missing (found: {', '.join(map(str, record)) or 'none'}). {remedy}{near}"
+    return f"field '{wanted}' is missing (found: {listed(record)}). {remedy}{near}"
 
 
 def _labels_sentence(record: Mapping[str, Any]) -> str:
@@ -74,13 +75,12 @@ def _labels_sentence(record: Mapping[str, Any]) -> str:
     if isinstance(labels, str):
         return f"field 'labels' is the string {labels[:40]!r}, expected a list. Write {_as_list(labels)}."
     if labels is None and "labels" not in record:
-        found = ", ".join(map(str, record)) or "none"
-        return f"field 'labels' is missing (found: {found}). Add it; a row without labels has \"labels\": []."
+        return f"field 'labels' is missing (found: {listed(record)}). Add it; a row without labels has \"labels\": []."
     return f'field \'labels\' is {kind(labels)}, expected a list such as ["cat", "dog"]; [] for none.'
 
 
 def _as_list(labels: str) -> str:
-    pieces = [piece.strip() for piece in labels[:40].replace(";", ",").replace("|", ",").split(",")]
+    pieces = [piece.strip() for piece in without_lone(labels[:40]).replace(";", ",").replace("|", ",").split(",")]
     return "[" + ", ".join(f'"{piece}"' for piece in pieces if piece) + "]"
 
 
@@ -106,7 +106,7 @@ def _role(value: Any) -> int:
     if value is None:
         return 0
     if value not in ROLES:
-        raise ValueError(f"field 'role' is {value!r}. Choose one of {', '.join(ROLES)}.")
+        raise ValueError(f"field 'role' is {shown(value)}. Choose one of {', '.join(ROLES)}.")
     return ROLES.index(value)
 
 
@@ -114,9 +114,13 @@ def _features(value: Any) -> dict[str, Sparse] | None:
     if value is None:
         return None
     try:
-        made = {name: (np.array(p, np.int64), np.array(v, np.float32)) for name, (p, v) in value.items()}
-        if all(p.ndim == v.ndim == 1 and len(p) == len(v) for p, v in made.values()):
-            return made
+        if all(_are(int, p) and _are(float, v) and len(p) == len(v) for p, v in value.values()):
+            return {name: (np.array(p, np.int64), np.array(v, np.float32)) for name, (p, v) in value.items()}
     except (AttributeError, TypeError, ValueError, OverflowError):
         pass
     raise ValueError("field 'features' must look like {\"given\": [[3, 7], [0.5, 1.0]]}: columns and their values.")
+
+
+def _are(kind: type, values: Any) -> bool:
+    """Whether these are a list of whole numbers (int) or of numbers (float)."""
+    return isinstance(values, list) and {*map(type, values)} <= ({int} if kind is int else {int, float})

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from treetop.core.errors import DataError, extra
+from treetop.data.arrow import batch_records
 from treetop.data.fields import to_row
 from treetop.data.format import SPLITS, Format, Source, Split, Writing
+from treetop.data.json_text import read_object
 from treetop.data.jsonl import row_records
 from treetop.data.rows import Reading, Row, each_row
+from treetop.data.surrogates import has_lone
 from treetop.data.table import arrow_schema
 
 BATCH = 8192
@@ -23,7 +27,7 @@ def find(folder: Path) -> Source | None:
     """A folder of `DatasetDict.save_to_disk` or `Dataset.save_to_disk`."""
     if (folder / "dataset_dict.json").is_file():
         names = _json(folder / "dataset_dict.json").get("splits", [])
-        if not isinstance(names, list) or not all(isinstance(name, str) and name == Path(name).name for name in names):
+        if not isinstance(names, list) or not all(_is_plain(name) for name in names):
             raise DataError("expected a list of splits. Save the data set again.", file=folder / "dataset_dict.json")
         splits = {SPLITS.get(str(name), str(name)): _folder_split(folder / name) for name in names}
         return Source("huggingface", folder.name, splits)
@@ -32,44 +36,66 @@ def find(folder: Path) -> Source | None:
     return None
 
 
-def _json(file: Path) -> Any:
+def _is_plain(name: Any) -> bool:
+    """Whether a name is that of a file or folder in the same place."""
+    if not isinstance(name, str) or has_lone(name) or "\0" in name:
+        return False
+    return name == Path(name).name and name not in ("", "..") and len(os.fsencode(name)) <= 255
+
+
+def _json(file: Path) -> dict[str, Any]:
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_object(file)
+    except ValueError as error:
         raise DataError(f"cannot be read as JSON ({error}). Save the data set again.", file=file) from None
-    if not isinstance(value, dict):
-        raise DataError("expected a JSON object. Save the data set again.", file=file)
-    return value
 
 
 def _folder_split(folder: Path) -> Split:
     def rows(reading: Reading) -> Iterator[Row]:
-        files = [entry["filename"] for entry in _json(folder / "state.json").get("_data_files", [])]
-        info = folder / "dataset_info.json"
-        names = _class_names(_json(info).get("features", {}).get("labels", {})) if info.is_file() else None
-        records = (record for name in files for record in _arrow_records(folder / Path(name).name))
+        names = _folder_class_names(folder / "dataset_info.json")
+        records = (record for file in _data_files(folder / "state.json") for record in _arrow_records(file))
         yield from _to_rows(records, names, folder, reading)
 
     return Split(folder, rows)
 
 
+def _data_files(state: Path) -> list[Path]:
+    """The Arrow files a state file names, which lie beside it."""
+    entries = _json(state).get("_data_files", [])
+    names = [entry.get("filename") if isinstance(entry, dict) else None for entry in _as_list(entries)]
+    if not isinstance(entries, list) or not all(isinstance(name, str) and _is_plain(Path(name).name) for name in names):
+        sentence = 'expected "_data_files": [{"filename": "data-00000-of-00001.arrow"}]. Save the data set again.'
+        raise DataError(sentence, file=state)
+    return [state.parent / Path(str(name)).name for name in names]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _folder_class_names(info: Path) -> list[str] | None:
+    """Names behind the numbers of a ClassLabel column, where the info file has them."""
+    if not info.is_file():
+        return None
+    names = _class_names(_part(_part(_json(info), "features"), "labels"))
+    if names is not None and not all(isinstance(name, str) for name in names):
+        raise DataError("a ClassLabel name is not a string. Save the data set again.", file=info)
+    return names
+
+
 def _arrow_records(file: Path) -> Iterator[dict[str, Any]]:
-    pyarrow = extra("pyarrow", "data")
-    try:
+    def batches(pyarrow: Any) -> Iterator[Any]:
         with pyarrow.memory_map(str(file)) as source, pyarrow.ipc.open_stream(source) as stream:
-            for batch in stream:
-                for start in range(0, len(batch), BATCH):
-                    yield from batch.slice(start, BATCH).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"cannot be read as Arrow ({reason}). Save the data set again.", file=file) from None
+            yield from stream
+
+    return (record for _, record in batch_records(batches, file, "Arrow", "Save the data set again."))
 
 
 def _class_names(feature: Any) -> list[str] | None:
     """Names behind the numbers of a ClassLabel column, given as JSON or as the object."""
     for part in (feature, _part(feature, "feature")):
         names = _part(part, "names")
-        if names:
+        if names and isinstance(names, list | tuple):
             return list(names)
     return None
 

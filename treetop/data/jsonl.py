@@ -13,7 +13,8 @@ from treetop.core.dataset import ROLES, Dataset
 from treetop.data import sidecar
 from treetop.data.fields import to_row
 from treetop.data.format import CONTENT, Format, Head, Writing
-from treetop.data.lines import json_lines, writer
+from treetop.data.json_text import json_lines
+from treetop.data.lines import writer
 from treetop.data.rows import Reading, Row, each_row
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError
-from treetop.data.lines import LABEL, json_lines
+from treetop.data.json_text import LABEL, json_lines
 from treetop.data.rows import Reading
 from treetop.data.sidecar import label_cells, label_set
 from treetop.data.table import parquet_records

@@ -12,9 +12,11 @@ from treetop.core.errors import DataError
 from treetop.core.log import logger
 from treetop.data.fields import join_text, kind
 from treetop.data.format import Format, Head, Source, Split, Writing
-from treetop.data.lines import json_lines, writer
+from treetop.data.json_text import json_lines
+from treetop.data.lines import writer
 from treetop.data.numbered import FILTERS, SHORT, existing, filter_pairs, weights, write_filters
 from treetop.data.rows import Reading, Row, each_row
+from treetop.data.surrogates import whole
 
 
 def find(folder: Path) -> Source | None:
@@ -41,12 +43,14 @@ def read_labels(file: Path, reading: Reading) -> LabelSet:
     """One label a line, in column order; ids are the uids where these are there and unique."""
     uids, texts = [], []
     for number, record in json_lines(file, reading.problem):
+        uid, text = record.get("uid"), ""
         try:
-            texts.append(_text(record, reading))
+            uid = whole(uid, "the uid") if type(uid) is str else uid
+            text = _text(record, reading)
         except ValueError as error:
             reading.problem(DataError(str(error), file=file, line=number))
-            texts.append("")
-        uids.append(record.get("uid"))
+        uids.append(uid)
+        texts.append(text)
     numbers = [str(column) for column in range(len(texts))]
     usable = all(type(uid) in (str, int) and uid != "" for uid in uids) and len(set(map(str, uids))) == len(uids)
     if not usable:
@@ -71,12 +75,16 @@ def _row(number: int, record: Any, reading: Reading) -> Row:
         raise ValueError("field 'target_ind' must be a list of whole numbers, the lines of lbl.json from 0.")
     if values is not None and not isinstance(values, list):
         raise ValueError(f"field 'target_rel' is {kind(values)}, expected a list with one number per label.")
-    if values is not None and all(value == 1 for value in values) and len(values) == len(labels):
+    if (
+        values is not None
+        and all(type(value) in (int, float) and value == 1 for value in values)
+        and len(values) == len(labels)
+    ):
         values = None
     uid = record.get("uid")
-    return Row(
-        number, join_text(record, reading), labels, relevance=values, id=None if uid is None else str(uid)
-    )  # fmt: skip
+    if uid is not None and type(uid) not in (str, int, float):
+        raise ValueError(f"field 'uid' is {kind(uid)}, expected a string.")
+    return Row(number, join_text(record, reading), labels, relevance=values, id=None if uid is None else str(uid))
 
 
 def write(writing: Writing) -> None:

@@ -12,7 +12,7 @@ from treetop.data.lines import lines, writer
 from treetop.data.numbered import format_pairs, parse_pairs
 from treetop.data.rows import Reading, Row
 
-PAIR = r"\d+:[-+.\deEnNaAiIfF]+"
+PAIR = r"[0-9]+:[-+.0-9eEnNaAiIfF]+"
 
 
 def sniff(head: Head) -> bool:

@@ -1,18 +1,19 @@
-"""Lines of a text file, plain or gzip, as every format reads them: BOM, CRLF, UTF-8 and truncation are met here."""
+"""Lines of a text file, plain or gzip, as every format reads them: BOM, CRLF, UTF-8, truncation and limits."""
 
 from __future__ import annotations
 
 import gzip
 import io
-import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from treetop.core.errors import DataError
 from treetop.core.log import progress
+from treetop.data.limits import Limits, how_to_raise
 
 Problem = Callable[[DataError], None]
 
@@ -26,6 +27,41 @@ def refuse(error: DataError) -> NoReturn:
     raise error
 
 
+class _Counted:
+    """A file or pipe that counts what was read from it."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self.raw, self.count = raw, 0
+
+    def read(self, size: int = -1) -> bytes:
+        part = self.raw.read(size)
+        self.count += len(part)
+        return part
+
+
+class _Unpacked(io.RawIOBase):
+    """What gzip data unpacks to; refused where it grows out of proportion."""
+
+    def __init__(self, raw: IO[bytes], file: Path) -> None:
+        self.source, self.file = _Counted(raw), file
+        self.packed = gzip.GzipFile(fileobj=self.source)  # type: ignore[call-overload]  # it reads and nothing else
+        self.limits, self.total = Limits.of_environment(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self.packed.readinto(buffer)
+        self.total += count
+        if self.total > max(self.limits.line, self.limits.expansion * self.source.count):
+            raise DataError(
+                f"the gzip data unpack to more than {self.limits.shown('expansion')} times their size. If they are "
+                f"what you expect, {how_to_raise('expansion')}",
+                file=self.file,
+            )
+        return count
+
+
 @contextmanager
 def open_bytes(file: Path) -> Iterator[tuple[IO[bytes], io.BufferedReader]]:
     """(the bytes after unpacking, the raw file for progress); gzip is known by its first bytes, not by the name."""
@@ -37,7 +73,7 @@ def open_bytes(file: Path) -> Iterator[tuple[IO[bytes], io.BufferedReader]]:
         raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
     with raw:
         if raw.peek(2)[:2] == GZIP:
-            with gzip.GzipFile(fileobj=raw) as unpacked, io.BufferedReader(unpacked, 1 << 16) as stream:
+            with io.BufferedReader(_Unpacked(raw, file), 1 << 16) as stream:
                 yield stream, raw
         else:
             yield raw, raw
@@ -48,48 +84,69 @@ def lines(file: Path, problem: Problem = refuse, *, ends: bool = False) -> Itera
 
     A line that is not UTF-8 is reported and goes on with U+FFFD in it, so that row numbers stay right.
     """
-    number = 0
     with open_bytes(file) as (stream, raw), progress(f"read {file.name}", file.stat().st_size) as bar:
-        try:
-            for line in stream:
-                number += 1
-                if number == 1:
-                    line = _without_bom(line, file)
-                if number % 1024 == 0:
-                    bar.step(raw.tell() - bar.done)
-                try:
-                    text = line.decode()
-                except UnicodeDecodeError as error:
-                    problem(_not_utf8(line, error.start, file, number))
-                    text = line.decode(errors="replace")
-                yield number, text if ends else text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            what = "ends early" if isinstance(error, EOFError) else "is damaged"
-            problem(
-                DataError(
-                    f"the gzip data {what} after this line. Copy or download the file again.", file=file, line=number
-                )
-            )
+        moves = raw.seekable()  # a pipe has no place
+
+        def step() -> None:
+            bar.step(raw.tell() - bar.done if moves else 0)
+
+        yield from stream_lines(stream, file, problem, ends=ends, step=step)
 
 
-def _without_bom(line: bytes, file: Path) -> bytes:
+def stream_lines(
+    stream: IO[bytes],
+    file: object,
+    problem: Problem = refuse,
+    *,
+    ends: bool = False,
+    step: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, str]]:
+    """The same of an open file or pipe, which `file` names in messages; `step` is called now and then."""
+    limits, number = Limits.of_environment(), 0
+    try:
+        for number, line in enumerate(iter(partial(stream.readline, limits.line + 1), b""), 1):
+            if len(line) > limits.line:
+                sentence = f"the line is longer than {limits.shown('line')}, the most that is read. Split it, or "
+                raise DataError(sentence + how_to_raise("line"), file=file, line=number)
+            if number == 1:
+                line = _without_bom(line, file)
+            elif number % 1024 == 0:
+                step()
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                problem(_not_utf8(line, error.start, file, number))
+                text = line.decode(errors="replace")
+            yield number, text if ends else text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        what = "ends early" if isinstance(error, EOFError) else "is damaged"
+        sentence = f"the gzip data {what} after this line. Copy or download the file again."
+        problem(DataError(sentence, file=file, line=number))
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}).", file=file, line=number) from None
+
+
+def _without_bom(line: bytes, file: object) -> bytes:
     if line[:2] in UTF16:
         raise DataError(
-            "the file is UTF-16, expected UTF-8. Save it as UTF-8, for example with: "
-            f"iconv -f utf-16 -t utf-8 {file.name}",
+            f"the file is UTF-16, expected UTF-8. Save it as UTF-8, for example with: {_convert('utf-16', file)}",
             file=file,
             line=1,
         )
     return line.removeprefix(BOM)
 
 
-def _not_utf8(line: bytes, start: int, file: Path, number: int) -> DataError:
+def _not_utf8(line: bytes, start: int, file: object, number: int) -> DataError:
     return DataError(
         f"byte {start + 1} of the line (0x{line[start]:02x}) is not UTF-8. Save the file as UTF-8, for example with: "
-        f"iconv -f latin1 -t utf-8 {file.name}",
+        f"{_convert('latin1', file)}",
         file=file,
         line=number,
     )
+
+
+def _convert(encoding: str, file: object) -> str:
+    return f"iconv -f {encoding} -t utf-8{f' {file.name}' if isinstance(file, Path) else ''}"
 
 
 def head(file: Path, size: int = 1 << 16) -> bytes:
@@ -108,6 +165,19 @@ def head(file: Path, size: int = 1 << 16) -> bytes:
     return bytes(start.removeprefix(BOM))
 
 
+class _Text(io.TextIOWrapper):
+    """A text file whose first string may begin with U+FEFF: it is written twice, since reading takes a BOM off."""
+
+    _started = False
+
+    def write(self, text: str) -> int:
+        if text and not self._started:
+            self._started = True
+            if text.startswith("\ufeff"):
+                super().write("\ufeff")
+        return super().write(text)
+
+
 @contextmanager
 def writer(file: Path) -> Iterator[IO[str]]:
     """A UTF-8 text file for writing, packed when its name ends in .gz (with no time stamp: same data, same bytes)."""
@@ -115,40 +185,9 @@ def writer(file: Path) -> Iterator[IO[str]]:
         if file.suffix == ".gz":
             with (
                 gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
-                io.TextIOWrapper(packed, encoding="utf-8", newline="") as out,
+                _Text(packed, encoding="utf-8", newline="") as out,
             ):
                 yield out
         else:
-            with io.TextIOWrapper(raw, encoding="utf-8", newline="") as out:
+            with _Text(raw, encoding="utf-8", newline="") as out:
                 yield out
-
-
-def _constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
-
-
-ROW = '{"text": "a cat", "labels": ["pet"]}'
-LABEL = '{"id": "cat", "text": "a small tame cat"}'
-_decoder = json.JSONDecoder(parse_constant=_constant)
-
-
-def json_lines(file: Path, problem: Problem, example: str = ROW) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """(line, object) of each line that is not blank; `example` is shown where one is broken."""
-    for number, line in lines(file, problem):
-        if not line or line.isspace():
-            continue
-        try:
-            record = _decoder.decode(line)
-        except json.JSONDecodeError as error:
-            what = f"broken JSON at column {error.colno} ({error.msg}). Every line must be one JSON object"
-            problem(DataError(f"{what}, such as {example}.", file=file, line=number))
-            continue
-        except (ValueError, RecursionError) as error:
-            problem(
-                DataError(f"broken JSON ({error}). Allowed are finite numbers; mend the row.", file=file, line=number)
-            )
-            continue
-        if not isinstance(record, dict):
-            problem(DataError("not a JSON object. Every line must be {...}, one row each.", file=file, line=number))
-            continue
-        yield number, record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from treetop.data.rows import Reading, Sparse
 
 LABEL_BYTES = 400  # of one label while a data set is read
 LARGEST = 2**31 - 1  # rows, features or labels
+PIECE = 1 << 20  # letters of a line whose pairs are made at a time
+BLANK = re.compile(r"\s")
 SHORT = {"train": "trn", "test": "tst", "valid": "val"}
 FILTERS = {split: (f"filter_labels_{split}.txt", f"{short}_filter_labels.txt") for split, short in SHORT.items()}
 
@@ -30,10 +33,41 @@ def existing(folder: Path, *names: str) -> Path | None:
     return None
 
 
+def is_plain(text: str) -> bool:
+    """Whether numbers in a text are written as every tool reads them; int() and float() take '1_0' and '٣' as well."""
+    return text.isascii() and "_" not in text
+
+
+def is_whole(word: str) -> bool:
+    """Whether a word is a whole number, 0 or more."""
+    return word.isascii() and word.isdigit() and len(word) < 20
+
+
+def parse_float(word: str) -> float:
+    """The number a word stands for; ValueError where it is none."""
+    if not is_plain(word):
+        raise ValueError(f"{word[:40]!r} is not a number")
+    return float(word)
+
+
 def parse_pairs(text: str, shift: int = 0) -> Sparse:
-    """Places and values of 'f:v f:v'; ValueError says what is wrong."""
+    """Places and values of 'f:v f:v'; ValueError says what is wrong. A long line is read in pieces, to save memory."""
+    if len(text) <= PIECE:
+        return _parse_piece(text, shift)
+    parts, start = [], 0
+    while start < len(text):
+        blank = BLANK.search(text, start + PIECE)
+        stop = len(text) if blank is None else blank.start()
+        parts.append(_parse_piece(text[start:stop], shift))
+        start = stop
+    return np.concatenate([places for places, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+def _parse_piece(text: str, shift: int) -> Sparse:
     pairs, flat = text.split(), text.replace(":", " ").split()
     try:
+        if not is_plain(text):
+            raise ValueError
         # splitting all at once is quicker than pair by pair, but must not mend "1:2:3 4" or "1: 2"
         if len(flat) != 2 * len(pairs) or text.count(":") != len(pairs) or not all(":" in pair for pair in pairs):
             raise ValueError
@@ -49,7 +83,7 @@ def _is_pair(pair: str) -> bool:
     place, colon, value = pair.partition(":")
     try:
         float(value)
-        return bool(colon) and abs(int(place)) < 2**62
+        return bool(colon) and is_plain(pair) and abs(int(place)) < 2**62
     except ValueError:
         return False
 
@@ -62,7 +96,7 @@ def format_pairs(places: Any, values: Any) -> str:
 def read_header(file: Path, count: int) -> tuple[int, ...]:
     """The whole numbers of the first line."""
     first = next(lines(file), (1, ""))[1].split()
-    if len(first) != count or not all(word.isdecimal() for word in first):
+    if len(first) != count or not all(map(is_whole, first)):
         wanted = " ".join(("rows", "features", "labels")[:count]) if count == 3 else "rows columns"
         raise DataError(
             f"expected a header of {count} whole numbers '{wanted}', got {' '.join(first)[:40]!r}.", file=file, line=1
@@ -128,7 +162,7 @@ def filter_pairs(file: Path) -> Callable[[Reading], Iterator[tuple[int, int, int
     def pairs(reading: Reading) -> Iterator[tuple[int, int, int]]:
         for number, line in lines(file, reading.problem):
             words = line.split()
-            if len(words) == 2 and all(word.isdecimal() for word in words):
+            if len(words) == 2 and all(map(is_whole, words)):
                 yield number, int(words[0]) - reading.one_based, int(words[1])
             elif words:
                 sentence = f"expected 'row label', two whole numbers, got {line[:40]!r}."

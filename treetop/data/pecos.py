@@ -13,10 +13,13 @@ from scipy import sparse
 
 from treetop.core.dataset import Csr, LabelSet
 from treetop.core.errors import DataError
+from treetop.core.forecast import available_memory
 from treetop.data.format import Format, Source, Split, Writing
+from treetop.data.limits import Limits, how_to_raise
 from treetop.data.lines import lines, writer
 from treetop.data.numbered import (
     FILTERS,
+    LARGEST,
     SHORT,
     existing,
     filter_pairs,
@@ -26,9 +29,14 @@ from treetop.data.numbered import (
     write_filters,
     write_label_lines,
 )
-from treetop.data.rows import Reading, Row
+from treetop.data.rows import Reading, Row, shown
 
-BROKEN = (OSError, ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error)
+BROKEN = (
+    OSError, ValueError, LookupError, EOFError, AttributeError, TypeError, ArithmeticError, MemoryError,
+    NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+KINDS = ("csr", "csc", "coo")
+ROW_BYTES = 16  # of the smallest row
 FEATURES = ("X.{}.npz", "tfidf-attnxml/X.{}.npz")
 
 
@@ -54,11 +62,32 @@ def find(folder: Path) -> Source | None:
 def load(file: Path) -> Csr:
     """A sparse matrix from npz without pickles; its parts are checked, since scipy trusts them."""
     try:
-        matrix = sparse.csr_matrix(sparse.load_npz(file))
-        matrix.check_format(full_check=True)
+        _check_size(file)
+        matrix = sparse.load_npz(file)
+        if matrix.format not in KINDS:
+            raise ValueError(f"a matrix in '{matrix.format}' form, expected csr")
+        if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
+            raise ValueError(f"values of type {matrix.dtype}, expected numbers")
+        if matrix.format != "coo":
+            matrix.check_format(full_check=True)  # before anything is computed with it
+        return sparse.csr_matrix(matrix)
     except BROKEN as error:
         raise _damaged(file, error) from None
-    return matrix
+
+
+def _check_size(file: Path) -> None:
+    """Refuse parts that unpack out of proportion, and a shape that numbers and memory have no room for."""
+    limits = Limits.of_environment()
+    with zipfile.ZipFile(file) as archive:
+        for part in archive.infolist():
+            if part.file_size > max(limits.line, limits.expansion * part.compress_size):
+                raise ValueError(
+                    f"'{part.filename[:40]}' unpacks to more than {limits.shown('expansion')} times its size; if that "
+                    f"is right, {how_to_raise('expansion')}"
+                )
+    rows, _ = shape(file)
+    if ROW_BYTES * rows > available_memory():
+        raise ValueError(f"{rows:,} rows, for which memory does not suffice")
 
 
 def shape(file: Path) -> tuple[int, int]:
@@ -66,13 +95,17 @@ def shape(file: Path) -> tuple[int, int]:
     try:
         with np.load(file, allow_pickle=False) as parts:
             rows, columns = parts["shape"].tolist()
+        if type(rows) is not int or type(columns) is not int or not (0 <= rows <= LARGEST and 0 <= columns <= LARGEST):
+            raise ValueError(f"the shape {shown((rows, columns))}, expected two whole numbers up to {LARGEST:,}")
     except BROKEN as error:
         raise _damaged(file, error) from None
-    return int(rows), int(columns)
+    return rows, columns
 
 
 def _damaged(file: Path, error: Exception) -> DataError:
-    reason = " ".join(str(error).split())[:80]
+    if isinstance(error, DataError):
+        return error
+    reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
     return DataError(f"no sparse matrix in npz form ({reason}). Copy the file again.", file=file)
 
 

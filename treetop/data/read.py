@@ -18,7 +18,7 @@ from treetop.core.texts import readable
 from treetop.data import catalog, detect, huggingface
 from treetop.data.build import Builder, out_of_range
 from treetop.data.format import SPLITS, Source, Split
-from treetop.data.rows import Reading
+from treetop.data.rows import Reading, shown
 from treetop.data.space import LabelTable
 
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class Reader:
             if not 0 <= row < rows:
                 sentence = out_of_range("row", row, rows, False)
             elif column is None or not 0 <= column < len(self.table):
-                sentence = f"filter pair names the unknown label '{key}'. Mend or drop the line."
+                sentence = f"filter pair names the unknown label {shown(key)}. Mend or drop the line."
             else:
                 yield row, column
                 continue

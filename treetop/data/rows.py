@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,8 +12,30 @@ from numpy.typing import NDArray
 
 from treetop.core.errors import DataError, InputError
 from treetop.data.lines import Problem, refuse
+from treetop.data.surrogates import without_lone
 
 Sparse = tuple[NDArray[np.int64], NDArray[np.float32]]  # places and values of one row
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlevel = 3
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: its repr, cut where it is long or deep.
+
+    >>> shown([1, "a"]), shown("x" * 100)[:8]
+    ("[1, 'a']", "'xxxxxxx")
+    """
+    return _short.repr(value)
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Names as a message lists them: the first ones, and how many more there are."""
+    every = [name if len(name) <= 60 else name[:57] + "..." for name in map(without_lone, map(str, names))]
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return (", ".join(every[:most]) or "nothing") + more
 
 
 class Row(NamedTuple):

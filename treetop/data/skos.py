@@ -7,8 +7,12 @@ SKOS has no order, so labels are sorted by id.
 from __future__ import annotations
 
 import re
+import sys
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO, Any
 from urllib.parse import quote, unquote
 from xml.etree import ElementTree
 
@@ -17,8 +21,10 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError, extra
 from treetop.core.texts import Texts
-from treetop.data.lines import lines, open_bytes
-from treetop.data.rows import Reading
+from treetop.data.limits import Limits, how_to_raise
+from treetop.data.lines import head, lines, open_bytes
+from treetop.data.rows import Reading, shown
+from treetop.data.surrogates import whole
 
 SKOS, RDF = "http://www.w3.org/2004/02/skos/core#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 OWL, XML = "http://www.w3.org/2002/07/owl#", "{http://www.w3.org/XML/1998/namespace}"
@@ -31,8 +37,8 @@ Triple = tuple[str, str, str, str]  # subject, predicate, object, language of th
 TOKEN = re.compile(
     r"""\s+ | \#[^\n]*
     | (?P<iri><[^<>"{}|^`\x00-\x20]*>)
-    | (?P<text>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
-      | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*')
+    | (?P<text>\"\"\"(?:[^"\\]++|\\.|"(?!""))*+\"\"\" | '''(?:[^'\\]++|\\.|'(?!''))*+'''
+      | "(?:[^"\\\n]++|\\.)*+" | '(?:[^'\\\n]++|\\.)*+')
     | @(?P<lang>[A-Za-z]+(?:-[A-Za-z0-9]+)*)
     | (?P<mark>\^\^|[;,.\[\]()])(?![0-9])
     | (?P<word>[^\s<>"';,\[\]()#@^]*[^\s<>"';,\[\]()#@^.])""",
@@ -47,14 +53,15 @@ def to_uri(id_: str) -> str:
 
 def from_uri(uri: str) -> str:
     """The label id behind a URI."""
-    return unquote(uri[len(OWN) :]) if uri.startswith(OWN) else uri
+    try:
+        return unquote(uri[len(OWN) :], errors="strict") if uri.startswith(OWN) else uri
+    except UnicodeDecodeError:
+        return uri  # not one that `to_uri` made
 
 
 def read_labels(file: Path, reading: Reading) -> LabelSet:
     """Labels of a .ttl (.nt) or .rdf (.xml) file."""
-    with open_bytes(file) as (stream, _):
-        start = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-    is_xml = start.startswith((b"<?xml", b"<rdf", b"<!DOCTYPE"))
+    is_xml = head(file, 4096).lstrip().startswith((b"<?xml", b"<rdf", b"<!DOCTYPE"))
     return collect(xml_triples(file) if is_xml else turtle_triples(file, reading), reading, file)
 
 
@@ -82,8 +89,11 @@ def collect(triples: Iterable[Triple], reading: Reading, file: object) -> LabelS
         text = min(said["definition"].get(uri, []), default=(0, "", ", ".join([name[2], *others])))[2]
         names.append(name[2] or from_uri(uri))
         texts.append(text)
+    ids = Counter(map(from_uri, uris))
+    if len(ids) < len(uris):
+        raise DataError(f"two concepts have the id {shown(ids.most_common(1)[0][0])}. Rename one.", file=file)
     status = np.array([RETIRED if uri in retired else ACTIVE for uri in uris], np.uint8)
-    return LabelSet(Texts.of(map(from_uri, uris)), Texts.of(names), Texts.of(texts), status)
+    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), status)
 
 
 def xml_triples(file: Path) -> Iterator[Triple]:
@@ -91,7 +101,7 @@ def xml_triples(file: Path) -> Iterator[Triple]:
     about, resource = f"{{{RDF}}}about", f"{{{RDF}}}resource"
     try:
         with open_bytes(file) as (stream, _):
-            for _, element in ElementTree.iterparse(stream):
+            for element in _elements(stream, file):
                 subject = element.get(about)
                 if subject is None:
                     continue
@@ -102,8 +112,27 @@ def xml_triples(file: Path) -> Iterator[Triple]:
                     language = child.get(XML + "lang") or element.get(XML + "lang") or ""
                     yield subject, _plain(child.tag), (child.text or "") if value is None else value, language
                 element.clear()
-    except (ElementTree.ParseError, EOFError, OSError) as error:
+    except DataError:
+        raise
+    except (ElementTree.ParseError, EOFError, OSError, LookupError, ValueError, zlib.error) as error:
         raise DataError(f"cannot be read as RDF/XML ({error}). Mend it, or convert it to Turtle.", file=file) from None
+
+
+def _elements(stream: IO[bytes], file: Path) -> Iterator[Any]:
+    """Elements as they end; one that goes on and on is refused."""
+    limits, waiting = Limits.of_environment(), 0
+    parser: Any = ElementTree.XMLPullParser()
+    while part := stream.read(1 << 16):
+        parser.feed(part)
+        waiting += len(part)
+        for _, element in parser.read_events():
+            waiting = 0
+            yield element
+        if waiting > limits.line:
+            sentence = f"an element is longer than {limits.shown('line')}, the most that is read. Mend it, or "
+            raise DataError(sentence + how_to_raise("line"), file=file)
+    parser.close()
+    yield from (element for _, element in parser.read_events())
 
 
 def _plain(tag: str) -> str:
@@ -114,18 +143,25 @@ def turtle_triples(file: Path, reading: Reading) -> list[Triple]:
     """Triples of Turtle or N-Triples."""
     text = "\n".join(line for _, line in lines(file, reading.problem))
     try:
-        found = [triple for triple in _statements(text) if triple[1] in WANTED]
+        return [triple for triple in _statements(text) if triple[1] in WANTED]
     except ValueError as error:
-        try:
-            rdflib = extra("rdflib", "data")
-        except ImportError as missing:
-            raise DataError(f"{error}; {missing}", file=file) from None
-        try:
-            graph = rdflib.Graph().parse(data=text, format="turtle")
-        except Exception as broken:  # rdflib raises many kinds
-            reason = " ".join(str(broken).split())[:100]
-            raise DataError(f"cannot be read as Turtle ({reason}). Mend the file.", file=file) from None
+        return _clever_triples(text, error, file)
+
+
+def _clever_triples(text: str, error: ValueError, file: Path) -> list[Triple]:
+    """Triples of Turtle that `_statements` could not read, by rdflib."""
+    try:
+        rdflib = extra("rdflib", "data")
+    except ImportError as missing:
+        raise DataError(f"{error}; {missing}", file=file) from None
+    try:
+        graph = rdflib.Graph().parse(data=text, format="turtle")
         found = [(str(s), str(p), str(o), getattr(o, "language", None) or "") for s, p, o in graph]
+        for subject, _, value, _ in found:
+            whole(subject, "the URI"), whole(value, "the text")
+    except Exception as broken:  # rdflib raises many kinds
+        reason = " ".join(str(broken).split())[:100]
+        raise DataError(f"cannot be read as Turtle ({reason}). Mend the file.", file=file) from None
     return found
 
 
@@ -182,15 +218,20 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         raise ValueError("the file ends inside a statement")
 
 
+ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def _unescape(text: str) -> str:
     def plain(match: re.Match[str]) -> str:
         code = match[1]
-        return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
+        if len(code) == 1:
+            return ESCAPES.get(code, code)
+        if int(code[1:], 16) > sys.maxunicode:
+            raise ValueError(f"'{match[0]}' is no character")
+        return chr(int(code[1:], 16))
 
-    return re.sub(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", plain, text) if "\\" in text else text
+    return whole(re.sub(ESCAPED, plain, text), "the text") if "\\" in text else text
 
 
 def _name(kind: str, token: str, prefixes: dict[str, str]) -> str:

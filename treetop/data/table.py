@@ -9,15 +9,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from treetop.core.errors import DataError, extra
+from treetop.core.errors import extra
 from treetop.core.log import logger, progress
 from treetop.data import sidecar
+from treetop.data.arrow import BATCH, batch_records, wanted_columns
 from treetop.data.cells import cell_records, delimiter
-from treetop.data.fields import KNOWN, to_row
+from treetop.data.fields import to_row
 from treetop.data.format import CONTENT, Format, Head, Writing
+from treetop.data.json_text import decode
 from treetop.data.jsonl import row_records
 from treetop.data.lines import writer
-from treetop.data.rows import Reading, Row, each_row
+from treetop.data.numbered import parse_float
+from treetop.data.rows import Reading, Row, each_row, listed
 
 LISTS = ("labels", "targets", "relevance")
 
@@ -42,7 +45,7 @@ def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iter
             return ""
         wanted = [f"'{name}'" for name in (*(reading.fields or ("text",)), *needed)]
         columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
-        return f"the header needs the {columns} (found: {', '.join(header) or 'nothing'}). Rename what is there."
+        return f"the header needs the {columns} (found: {listed(header)}). Rename what is there."
 
     empty = ("text", "id", *LISTS, *reading.names)  # columns in which an empty cell says something
     for line, cells in cell_records(file, reading, lacks):
@@ -53,7 +56,7 @@ def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any
     """'a|b' or '["a", "b"]' as a list; an empty cell is no label, or no numbers."""
     if cell.startswith("["):
         try:
-            return json.loads(cell)
+            return decode(cell)
         except ValueError:
             raise ValueError(f"the cell of '{key}' starts with [ but is no JSON list: {cell[:40]!r}.") from None
     pieces = [piece.strip() for piece in cell.split(separator) if piece.strip()]
@@ -61,7 +64,7 @@ def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any
         hint.see(cell)
         return pieces
     try:
-        return [float(piece) for piece in pieces] or None
+        return [parse_float(piece) for piece in pieces] or None
     except ValueError:
         raise ValueError(f"the cell of '{key}' is {cell[:40]!r}, expected numbers such as 0.5|1.") from None
 
@@ -135,19 +138,16 @@ def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
 
 def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
     """(row from 1, cells by column) of a Parquet file; columns nobody reads are left on disk."""
-    pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
-    number = 0
-    try:
+    parquet = extra("pyarrow.parquet", "data")
+
+    def batches(pyarrow: Any) -> Iterator[Any]:
         with parquet.ParquetFile(file) as table, progress(f"read {file.name}", table.metadata.num_rows) as bar:
-            wanted = [name for name in table.schema_arrow.names if name in (*KNOWN, "uid", *reading.names)]
-            for batch in table.iter_batches(batch_size=4096, columns=wanted):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, record
+            wanted = wanted_columns(table.schema_arrow.names, reading)
+            for batch in table.iter_batches(batch_size=BATCH, columns=wanted):
+                yield batch
                 bar.step(len(batch))
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise DataError(f"cannot be read as Parquet ({reason}). Copy the file again.", file=file) from None
+
+    return batch_records(batches, file, "Parquet", "Copy the file again.")
 
 
 def write_parquet(writing: Writing) -> None:

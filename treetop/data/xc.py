@@ -20,6 +20,7 @@ from treetop.data.numbered import (
     existing,
     filter_pairs,
     format_pairs,
+    is_plain,
     line_labels,
     number_ids,
     parse_pairs,
@@ -35,7 +36,7 @@ from treetop.data.rows import Reading, Row
 
 def sniff_old(head: Head) -> bool:
     """Three whole numbers alone in the first line."""
-    return re.fullmatch(r"\s*\d+\s+\d+\s+\d+\s*", head.line) is not None
+    return re.fullmatch(r"\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*", head.line) is not None
 
 
 def rows_old(file: Path, reading: Reading) -> Iterator[Row]:
@@ -53,6 +54,8 @@ def rows_old(file: Path, reading: Reading) -> Iterator[Row]:
 
 def _numbers(field: str) -> list[int]:
     try:
+        if not is_plain(field):
+            raise ValueError
         return [int(label) for label in field.split(",")] if field else []
     except ValueError:
         raise ValueError(f"labels '{field[:40]}' are no whole numbers with commas between, such as 3,17.") from None
@@ -129,7 +132,7 @@ def _labels_new(folder: Path, targets: Path, reading: Reading) -> LabelSet:
     if file is None:
         return number_ids(count)
     first = next(lines(file), (1, ""))[1]
-    if re.fullmatch(rf"{count} \d+", first.strip()):
+    if re.fullmatch(rf"{count} [0-9]+", first.strip()):
         logger.info("%s: holds label features, not texts; not used", file)
         return number_ids(count)
     return line_labels(file, count, reading)
