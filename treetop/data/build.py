@@ -108,7 +108,7 @@ class Builder:
         elif len(set(columns)) < len(columns):
             self.notes.odd("the same label twice in one row (merged)", row.line)
             columns, targets, relevance = _merge(columns, targets, relevance)
-        if has_lone(row.text):
+        if not row.text.isascii() and has_lone(row.text):
             self.notes.odd("half of a surrogate pair in a text (replaced by U+FFFD)", row.line)
         if not row.text and row.features is None:
             self.notes.odd("row with an empty text", row.line, refuse_strict=False)
@@ -121,7 +121,7 @@ class Builder:
 
     def _good(self, row: Row) -> bool:
         return (
-            (row.id is None or self._id_fits(row, row.id))
+            (row.id is None or row.id.isascii() or self._id_fits(row, row.id))
             and (row.targets is None or self._fits(row, "targets", 1.0))
             and (row.relevance is None or self._fits(row, "relevance", LARGEST))
             and (row.features is None or all(self._features_fit(row, name, x) for name, x in row.features.items()))

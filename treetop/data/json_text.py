@@ -15,6 +15,9 @@ ROW = '{"text": "a cat", "labels": ["pet"]}'
 LABEL = '{"id": "cat", "text": "a small tame cat"}'
 
 
+DEEP = "it is nested too deeply"
+
+
 def _constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
@@ -27,7 +30,7 @@ def decode(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(DEEP) from None
 
 
 def json_lines(file: Path, problem: Problem, example: str = ROW) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -36,15 +39,15 @@ def json_lines(file: Path, problem: Problem, example: str = ROW) -> Iterator[tup
         if not line or line.isspace():
             continue
         try:
-            record = decode(line)
+            record = _decoder.decode(line)  # not `decode`: there are many lines
         except json.JSONDecodeError as error:
             what = f"broken JSON at column {error.colno} ({error.msg}). Every line must be one JSON object"
             problem(DataError(f"{what}, such as {example}.", file=file, line=number))
             continue
-        except ValueError as error:
-            problem(
-                DataError(f"broken JSON ({error}). Allowed are finite numbers; mend the row.", file=file, line=number)
-            )
+        except (ValueError, RecursionError) as error:
+            reason = DEEP if isinstance(error, RecursionError) else error
+            sentence = f"broken JSON ({reason}). Allowed are finite numbers; mend the row."
+            problem(DataError(sentence, file=file, line=number))
             continue
         if not isinstance(record, dict):
             problem(DataError("not a JSON object. Every line must be {...}, one row each.", file=file, line=number))
