@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from treetop.core.config import build, describe, override, read_yaml, setting, to_dict
@@ -39,6 +40,7 @@ class Outer:
         ({"inner": {"rate": 10**400}}, "inner.rate: a number of 401 digits is out of range. Give a smaller one."),
         ({"fast": 1}, "fast: expected bool, got int 1. Write true or false."),
         ({"loss": "hindge"}, "loss: unknown value 'hindge'. Choose one of 'hinge', 'logistic'. Did you mean 'hinge'?"),
+        ({"loss": np.zeros(2)}, "loss: unknown value array([0., 0.]). Choose one of 'hinge', 'logistic'."),
         ({"cap": "x"}, "cap: expected int or null, got str 'x'."),
         ({"inner": {"rate": "5e-5"}}, "inner.rate: expected float, got str '5e-5'. YAML read it as text: "
          "write 5.0e-5 without quotes."),

@@ -92,7 +92,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _convert_union(arguments, value, where)
     if origin is typing.Literal:
-        if value in arguments and type(value) in {type(argument) for argument in arguments}:
+        if type(value) in {type(argument) for argument in arguments} and value in arguments:
             return value
         listed = ", ".join(repr(argument) for argument in arguments)
         hint_text = did_you_mean(value, [str(a) for a in arguments]) if isinstance(value, str) else ""
