@@ -102,6 +102,21 @@ def test_a_folder_that_never_rests_is_told(saved, monkeypatch):
 # --- changes to labels ---
 
 
+def test_changes_of_a_model_that_is_being_removed_are_not_left_out(models, saved, tmp_path, monkeypatch):
+    """Its other files are read already when its changes are gone, which alone would be a model without any."""
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    treetop.load(tmp_path / "m").retire_labels(["L01"]).save(tmp_path / "m")
+    real, swapped = edits.read_edits, []
+
+    def reading(folder, *rest, **options):
+        if not swapped:
+            swapped.append(swap(tmp_path / "m", tmp_path / "other"))
+        return real(folder, *rest, **options)
+
+    monkeypatch.setattr(edits, "read_edits", reading)
+    assert same(treetop.load(tmp_path / "m").rank(TEXTS, 5), models[1].rank(TEXTS, 5))
+
+
 @pytest.mark.parametrize("step", ["_has_log", "_put", "_put_log", "_sweep"])
 def test_a_change_of_labels_never_reaches_the_model_that_took_the_place(models, saved, tmp_path, monkeypatch, step):
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)

@@ -208,7 +208,7 @@ def test_stages_left_by_a_kill_after_the_model_was_saved_are_removed(tmp_path, m
         raise SystemExit
 
     with monkeypatch.context() as patched:
-        patched.setattr("treetop.training.shutil.rmtree", killed)
+        patched.setattr("treetop.training.remove_work", killed)
         with pytest.raises(SystemExit):
             job(tmp_path / "m")
     assert sorted(f.name for f in tmp_path.iterdir()) == ["m", "m.work"]

@@ -46,6 +46,8 @@ def read_edits(folder: Folder, model: str, *, check: Check = "quick") -> tuple[E
     """The changes to the model in `folder` (`model`: the hash in its manifest), after the checks of `check_folder`."""
     with folder.inside(FOLDER) as home:
         if home is None or not _has_log(home):
+            if folder.replaced():  # what was replaced is being removed: changes may have been there
+                raise ModelError(f"{folder.path}: replaced while it was read. Load it again.")
             return ()
         entries = _entries(home, model)
         for number, entry in enumerate(entries, 1):

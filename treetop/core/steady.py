@@ -34,12 +34,12 @@ def read_steadily(
     opened: Callable[[], AbstractContextManager[W]], read: Callable[[W], T], unsteady: TreetopError, tries: int = TRIES
 ) -> T:
     """What `read` makes of one state of the files; replaced meanwhile, they are read again, `tries` times in all."""
-    for left in reversed(range(tries)):
+    for _ in range(tries):
         with opened() as watched:
             try:
                 result = read(watched)
             except Exception:
-                if left == 0 or not watched.replaced():
+                if not watched.replaced():
                     raise
             else:
                 if watched.pinned or not watched.replaced():
