@@ -30,7 +30,8 @@ from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
 from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import Source, find_encoder
-from treetop.train.batches import Plan, TokenRows
+from treetop.train.batches import Plan
+from treetop.tensors.packed import TokenRows
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig

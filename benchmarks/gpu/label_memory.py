@@ -36,7 +36,7 @@ from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.recipes import unidec
 from treetop.train import journal
 from treetop.train.clustered import PoolPlan
-from treetop.train.devices import ALONE
+from treetop.tensors.devices import ALONE
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.pools import PoolConfig

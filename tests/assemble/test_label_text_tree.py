@@ -17,7 +17,8 @@ from treetop.features.tokens import Tokens
 from treetop.features.vectors import WordsConfig, find_vectors
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig, node_graph, walk_graph
-from treetop.train.batches import Batch, TokenRows
+from treetop.train.batches import Batch
+from treetop.tensors.packed import TokenRows
 from treetop.train.optim import AdamConfig
 
 TREE = LabelTree((np.zeros(5, np.int32), (np.arange(40) * 7 % 5).astype(np.int32)))

@@ -22,7 +22,7 @@ from treetop.core.types import LabelTree
 from treetop.kernels import reference
 from treetop.labels.text import label_words
 from treetop.train.batches import Batch, Plan
-from treetop.train.devices import World
+from treetop.tensors.devices import World
 from treetop.train.hooks import BatchMix, GramPenalty, LabelMix
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig

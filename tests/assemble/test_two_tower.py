@@ -22,7 +22,7 @@ from treetop.labels.text import first_of_text
 from treetop.rank.dual import Dual
 from treetop.train.clustered import Mining, PoolPlan
 from treetop.train.contrastive import LossConfig
-from treetop.train.devices import ALONE, World
+from treetop.tensors.devices import ALONE, World
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.pools import PoolConfig, Pools

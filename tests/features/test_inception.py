@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from treetop.core.errors import ConfigError
 from treetop.features.inception import TASKS, Inception, InceptionConfig
 from treetop.features.word_layers import BatchNorm, Spectral
-from treetop.train.batches import TokenRows
+from treetop.tensors.packed import TokenRows
 
 N_WORDS, WIDTH, LENGTH, FILTERS = 30, 96, 6, 5
 TEXTS = [[3, 7, 7, 1], [], [29], [5, 4, 3, 2, 1, 0, 9, 8], [11, 12, 13]]

@@ -13,7 +13,7 @@ from treetop.kernels.full_bce import Positives
 from treetop.rank.full import FullTable
 from treetop.rank.full_low import LowTable, table_of
 from treetop.train.batches import Plan
-from treetop.train.devices import ALONE, World
+from treetop.tensors.devices import ALONE, World
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig, DescentConfig
 from treetop.train.task import TrainConfig

@@ -17,7 +17,7 @@ from treetop.assemble import label_text_fit
 from treetop.assemble.neural_tree import NeuralTree
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
-from treetop.train.devices import World
+from treetop.tensors.devices import World
 
 INCEPTION = {
     "network": {"filters": 8},

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.core.errors import ConfigError
-from treetop.train import devices
+from treetop.tensors import devices
 
 CPU = torch.device("cpu")
 

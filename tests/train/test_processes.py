@@ -46,7 +46,7 @@ def run(world, folder, stop=None):
 
 
 def child(folder):
-    from treetop.train.devices import World
+    from treetop.tensors.devices import World
 
     torch.set_num_threads(1)
     world = World.join(torch.device("cpu"))
@@ -62,7 +62,7 @@ def child(folder):
 
 def test_two_processes_equal_one_and_resume(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    from treetop.train.devices import ALONE
+    from treetop.tensors.devices import ALONE
 
     for name in ("a", "b", "one"):
         (tmp_path / name).mkdir()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.batches import Targets
+from treetop.network.targets import Targets
 from treetop.train.shortlists import Children, choose, expand, targets_of
 
 PARENT = np.array([2, 0, 0, 1, 2, 2])

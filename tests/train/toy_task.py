@@ -5,8 +5,9 @@ import torch
 
 from treetop.kernels.full_bce import Positives
 from treetop.rank.full import FullTable
-from treetop.train.batches import Loaded, TargetRows
-from treetop.train.devices import ALONE
+from treetop.train.batches import Loaded
+from treetop.network.targets import TargetRows
+from treetop.tensors.devices import ALONE
 from treetop.train.losses import row_loss
 from treetop.train.optim import AdamConfig
 from treetop.train.rows import RowTable

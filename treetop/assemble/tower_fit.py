@@ -33,10 +33,10 @@ from treetop.rank.dual import Dual
 from treetop.shortlist.ann import Ann
 from treetop.shortlist.everything import Everything
 from treetop.shortlist.graph import Graph
-from treetop.train import devices
+from treetop.tensors import devices
+from treetop.tensors.devices import World
 from treetop.train.batches import Rows
 from treetop.train.clustered import Mining, PoolPlan
-from treetop.train.devices import World
 from treetop.train.loop import train
 from treetop.train.pools import Known, Pools
 from treetop.train.task import TrainConfig

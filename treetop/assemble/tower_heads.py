@@ -14,7 +14,7 @@ from treetop.core.config import setting
 from treetop.core.errors import ConfigError
 from treetop.features.towers import Tower
 from treetop.features.transformer import TransformerConfig
-from treetop.train.checkpoint import to_array
+from treetop.tensors.handover import to_array
 from treetop.train.contrastive import LossConfig
 from treetop.train.optim import AdamConfig, DescentConfig, ScheduleConfig
 from treetop.train.pools import PoolConfig

@@ -22,7 +22,7 @@ from treetop.kernels import threads
 from treetop.labels.text import first_of_text, label_words
 from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
-from treetop.train import devices
+from treetop.tensors import devices
 
 SAMPLE = 1000  # documents that show where scores lie
 NEAR = 50  # labels of each that are looked at

@@ -24,13 +24,15 @@ from treetop.assemble.tower_heads import ClassifierConfig, TowerHead, TowersConf
 from treetop.core.dataset import Csr, Dataset
 from treetop.kernels import products
 from treetop.kernels.full_bce import Positives
+from treetop.network.targets import POSITIVES
 from treetop.rank.full import EveryLabel, FullTable
 from treetop.rank.full_low import LowTable, table_of
-from treetop.train import devices
-from treetop.train.batches import POSITIVES, Batch, Loaded, Rows, send
+from treetop.tensors import devices
+from treetop.tensors.devices import ALONE, World
+from treetop.tensors.handover import send
+from treetop.train.batches import Batch, Loaded, Rows
 from treetop.train.clustered import Mining
 from treetop.train.contrastive import pool_loss
-from treetop.train.devices import ALONE, World
 from treetop.train.optim import AdamConfig
 from treetop.train.pools import Known, PoolBatch, even_share, without_positives
 from treetop.train.rows import RowTable, Table

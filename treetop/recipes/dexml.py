@@ -22,8 +22,8 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.train.contrastive import LossConfig
-from treetop.train.pools import PoolConfig
+from treetop.network.losses.settings import LossConfig
+from treetop.network.samplers.pools import PoolConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations

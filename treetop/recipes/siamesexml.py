@@ -25,9 +25,9 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.train.contrastive import LossConfig
+from treetop.network.losses.settings import LossConfig
+from treetop.network.samplers.pools import PoolConfig
 from treetop.train.optim import ScheduleConfig
-from treetop.train.pools import PoolConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"

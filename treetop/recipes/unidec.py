@@ -25,7 +25,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.train.contrastive import LossConfig
+from treetop.network.losses.settings import LossConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations

@@ -19,11 +19,12 @@ from torch import Tensor
 from treetop.core import log
 from treetop.core.errors import InputError, ResourceError, TrainingError
 from treetop.core.store import Part
-from treetop.train import devices
+from treetop.tensors import devices
+from treetop.tensors.devices import ALONE, World
+from treetop.tensors.handover import fill
 from treetop.train.average import Average
 from treetop.train.batches import Batch, Loaded, Plan
-from treetop.train.checkpoint import Checkpoints, fill
-from treetop.train.devices import ALONE, World
+from treetop.train.checkpoint import Checkpoints
 from treetop.train.journal import Journal
 from treetop.train.optim import AdamW, rate
 from treetop.train.replay import Replay
