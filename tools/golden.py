@@ -1,7 +1,7 @@
 """What a refactoring must not change: answers of a toy model of every recipe and augmentation, to the bit.
 
-    python -m tools.golden record FILE        # before
-    python -m tools.golden compare FILE       # after: names every model whose answers differ, and by how much
+python -m tools.golden record FILE        # before
+python -m tools.golden compare FILE       # after: names every model whose answers differ, and by how much
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-import test_battery as battery
-import toy
-
-import treetop
-from treetop.core.errors import TreetopError
+import test_battery as battery  # noqa: E402
+import toy  # noqa: E402
+import treetop  # noqa: E402
+from treetop.core.errors import TreetopError  # noqa: E402
 
 TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "keep": 4, "tfidf": {"min_df": 1}}
 FUSED = {"min_df": 1}

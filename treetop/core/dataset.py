@@ -187,7 +187,7 @@ class Dataset:
 
     @property
     def ignored(self) -> Csr | None:
-        """(n_documents, n_labels) 1 for filter pairs, which are neither positives nor negatives; None: there are none."""
+        """(n_documents, n_labels) 1 for filter pairs, which are neither positives nor negatives; None: no such."""
         pairs = self.filter_pairs
         if pairs is None or len(pairs) == 0:
             return None

@@ -13,7 +13,7 @@ width, which the paper leaves open. All convolutions have stride 4, so they are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 

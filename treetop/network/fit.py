@@ -35,7 +35,7 @@ from treetop.train.task import Result, TrainConfig
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The features that learned, and the ranks their heads became; what label texts became, where vectors have parts."""
+    """The features that learned and the ranks their heads became; where vectors have parts, what label texts became."""
 
     features: Any
     ranks: list[HeadRank]

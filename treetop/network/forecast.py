@@ -64,7 +64,7 @@ class EncoderSize:
 
     @property
     def kept(self) -> float:
-        """Activations saved for the backward pass of every token: inputs of the linear layers, query, key, value, norms."""
+        """Activations saved for the backward pass of a token: inputs of the linear layers, query, key, value, norms."""
         return float(self.depth * (9 * self.width + 2 * self.inner) + 6 * self.width)
 
     @property

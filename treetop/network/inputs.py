@@ -19,7 +19,11 @@ class Inputs(Protocol):
     """Where a batch's views come from."""
 
     device: torch.device
-    lengths: Rows  # (rows,) by which reading in order of length costs least
+
+    @property
+    def lengths(self) -> Rows:
+        """(rows,) in whose order reading costs least."""
+        ...
 
     def load(self, rows: Rows, static: bool = False) -> Message:
         """What the device needs to know of these rows."""

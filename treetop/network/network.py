@@ -6,7 +6,7 @@ labels, or those given for each row. All gradients reach the encoder in one back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +58,9 @@ class Network:
         self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
         self.Y = known.Y
         self.seen = np.bincount(known.Y[learned].indices, minlength=known.Y.shape[1]) > 0
-        rows = (known.Y, known.relevance, known.ignored)
-        self.positives, self.relevance, self.ignored = (
-            None if matrix is None else TargetRows(matrix, self.device) for matrix in rows
+        self.positives = TargetRows(known.Y, self.device)
+        self.relevance, self.ignored = (
+            None if matrix is None else TargetRows(matrix, self.device) for matrix in (known.relevance, known.ignored)
         )
         self.modules = self._modules(encoder, learn)
         self.low = ("encoder",) if isinstance(inputs, Encoded) else ()
@@ -80,6 +80,10 @@ class Network:
         others = [held.module for held in vectors if not isinstance(held, Parts) and held.module is not None]
         made["heads"] = nn.ModuleList([*(head.projection for head in self.heads), *others]), learn
         return made
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Nothing beside weights."""
+        return {}
 
     # --- training ---
 
@@ -167,7 +171,7 @@ class Network:
         return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
 
     def ranks(self) -> list[HeadRank]:
-        """The trained heads as they go into a model; labels nobody has seen are barred unless their text says enough."""
+        """The trained heads as they go into a model; labels never seen are barred, unless their text says enough."""
         *above, last = self.heads
         unseen = None if isinstance(last.vectors, Parts) else ~self.seen
         return [*(head.rank() for head in above), last.rank(unseen)]

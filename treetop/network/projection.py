@@ -1,4 +1,4 @@
-"""What lies between a view and the label vectors: a length, dropout, a linear layer, tanh; any of these may be absent."""
+"""What lies between a view and the label vectors: a length, dropout, a linear layer, tanh; any may be absent."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -101,7 +102,7 @@ class TargetRows:
         return Message({"places": send(places, self.device)}, (len(rows), rounded))
 
     def targets(self, message: Message) -> Targets:
-        n_rows, total = message.facts  # type: ignore[misc]
+        n_rows, total = cast(tuple[int, int], message.facts)
         shift, counts = torch.split(message["places"], [n_rows + 1] * 2)
         row = torch.repeat_interleave(counts, output_size=total)
         place = torch.arange(total, device=self.device) + shift[row]

@@ -125,15 +125,15 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 
 def _heads(config: Config, view: str, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
     """Generator: all clusters. Ranker: the labels below the best ones. Or all labels at once."""
-    shared = {"view_width": width, "dropout": config.dropout, "length": config.length if config.encoder.l2 else 0.0}
-    first = HeadPlan(view=view, n=sizes[0], name="level-0", **shared)
+    length = config.length if config.encoder.l2 else 0.0
+    first = HeadPlan(
+        view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length
+    )  # fmt: skip
+    below = replace(first, dimension=config.bottleneck, weight=config.ranker_weight)
     return [first] + [
-        HeadPlan(
-            view=view, n=n, name=f"level-{t}", keep=min(config.keep, above), dimension=config.bottleneck,
-            weight=config.ranker_weight, **shared,
-        )
+        replace(below, n=n, name=f"level-{t}", keep=min(config.keep, above))
         for t, (above, n) in enumerate(pairwise(sizes), 1)
-    ]  # fmt: skip
+    ]
 
 
 def _static(

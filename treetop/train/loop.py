@@ -282,7 +282,7 @@ class _Run:
 
     def _tensors(self) -> dict[str, Tensor]:
         made = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
-        made |= self.buffers
+        made |= self.buffers | {f"task.{name}": tensor for name, tensor in self.task.state().items()}
         for name, table in self.task.tables.items():
             made |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
         if self.average.count:

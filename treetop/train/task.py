@@ -72,6 +72,10 @@ class Task(Protocol):
         """Weights that update themselves."""
         ...
 
+    def state(self) -> Mapping[str, Tensor]:
+        """What else a checkpoint must keep; filled in place on resume."""
+        ...
+
     @property
     def low(self) -> Collection[str]:
         """Modules that compute in the device's own number type."""

@@ -19,11 +19,11 @@ from treetop.kernels.halving import leaves
 from treetop.network.samplers.pools import PoolConfig, Pools
 from treetop.train.batches import Batch, Plan, Rows
 
-Look = Callable[[bool, bool], tuple[Tensor | None, Tensor | None]]
+Mine = Callable[[bool, bool], tuple[Tensor | None, Tensor | None]]
 
 
 class Mining:
-    """Clusters of queries and hard negatives of documents as last found; to the loop a table without weights."""
+    """Clusters of queries and hard negatives of documents as last found."""
 
     def __init__(self, queries: int, documents: int, config: PoolConfig) -> None:
         self.leaf = torch.zeros(queries if config.clustered else 0, dtype=torch.int32)
@@ -31,26 +31,18 @@ class Mining:
         self.epoch = torch.full((), -1, dtype=torch.int64)  # when that was; -1: not yet
 
     def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps, so that a run that goes on draws what it would have drawn."""
         return {"leaf": self.leaf, "negatives": self.negatives, "epoch": self.epoch}
-
-    def weights(self) -> dict[str, Tensor]:
-        return {}
-
-    def prepare(self, factor: float, *, fuse: bool, value: bool) -> None: ...
-
-    def apply(self) -> None: ...
-
-    def forget(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolPlan(Plan):
-    """Batches with pools; `look(clusters, negatives)` gives the queries' vectors and the documents' hard negatives."""
+    """Batches with pools; `mine(clusters, negatives)` gives the queries' vectors and the documents' hard negatives."""
 
     pools: Pools
     mining: Mining
     config: PoolConfig
-    look: Look
+    mine: Mine
 
     @property
     def steps(self) -> int:
@@ -91,7 +83,7 @@ class PoolPlan(Plan):
         config, mining = self.config, self.mining
         if not config.due(epoch) or int(mining.epoch) >= epoch:
             return
-        vectors, negatives = self.look(config.clustered, config.negatives > 0)
+        vectors, negatives = self.mine(config.clustered, config.negatives > 0)
         if vectors is not None and not torch.isfinite(vectors).all():
             raise TrainingError(
                 f"training: before epoch {epoch} vectors of texts are no finite numbers any more. Lower the learning "

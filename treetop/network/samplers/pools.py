@@ -71,18 +71,18 @@ class PoolConfig:
 
 
 @dataclass(frozen=True)
-class Known:
+class PairsKnown:
     """Positives of every document (csr) and pairs that are neither (csr); `text` numbers labels by their text."""
 
     n_labels: int
     indptr: Rows
     indices: Rows
     values: NDArray[np.float32]
-    void_indptr: Rows | None = None
-    void_indices: Rows | None = None
+    ignored_indptr: Rows | None = None
+    ignored_indices: Rows | None = None
     text: Rows | None = None  # (n_labels,) the first label of the same text, -1 where a text is its own
 
-    def only(self, rows: Rows) -> Known:
+    def only(self, rows: Rows) -> PairsKnown:
         """The same with positives of these documents alone."""
         counts = np.zeros(len(self.indptr) - 1, np.int64)
         counts[rows] = np.diff(self.indptr)[rows]
@@ -93,16 +93,16 @@ class Known:
 
 @dataclass(frozen=True)
 class PoolBatch(Batch):
-    """A batch with its pool. Positives and void pairs are places in the (everyone x pool) matrix, row by row.
+    """A batch with its pool. Positives and ignored pairs are places in the (everyone x pool) matrix, row by row.
 
     `rows` are as many in every process: behind the end of `everyone` the first row fills up, and counts nothing there.
-    Split, it stays whole: each part computes gradients for its share of the texts (see `assemble/two_tower.py`).
+    Split, it stays whole: each part computes gradients for its share of the texts (see `network/pool.py`).
     """
 
     pool: Rows
     positive: Rows
     value: NDArray[np.float32]
-    void: Rows
+    ignored: Rows
     part: int = 0
     parts: int = 1
 
@@ -112,9 +112,9 @@ class PoolBatch(Batch):
 
 
 class Pools:
-    """Draws the pool of a batch and says which pairs are positive and which are void."""
+    """Draws the pool of a batch and says which pairs are positive and which are ignored."""
 
-    def __init__(self, known: Known, config: PoolConfig, seed: int) -> None:
+    def __init__(self, known: PairsKnown, config: PoolConfig, seed: int) -> None:
         self.known, self.config, self.seed = known, config, seed
         self._place = np.full(known.n_labels, -1, np.int64)  # scratch: where a label stands in the pool
         self._documents: tuple[Rows, Rows] | None = None
@@ -131,8 +131,8 @@ class Pools:
             rows, drawn = queries, self.draw_positives(queries, rng)
         hard = draw_negatives(negatives[rows], self.config.negatives, rng)
         pool = self.fill(rows, drawn, hard)
-        positive, value, void = self.pairs(rows, pool)
-        return PoolBatch(even_share(rows, rank, size), rows, len(rows), step, pool, positive, value, void)
+        positive, value, ignored = self.pairs(rows, pool)
+        return PoolBatch(even_share(rows, rank, size), rows, len(rows), step, pool, positive, value, ignored)
 
     def draw_positives(self, rows: Rows, rng: np.random.Generator) -> Rows:
         """Labels of the rows, `positives` of each with replacement; all where that is 0."""
@@ -168,7 +168,7 @@ class Pools:
         return np.sort(pool)
 
     def pairs(self, rows: Rows, pool: Rows) -> tuple[Rows, NDArray[np.float32], Rows]:
-        """(places of positives, their weights, places of void pairs) in the rows x pool matrix."""
+        """(places of positives, their weights, places of ignored pairs) in the rows x pool matrix."""
         known, width = self.known, len(pool)
         self._place[pool] = np.arange(width)
         owner, at = stretch(known.indptr, rows)
@@ -176,16 +176,16 @@ class Pools:
         column = self._place[labels]
         inside = column >= 0
         positive = owner[inside] * width + column[inside]
-        void = NONE
-        if known.void_indptr is not None and known.void_indices is not None:
-            others, place = stretch(known.void_indptr, rows)
-            column = self._place[known.void_indices[place]]
-            void = (others * width + column)[column >= 0]
+        ignored = NONE
+        if known.ignored_indptr is not None and known.ignored_indices is not None:
+            others, place = stretch(known.ignored_indptr, rows)
+            column = self._place[known.ignored_indices[place]]
+            ignored = (others * width + column)[column >= 0]
         if known.text is not None:
-            void = np.concatenate([void, _twins(owner, known.text[labels], known.text[pool])])
+            ignored = np.concatenate([ignored, _twins(owner, known.text[labels], known.text[pool])])
         self._place[pool] = -1
-        void = np.setdiff1d(void, positive) if len(void) else void
-        return positive, known.values[at[inside]], void
+        ignored = np.setdiff1d(ignored, positive) if len(ignored) else ignored
+        return positive, known.values[at[inside]], ignored
 
 
 # --- the parts of a pool --------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def even_share(ids: Rows, rank: int, size: int) -> Rows:
     return np.concatenate([own, np.full(count - len(own), ids[0])])
 
 
-def transposed(known: Known) -> tuple[Rows, Rows]:
+def transposed(known: PairsKnown) -> tuple[Rows, Rows]:
     """(indptr over labels, documents of each)."""
     owner = np.repeat(np.arange(len(known.indptr) - 1), np.diff(known.indptr))
     order = np.argsort(known.indices, kind="stable")
@@ -228,9 +228,10 @@ def draw_negatives(lists: NDArray[np.int32], count: int, rng: np.random.Generato
     return found[found >= 0]
 
 
-def without_positives(found: Tensor, rows: Rows, known: Known, keep: int) -> Tensor:
-    """(rows, keep) int32 the first of each row's labels that are neither positive nor void there, nor of the same text
-    as such a label; -1 behind the last.
+def without_positives(found: Tensor, rows: Rows, known: PairsKnown, keep: int) -> Tensor:
+    """(rows, keep) int32 the first of each row's labels that are neither positive nor ignored there.
+
+    Labels with the text of such a label are left out too; -1 stands behind the last.
     """
     text = torch.arange(known.n_labels)
     if known.text is not None:
@@ -242,8 +243,8 @@ def without_positives(found: Tensor, rows: Rows, known: Known, keep: int) -> Ten
         part = slice(start, start + BLOCK)
         likely = found[part].to(torch.int64)
         taken = [_keys(known.indptr, known.indices, rows[part], text)]
-        if known.void_indptr is not None and known.void_indices is not None:
-            taken.append(_keys(known.void_indptr, known.void_indices, rows[part], text))
+        if known.ignored_indptr is not None and known.ignored_indices is not None:
+            taken.append(_keys(known.ignored_indptr, known.ignored_indices, rows[part], text))
         beyond = text.new_full((1,), len(likely) * len(text))  # no key is that large
         held = torch.cat([*taken, beyond]).sort().values
         owner = torch.arange(len(likely), device=text.device)[:, None]

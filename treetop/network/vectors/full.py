@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from treetop.kernels.full_bce import Loss, Positives, full_loss
 from treetop.tensors.devices import ALONE, World, compute_type
 from treetop.train.optim import AdamConfig, Rates
+from treetop.train.task import Table
 
 BLOCK = 1 << 27  # logits held at a time
 ALIGN = 64  # rows are rounded up to this: matrix units are slow on odd sizes
@@ -90,8 +91,8 @@ class EveryLabel:
         return self._bias[: self.rows]
 
     @property
-    def table(self) -> EveryLabel:
-        return self
+    def table(self) -> Table:
+        return cast(Table, self)  # subclasses are: they say what the loop's calls do
 
     def weights(self) -> dict[str, Tensor]:
         return {"weight": self.weight, "bias": self.bias}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.neural_fit import cut
-from treetop.assemble.tower_fit import Trained, as_model, prepare_towers, train_towers
-from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
-from treetop.assemble.tower_new import with_map
-from treetop.assemble.tower_search import sampled, with_unseen
+from treetop.assemble.dual.fit import DualPlan, Trained, as_model, prepare_dual, train_dual
+from treetop.assemble.dual.new_labels import with_map
+from treetop.assemble.dual.search import sampled, with_unseen
+from treetop.assemble.dual.settings import SearchConfig, TwoHeadConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
@@ -18,16 +17,19 @@ from treetop.core.work import Job
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.features.towers import Towers
 from treetop.model import Model
+from treetop.network.fit import cut
+from treetop.network.pool_heads import ClassifierConfig
+from treetop.network.samplers.pools import PoolConfig
+from treetop.network.settings import small_batches
 from treetop.rank.dual import Dual
 from treetop.rank.fusion import Fusion, grow, seen_pairs
 from treetop.train.batches import Rows
 from treetop.train.optim import ScheduleConfig
-from treetop.train.pools import PoolConfig
 from treetop.train.task import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagesConfig(TowersConfig):
+class StagesConfig(TwoHeadConfig):
     """Settings of dual encoders with a second stage; `classifier` and `learn_vectors` are those of the second."""
 
     classifier: ClassifierConfig = setting(
@@ -61,12 +63,21 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
 
     The tree learns from held-out documents, so `config.validation` must be above 0 for it.
     """
-    first, second = _stages(config)
-    prepared = prepare_towers(dataset, first, job)
-    inputs = prepared.learning(compiled=config.compile)
-    one = train_towers(dataset, prepared, inputs, first, job=job, name="encoder")
-    still = prepared.read_by(one.features.transformer)
-    two = train_towers(dataset, still, still.frozen(job, "encoder-views"), second, job=job, name="classifier")
+    prepared = prepare_dual(dataset, config, job)
+    encoder = DualPlan.of(config, dataset)
+    one = train_dual(
+        dataset, prepared, prepared.learning(compiled=config.compile), encoder,
+        replace(config.search, heads="dual"), job, name="encoder",
+    )  # fmt: skip
+    frozen = prepared.with_features(one.features.transformer)
+    classifier = replace(
+        encoder, dual=None, classifier=config.classifier, pool=config.second_pool, vectors=config.learn_vectors,
+        train=small_batches(dataset, config.second_train, config.steps),
+    )  # fmt: skip
+    cosines = SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier)
+    two = train_dual(
+        dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier"
+    )  # fmt: skip
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)
@@ -75,20 +86,7 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     else:
         _, held_out = cut(dataset, config.validation, job.seed)
         rank = fused(dataset, held_out, features, rank, beta=fuse, depth=depth)
-    return as_model(dataset, features, rank, config, job)
-
-
-def _stages(config: StagesConfig) -> tuple[TowersConfig, TowersConfig]:
-    shared = {field.name: getattr(config, field.name) for field in fields(TowersConfig)}
-    first = {
-        "classifier": replace(config.classifier, weight=0.0),
-        "search": replace(config.search, heads="dual"),
-    }
-    second = {
-        "dual": replace(config.dual, weight=0.0), "pool": config.second_pool, "train": config.second_train,
-        "search": SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier),
-    }  # fmt: skip
-    return TowersConfig(**shared | first), TowersConfig(**shared | second)
+    return as_model(dataset, features, rank, config.search, job)
 
 
 def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Dual]:

@@ -8,40 +8,30 @@ from scipy import sparse
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.texts import Texts
 from treetop.labels.text import first_of_text, label_words
-from treetop.train.pools import Known
+from treetop.network.samplers.pools import PairsKnown
 
 CROWD = 50  # equal texts beyond which they say nothing about each other
 
 
-def known_of(dataset: Dataset) -> Known:
-    """Positives without barred pairs; void are barred pairs, and labels that an equal text has but not this one."""
+def known_of(dataset: Dataset) -> PairsKnown:
+    """Positives without ignored pairs; equal are ignored pairs, and labels that an equal text has but not this one."""
     Y = dataset.Y.copy()
     Y.data = np.where(Y.data > 0, Y.data, 0).astype(np.float32)
-    barred = _barred(dataset)
-    if barred is not None:
-        Y = (Y - Y.multiply(barred)).tocsr()
+    ignored = dataset.ignored
+    if ignored is not None:
+        Y = (Y - Y.multiply(ignored)).tocsr()
     Y.eliminate_zeros()
     Y.sort_indices()
-    void = _of_equal_texts(dataset.texts, Y)
-    void = void if barred is None else (barred if void is None else (void + barred).tocsr())
+    equal = _of_equal_texts(dataset.texts, Y)
+    left_out = equal if ignored is None else (ignored if equal is None else (equal + ignored).tocsr())
     text = first_of_text(label_words(dataset.labels))
     shared = np.bincount(text, minlength=len(text))[text] > 1
-    return Known(
+    return PairsKnown(
         dataset.n_labels, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data.astype(np.float32),
-        None if void is None else void.indptr.astype(np.int64),
-        None if void is None else void.indices.astype(np.int64),
+        None if left_out is None else left_out.indptr.astype(np.int64),
+        None if left_out is None else left_out.indices.astype(np.int64),
         np.where(shared, text, -1) if shared.any() else None,
     )  # fmt: skip
-
-
-def _barred(dataset: Dataset) -> Csr | None:
-    pairs = dataset.filter_pairs
-    if pairs is None or len(pairs) == 0:
-        return None
-    made = sparse.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), dataset.Y.shape)
-    made.sum_duplicates()
-    made.data[:] = 1.0
-    return made
 
 
 def _of_equal_texts(texts: Texts, Y: Csr) -> Csr | None:

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from treetop.assemble.dual.new_labels import with_map
+from treetop.assemble.dual.settings import SearchConfig
 from treetop.assemble.label_vectors import FEW
-from treetop.assemble.tower_heads import TowersConfig
-from treetop.assemble.tower_new import with_map
-from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
@@ -20,6 +19,8 @@ from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer
 from treetop.kernels import threads
 from treetop.labels.text import first_of_text, label_words
+from treetop.network.pool import PoolNetwork
+from treetop.network.pool_heads import ClassifierConfig, FreeHead
 from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 from treetop.tensors import devices
@@ -30,30 +31,33 @@ FALL = 6.0  # what a label known by its text alone loses at most between its own
 
 
 def searched(
-    task: TwoTower, dataset: Dataset, transformer: Transformer, config: TowersConfig, device: torch.device, seed: int
-) -> tuple[Towers, Dual]:
+    task: PoolNetwork, dataset: Dataset, transformer: Transformer, classifier: ClassifierConfig | None,
+    search: SearchConfig, device: torch.device, seed: int,
+) -> tuple[Towers, Dual]:  # fmt: skip
     """What texts become and the label vectors they meet, by the weights as they are now."""
     transformer.encoder.to(device)  # in float32: label vectors are made once
     transformer.device = device
     towers: list[Tower] = []
     sides: dict[str, Floats] = {}
-    bias, prior, search = np.zeros(task.n_labels, np.float32), twins_prior(dataset), config.search
+    bias, prior = np.zeros(task.n_labels, np.float32), twins_prior(dataset)
+    dual, free = task.head("dual"), task.head("classifier")
+    factor = search.dual or (dual.query_scale if dual is not None else 1.0)
     with devices.one_cpu_thread():
         shown = _base(transformer, transformer.tokenizer.encode(sampled(dataset, seed)))
-        if task.labels_read and search.heads != "classifier":
+        if dual is not None and search.heads != "classifier":
             base = _base(transformer, transformer.tokenizer.encode(label_words(dataset.labels)))
-            towers.append(task.dual.tower("dual", unit=True, factor=search.dual or config.dual.scale))
+            towers.append(dual.tower(unit=True, factor=factor))
             sides["dual"] = towers[0].vectors(base)[first_of_text(label_words(dataset.labels))]
-        if task.table is not None and search.heads != "dual":
-            tower, sides["classifier"], bias = _classifier_side(task, config)
+        if isinstance(free, FreeHead) and search.heads != "dual":
+            tower, sides["classifier"], bias = _classifier_side(free, search, factor)
             towers.append(tower)
         else:
             bias += prior
     bias -= np.float32(search.rare) * np.log1p(dataset.label_counts).astype(np.float32)
     features = Towers(transformer.to(torch.device("cpu")), towers)
     rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
-    if list(sides) == ["classifier"] and (config.classifier.labels == "all" or config.classifier.loss.kind == "bce"):
-        return features, rank  # margins are log odds already
+    if list(sides) == ["classifier"] and classifier is not None and classifier.log_odds:
+        return features, rank
     queries = features.join(shown)
     rank = with_unseen(rank, queries, dataset.label_counts == 0, prior)
     level = mean_log_sum(queries, rank)
@@ -128,14 +132,12 @@ def _base(transformer: Transformer, tokens: Tokens) -> Floats:
     return transformer.vectors(tokens)[transformer.view_name(transformer.poolings[0])]
 
 
-def _classifier_side(task: TwoTower, config: TowersConfig) -> tuple[Tower, Floats, Floats]:
-    c, search = config.classifier, config.search
-    rows, offset = (part.float().cpu().numpy() for part in task.label_rows())
+def _classifier_side(head: FreeHead, search: SearchConfig, dual_factor: float) -> tuple[Tower, Floats, Floats]:
+    length = head.config.text_length
+    rows, offset = (part.float().cpu().numpy() for part in head.label_rows())
     if not search.raw:
-        factor = search.classifier * (search.dual or config.dual.scale)
-        return task.classifier.tower("classifier", unit=True, factor=factor), unit(rows), np.zeros_like(offset)
-    factor = search.classifier * (c.text_length or 1.0)
-    tower = task.classifier.tower("classifier", unit=c.text_length > 0, factor=factor)
+        return head.tower(unit=True, factor=search.classifier * dual_factor), unit(rows), np.zeros_like(offset)
+    tower = head.tower(unit=length > 0, factor=search.classifier * (length or 1.0))
     return tower, rows, np.float32(search.classifier) * offset
 
 
