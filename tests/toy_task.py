@@ -2,15 +2,17 @@
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from treetop.kernels.full_bce import Positives
-from treetop.rank.full import FullTable
-from treetop.train.batches import Loaded
+from treetop.network.losses.pairs import Pairs
+from treetop.network.losses.settings import LossConfig, loss_of
 from treetop.network.targets import TargetRows
+from treetop.network.vectors.full import FullTable
+from treetop.network.vectors.rows import RowTable
 from treetop.tensors.devices import ALONE
-from treetop.train.losses import row_loss
+from treetop.train.batches import Loaded
 from treetop.train.optim import AdamConfig
-from treetop.train.rows import RowTable
 
 N, LABELS, WIDTH = 40, 11, 6
 
@@ -30,15 +32,16 @@ class ToyTask:
         self.modules = {"net": (self.net, config)}
         self.full = FullTable(LABELS, WIDTH, config, self.device, world=world)
         self.rows = RowTable(LABELS, WIDTH, config, self.device, bias=True, world=world)
-        self.rows.fill(torch.randn(LABELS, WIDTH))
+        self.rows.init(torch.randn(LABELS, WIDTH))
         self.tables = {"full": self.full, "rows": self.rows}
         self.ids = torch.tensor(rng.integers(-1, LABELS, (N, 4)))
         dense = torch.tensor(rng.random((N, LABELS)) < 0.2)
-        rows, columns = dense.nonzero(as_tuple=True)
-        indptr = np.concatenate([[0], np.cumsum(dense.sum(1).numpy())])
-        self.targets = TargetRows(indptr, columns.numpy(), np.ones(len(rows), np.float32), self.device)
         self.dense = dense.float()
+        self.targets = TargetRows(sparse.csr_matrix(self.dense.numpy()), self.device)
         self.limit, self.poison, self.scores = limit, poison, scores
+
+    def state(self):
+        return {}
 
     def load(self, batch, static):
         return Loaded(batch)
@@ -56,7 +59,8 @@ class ToyTask:
         loss = self.full.score_loss(h, Positives(t.row, t.column, t.value), 1 / batch.total)
         ids = self.ids[batch.rows]
         y = self.dense[batch.rows].gather(1, ids.clamp_min(0))
-        return loss + row_loss("bce", self.rows.score(h, ids), y, mask=ids >= 0).sum() / batch.total
+        pairs = Pairs(self.rows.logits(h, ids), y, ids < 0)
+        return loss + loss_of("bce")(pairs, LossConfig(kind="bce")).sum() / batch.total
 
     def tokens(self, rows):
         return len(rows)

@@ -8,6 +8,10 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from treetop.assemble.inputs import Cached
+from treetop.assemble.neural_start import Start
+from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+
 import toy
 from treetop.assemble.coarse_to_fine import (
     FineConfig,
@@ -17,10 +21,7 @@ from treetop.assemble.coarse_to_fine import (
     dense_rows,
     padded,
 )
-from treetop.assemble.inputs import Cached
 from treetop.assemble.linear_tree import LevelTask, Task, level_relevance, problems_of
-from treetop.assemble.neural_start import Start
-from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Ranking
 from treetop.features.fuse import unit

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("torch")
 import torch
+from treetop.assemble.shortlisted import Own, Shortlisted, all_met, nearest, shortlists
 
 import toy
-from treetop.assemble.shortlisted import Own, Shortlisted, all_met, nearest, shortlists
 from treetop.core.types import Join, Level, Ranking
 from treetop.rank.head import Head
 from treetop.shortlist.everything import Everything

@@ -3,9 +3,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from treetop.assemble.tower_heads import TowerHead
+
 import toy
 import toy_encoder
-from treetop.assemble.tower_heads import TowerHead
 from treetop.core.errors import ModelError
 from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer, TransformerConfig

@@ -6,8 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.assemble import neural_forecast
 from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory, within_room
+
+from treetop.assemble import neural_forecast
 from treetop.train.task import TrainConfig
 from treetop.training import plan
 

@@ -8,11 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-import toy
-import toy_encoder
 from treetop.assemble.inputs import Cached
 from treetop.assemble.neural_start import Start, from_texts, log_odds, ordered
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+
+import toy
+import toy_encoder
 from treetop.core.dataset import LabelSet
 from treetop.core.types import LabelTree
 from treetop.features.transformer import Transformer, TransformerConfig

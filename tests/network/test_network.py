@@ -9,9 +9,10 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-import toy
 from treetop.assemble.inputs import Cached
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+
+import toy
 from treetop.core.types import LabelTree
 from treetop.train.batches import Batch, Plan
 from treetop.train.loop import train

@@ -10,22 +10,23 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-import toy
 from treetop.assemble.inputs import Cached
 from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_fit import begin
 from treetop.assemble.tower_heads import ClassifierConfig, DualConfig, TowersConfig
 from treetop.assemble.tower_search import mean_log_sum, twins_prior, with_unseen
 from treetop.assemble.two_tower import TwoTower
+from treetop.train.clustered import Mining, PoolPlan
+from treetop.train.contrastive import LossConfig
+from treetop.train.pools import PoolConfig, Pools
+
+import toy
 from treetop.core.texts import Texts
 from treetop.labels.text import first_of_text
 from treetop.rank.dual import Dual
-from treetop.train.clustered import Mining, PoolPlan
-from treetop.train.contrastive import LossConfig
 from treetop.tensors.devices import ALONE, World
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
-from treetop.train.pools import PoolConfig, Pools
 from treetop.train.task import TrainConfig
 
 CPU = torch.device("cpu")

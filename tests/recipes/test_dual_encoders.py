@@ -7,11 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from treetop.assemble.neural_fit import cut
+
 import toy
 import treetop
 from kills import assert_kills_change_nothing
 from treetop.assemble import tower_fit
-from treetop.assemble.neural_fit import cut
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.train import loop

@@ -8,13 +8,14 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from treetop.assemble.neural_tree import NeuralTree
+
 import toy
 import treetop
 import treetop.training
 from command import run
 from kills import assert_kills_change_nothing
 from treetop.assemble import label_text_fit
-from treetop.assemble.neural_tree import NeuralTree
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
 from treetop.tensors.devices import World

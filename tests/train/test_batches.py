@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.batches import Plan, split_off
 from treetop.network.targets import TargetRows, Targets
 from treetop.tensors.packed import TokenRows
+from treetop.train.batches import Plan, split_off
 
 CPU = torch.device("cpu")
 

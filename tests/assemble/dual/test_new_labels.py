@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from treetop.assemble.tower_new import bar, with_map
+from treetop.assemble.dual.new_labels import bar, with_map
 from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 
@@ -67,5 +67,5 @@ def test_nothing_is_measured_where_nothing_can_be():
 def test_blocks_of_labels_change_no_bar(monkeypatch):
     rank, counts, documents, _, _ = world()
     whole = bar(rank, documents, np.arange(len(counts)), 10)
-    monkeypatch.setattr("treetop.assemble.tower_new.BLOCK", 7)
+    monkeypatch.setattr("treetop.assemble.dual.new_labels.BLOCK", 7)
     np.testing.assert_allclose(bar(rank, documents, np.arange(len(counts)), 10), whole, rtol=1e-5)

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.network.targets import Targets
 from treetop.train.shortlists import Children, choose, expand, targets_of
+
+from treetop.network.targets import Targets
 
 PARENT = np.array([2, 0, 0, 1, 2, 2])
 

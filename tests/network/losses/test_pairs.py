@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.losses import relevance_weights, row_loss
+from treetop.network.losses.pairs import Pairs, relevance_weights
+from treetop.network.losses.settings import LossConfig, loss_of
 
 
 def slow(name, z, t, mask, weight, reduce):
@@ -38,14 +39,10 @@ def test_value_and_gradient(loss, reduce, extras):
         mask[2] = False  # a row without candidates
     weight = rng.random((4, 6)) + 0.5 if extras else None
     logits = torch.tensor(z, dtype=torch.float32, requires_grad=True)
-    made = row_loss(
-        loss,
-        logits,
-        torch.tensor(t),
-        mask=None if mask is None else torch.tensor(mask),
-        weight=None if weight is None else torch.tensor(weight, dtype=torch.float32),
-        reduce=reduce,
-    )
+    ignored = None if mask is None else ~torch.tensor(mask)
+    strength = None if weight is None else torch.tensor(weight, dtype=torch.float32)
+    pairs = Pairs(logits, torch.tensor(t), ignored, strength)
+    made = loss_of(loss)(pairs, LossConfig(kind=loss, reduce=reduce))
     np.testing.assert_allclose(made.detach(), slow(loss, z, t, mask, weight, reduce), rtol=1e-5, atol=1e-6)
     made.sum().backward()
     small = 1e-5
@@ -59,7 +56,8 @@ def test_value_and_gradient(loss, reduce, extras):
 
 def test_padding_that_is_not_a_number_stays_out():
     z = torch.tensor([[0.3, float("inf")]], requires_grad=True)
-    row_loss("bce", z, torch.zeros(1, 2), mask=torch.tensor([[True, False]])).sum().backward()
+    pairs = Pairs(z, torch.zeros(1, 2), torch.tensor([[False, True]]))
+    loss_of("bce")(pairs, LossConfig(kind="bce")).sum().backward()
     assert z.grad[0, 1] == 0.0
 
 

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.contrastive import LOSSES, LossConfig, drawn, pool_loss
+from treetop.core import registry
+from treetop.network.losses.pool import drawn, pool_loss
+from treetop.network.losses.settings import LossConfig
 
 ROWS, POOL = 6, 9
+LOSSES = registry.names("loss")
 
 
 def lse(values):
@@ -46,6 +49,9 @@ def slow_row(s, pos, neg, chosen, c):
         return lse([s[j] for j in chosen + neg]) - lse([s[j] for j in chosen])
     if c.kind == "bce":
         terms = [softplus(s[j]) - s[j] * (j in pos) for j in every]
+        return sum(terms) / (len(every) if c.reduce == "mean" else 1)
+    if c.kind == "squared_hinge":
+        terms = [max(0, 1 - s[j]) ** 2 if j in pos else max(0, 1 + s[j]) ** 2 for j in every]
         return sum(terms) / (len(every) if c.reduce == "mean" else 1)
     for p in chosen:
         if c.kind == "supcon":

@@ -5,9 +5,10 @@ import pytest
 from test_pools import LABELS, N, data
 
 torch = pytest.importorskip("torch")
-from treetop.core.errors import TrainingError
 from treetop.train.clustered import Mining, PoolPlan
 from treetop.train.pools import PoolConfig, Pools
+
+from treetop.core.errors import TrainingError
 
 VECTORS = np.random.default_rng(5).normal(size=(N, 4)).astype(np.float32)
 

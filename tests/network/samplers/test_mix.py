@@ -9,21 +9,22 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-import toy
 from treetop.assemble.inputs import Cached
-from treetop.assemble.label_rows import with_rows
 from treetop.assemble.neural_hooks import NO_HOOKS, Hooks
 from treetop.assemble.neural_start import log_odds
 from treetop.assemble.neural_targets import node_targets
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+from treetop.train.hooks import BatchMix, GramPenalty, LabelMix
+
+import toy
+from treetop.assemble.label_rows import with_rows
 from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree
 from treetop.kernels import reference
 from treetop.labels.text import label_words
-from treetop.train.batches import Batch, Plan
 from treetop.tensors.devices import World
-from treetop.train.hooks import BatchMix, GramPenalty, LabelMix
+from treetop.train.batches import Batch, Plan
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 torch = pytest.importorskip("torch")
-from treetop.train import pools
 from treetop.train.pools import Known, PoolConfig, Pools, draw_negatives, most_shared, transposed, without_positives
+
+from treetop.train import pools
 
 N, LABELS = 30, 25
 SHARED = ("everyone", "pool", "positive", "value", "void")  # the same in every process

@@ -2,8 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.kernels.full_bce import Positives
-from treetop.rank import full
-from treetop.rank.full import FullTable
+from treetop.network.vectors import full
+from treetop.network.vectors.full import FullTable
 from treetop.train.optim import AdamConfig
 
 CPU = torch.device("cpu")
@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 def setup():
     torch.manual_seed(0)
     table = FullTable(13, 4, AdamConfig(lr=0.05, weight_decay=0.1), CPU)
-    table.fill(torch.randn(13, 4), torch.randn(13))
+    table.init(torch.randn(13, 4), torch.randn(13))
     positives = Positives(torch.tensor([0, 2]), torch.tensor([5, 12]), torch.tensor([1.0, 0.5]))
     return table, torch.randn(3, 4), positives
 

@@ -1,19 +1,14 @@
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parents[1] / "train"))
 from toy_task import LABELS, WIDTH, N, ToyTask
-
 from treetop.core.errors import ConfigError
 from treetop.kernels.full_bce import Positives
-from treetop.rank.full import FullTable
-from treetop.rank.full_low import LowTable, table_of
-from treetop.train.batches import Plan
+from treetop.network.vectors.full import FullTable
+from treetop.network.vectors.full_low import LowTable, table_of
 from treetop.tensors.devices import ALONE, World
+from treetop.train.batches import Plan
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig, DescentConfig
 from treetop.train.task import TrainConfig
@@ -25,7 +20,7 @@ PLAN = Plan(np.arange(N), 8, seed=3)
 def setup(seed=1, world=ALONE, **config):
     torch.manual_seed(0)
     table = LowTable(13, 4, DescentConfig(lr=0.5, **config), CPU, world=world, seed=seed)
-    table.fill(torch.randn(13, 4), torch.randn(13))
+    table.init(torch.randn(13, 4), torch.randn(13))
     positives = Positives(torch.tensor([0, 2]), torch.tensor([5, 12]), torch.tensor([1.0, 0.5]))
     return table, torch.randn(3, 4), positives
 
@@ -157,6 +152,6 @@ def test_the_table_follows_the_settings():
     more = {"bias": True, "world": ALONE, "seed": 0}
     assert isinstance(table_of(3, 4, AdamConfig(), CPU, **more), FullTable)
     assert isinstance(table_of(3, 4, DescentConfig(), CPU, **more), LowTable)
-    for wrong in ({"apart": True}, {"loss": "squared_hinge"}):
+    for wrong in ({"separate": True}, {"loss": "squared_hinge"}):
         with pytest.raises(ConfigError, match="memory: 'low'"):
             table_of(3, 4, DescentConfig(), CPU, **more, **wrong)

@@ -6,19 +6,20 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-import toy
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.label_parts import LabelTexts, Makeup, joined_tokens
 from treetop.assemble.label_text_tree import LabelTextTree
 from treetop.assemble.neural_tree import TreeConfig
+
+import toy
 from treetop.core.types import LabelTree
 from treetop.features.bag import DOCUMENT, BagConfig, Residual
 from treetop.features.tokens import Tokens
 from treetop.features.vectors import WordsConfig, find_vectors
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig, node_graph, walk_graph
-from treetop.train.batches import Batch
 from treetop.tensors.packed import TokenRows
+from treetop.train.batches import Batch
 from treetop.train.optim import AdamConfig
 
 TREE = LabelTree((np.zeros(5, np.int32), (np.arange(40) * 7 % 5).astype(np.int32)))

@@ -2,8 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.kernels import gathered_rows
+from treetop.network.vectors.rows import RowTable
 from treetop.train.optim import AdamConfig
-from treetop.train.rows import RowTable
 
 CPU = torch.device("cpu")
 
@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 def setup(bias):
     torch.manual_seed(0)
     table = RowTable(9, 4, AdamConfig(lr=0.1, weight_decay=0.1), CPU, bias=bias)
-    table.fill(torch.randn(9, 4), torch.randn(9))
+    table.init(torch.randn(9, 4), torch.randn(9))
     h = torch.randn(5, 4)
     ids = torch.tensor([[0, 3, -1], [3, 3, 8], [1, -1, -1], [-1, -1, -1], [0, 1, 2]])
     return table, h, ids
@@ -31,7 +31,7 @@ def test_scores_gradients_and_update_equal_the_dense_way(bias, monkeypatch):
     weight = table.weight.clone().requires_grad_()
     h.requires_grad_()
     slope = torch.randn(5, 3)
-    scores = table.score(h, ids)
+    scores = table.logits(h, ids)
     expected = dense(weight, twin_h, ids, bias)
     torch.testing.assert_close(scores, expected)
     (scores * slope).sum().backward()
@@ -59,7 +59,7 @@ def test_a_rare_row_moves_like_a_fresh_one():
     table = RowTable(2, 1, AdamConfig(lr=0.1, weight_decay=0.0), CPU)
     for step in range(50):
         h = torch.ones(1, 1, requires_grad=True)
-        table.score(h, torch.tensor([[0] if step < 49 else [1]])).sum().backward()
+        table.logits(h, torch.tensor([[0] if step < 49 else [1]])).sum().backward()
         table.apply()
     assert table.weight[1].item() == pytest.approx(-0.1, rel=1e-4)
     assert table.count.tolist() == [49, 1]
@@ -70,13 +70,13 @@ def test_micro_batches_add_up_and_forget_drops_them():
     for parts in (1, 2):
         table, h, ids = setup(False)
         for piece_h, piece_ids in zip(h.chunk(parts), ids.chunk(parts), strict=True):
-            table.score(piece_h.requires_grad_(), piece_ids).square().sum().backward()
+            table.logits(piece_h.requires_grad_(), piece_ids).square().sum().backward()
         table.apply()
         results.append(table.weight)
     torch.testing.assert_close(*results)
     table, h, ids = setup(False)
     before = table.weight.clone()
-    table.score(h.requires_grad_(), ids).sum().backward()
+    table.logits(h.requires_grad_(), ids).sum().backward()
     table.forget()
     table.apply()
     assert torch.equal(before, table.weight)
