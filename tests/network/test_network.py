@@ -1,4 +1,4 @@
-"""Jointly trained levels against a slow, plain version: loss, gradients, shortlists, score combination."""
+"""Jointly trained heads against a slow, plain version: loss, gradients, shortlists, score combination."""
 
 import dataclasses
 import math
@@ -9,55 +9,40 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.assemble.inputs import Cached
-from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
-
 import toy
-from treetop.core.types import LabelTree
-from treetop.train.batches import Batch, Plan
+from toy_network import FLAT, PARENT, TREE, N, batch, loss_of, network
+from treetop.core.types import Join, Level
+from treetop.predict.beam import descend
+from treetop.shortlist.descend import Descend
+from treetop.shortlist.everything import Everything
+from treetop.train.batches import Plan
 from treetop.train.loop import train
-from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig
-
-CPU = torch.device("cpu")
-N, WIDTH = 30, 6
-PARENT = np.array([0, 1, 2, 2, 1, 0, 3, 3, 3, 1] * 4, np.int32)  # 40 labels in 4 clusters
-TREE = LabelTree((np.zeros(4, np.int32), PARENT))
-FLAT = LabelTree((np.zeros(40, np.int32),))
-LEARN = AdamConfig(lr=0.05, weight_decay=0.0)
 
 
 def data(**changes):
     return dataclasses.replace(toy.dataset(n=N), **changes)
 
 
-def task(tree, dataset=None, *, keep=2, bottleneck=0, **options):
-    views = np.random.default_rng(0).normal(size=(N, WIDTH)).astype(np.float32)
-    inputs = Cached({"v": views}, np.ones(N, np.int64), CPU)
-    plans = [LevelPlan("v", WIDTH)]
-    if len(tree.sizes) > 1:
-        plans.append(LevelPlan("v", WIDTH, keep, bottleneck, weight=0.5))
-    config = TreeConfig(LEARN, LEARN, **{k: v for k, v in options.items() if k in {"loss", "reduce", "forced"}})
-    made = NeuralTree(inputs, dataset or data(), tree, plans, config, held_out=options.get("held_out"))
+def task(tree, dataset=None, *, keep=2, dimension=0, held_out=None, **learning):
+    last = {"dimension": dimension} if len(tree.sizes) > 1 else {}
+    made, views = network(tree, dataset or data(), keep=keep, last=last, held_out=held_out, learning=learning)
     return made, torch.from_numpy(views)
-
-
-def batch(rows):
-    return Batch(np.array(rows), np.array(rows), len(rows), 0)
 
 
 def sigmoid(z):
     return 1 / (1 + math.exp(-z))
 
 
-@pytest.mark.parametrize("bottleneck", [0, 3])
+@pytest.mark.parametrize("dimension", [0, 3])
 @pytest.mark.parametrize("reduce", ["mean", "sum"])
-def test_tree_loss_and_shortlist_equal_the_plain_way(bottleneck, reduce):
-    made, X = task(TREE, bottleneck=bottleneck, reduce=reduce)
+def test_tree_loss_and_shortlist_equal_the_plain_way(dimension, reduce):
+    made, X = task(TREE, dimension=dimension, reduce=reduce)
     rows = list(range(12))
-    loss = made.loss(made.load(batch(rows), False))
+    loss = loss_of(made, rows)
     Y = data().Y.toarray()
-    nodes, table, squeeze = made.branches[0].nodes, made.rows[1].weight, made.branches[1].squeeze
+    clusters, labels_head = made.heads
+    nodes, table, layer = clusters.vectors.layer, labels_head.vectors.weight, labels_head.projection.layer
     expected, shapes = 0.0, []
     torch.set_grad_enabled(False)
     for row in rows:
@@ -68,7 +53,7 @@ def test_tree_loss_and_shortlist_equal_the_plain_way(bottleneck, reduce):
         # Teacher forcing: true clusters first, then the best of the others.
         kept = sorted(range(4), key=lambda c: (not true[c], -z[c]))[:2]
         labels = [label for c in kept for label in np.flatnonzero(c == PARENT)]
-        h = X[row] if squeeze is None else squeeze.weight @ X[row] + squeeze.bias
+        h = X[row] if layer is None else layer.weight @ X[row] + layer.bias
         scores = [float(table[label, :-1] @ h + table[label, -1]) for label in labels]
         terms = [
             -math.log(sigmoid(a)) if Y[row][label] else -math.log(1 - sigmoid(a))
@@ -88,7 +73,9 @@ def test_rounded_shapes_give_the_same_loss_and_gradients():
             made, _ = task(tree)
             for table in made.tables.values():
                 table.prepare(1.0, fuse=True, value=True)
-            loss = made.loss(made.load(batch([1, 2, 3]), static))
+            loaded = made.load(batch([1, 2, 3]), static)
+            assert (loaded.key is not None) == static
+            loss = made.loss(loaded)
             if loss.requires_grad:
                 loss.backward()
             for table in made.tables.values():
@@ -102,21 +89,15 @@ def test_rounded_shapes_give_the_same_loss_and_gradients():
 
 def test_without_teacher_forcing_only_the_scores_choose():
     made, _ = task(TREE, forced=False, keep=1)
-    loss = made.loss(made.load(batch(range(12)), False))
     forced, _ = task(TREE, keep=1)
-    assert loss.item() != pytest.approx(forced.loss(forced.load(batch(range(12)), False)).item())
+    assert loss_of(made, range(12)).item() != pytest.approx(loss_of(forced, range(12)).item())
 
 
-def test_best_multiplies_along_the_path_and_agrees_with_the_heads():
+def test_best_multiplies_along_the_path_and_agrees_with_the_ranks():
     made, X = task(TREE, keep=3)
     train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=5, batch=8))
-    top = made.best(np.arange(N), 5)
-    first, second = made.heads()
-    from treetop.core.types import Join, Level
-    from treetop.predict.beam import descend
-    from treetop.shortlist.descend import Descend
-    from treetop.shortlist.everything import Everything
-
+    top = made.top_labels(np.arange(N), 5)
+    first, second = made.ranks()
     levels = [
         Level("v", Everything(4), first, Join("sigmoid"), beam=3),
         Level("v", Descend.of(TREE, 1), second, Join("sigmoid", "path")),
@@ -135,20 +116,18 @@ def test_best_multiplies_along_the_path_and_agrees_with_the_heads():
 
 def test_unseen_labels_are_barred():
     made, _ = task(FLAT)
-    (head,) = made.heads()
-    assert np.array_equal(np.isinf(head.bias), np.bincount(data().Y.indices, minlength=40) == 0)
+    (rank,) = made.ranks()
+    assert np.array_equal(np.isinf(rank.bias), np.bincount(data().Y.indices, minlength=40) == 0)
 
 
 @pytest.mark.parametrize("tree", [FLAT, TREE])
-def test_barred_pairs_are_neither_positives_nor_negatives(tree):
+def test_ignored_pairs_are_neither_positives_nor_negatives(tree):
     pairs = np.array([[4, 7], [9, 0]])
     plain, _ = task(tree, keep=4)
-    barred, _ = task(tree, data(filter_pairs=pairs), keep=4)
+    ignoring, _ = task(tree, data(filter_pairs=pairs), keep=4)
     other = [row for row in range(N) if row not in (4, 9)][:3]
-    assert barred.loss(barred.load(batch(other), False)).item() == pytest.approx(
-        plain.loss(plain.load(batch(other), False)).item(), rel=1e-6
-    )
-    a, b = (t.loss(t.load(batch([4]), False)).item() for t in (plain, barred))
+    assert loss_of(ignoring, other).item() == pytest.approx(loss_of(plain, other).item(), rel=1e-6)
+    a, b = (loss_of(t, [4]).item() for t in (plain, ignoring))
     assert b < a  # one negative less
 
 
@@ -158,11 +137,11 @@ def test_relevance_weighs_positives(tree):
     double = sparse.csr_matrix((np.full(Y.nnz, 2.0, np.float32), Y.indices, Y.indptr), Y.shape)
     plain, _ = task(tree, keep=4)
     weighted, _ = task(tree, data(relevance=double), keep=4)
-    a, b = (t.loss(t.load(batch([4]), False)).item() for t in (plain, weighted))
+    a, b = (loss_of(t, [4]).item() for t in (plain, weighted))
     assert b > a
     same = sparse.csr_matrix((np.ones(Y.nnz, np.float32), Y.indices, Y.indptr), Y.shape)
     equal, _ = task(tree, data(relevance=same), keep=4)
-    assert equal.loss(equal.load(batch([4]), False)).item() == pytest.approx(a, rel=1e-6)
+    assert loss_of(equal, [4]).item() == pytest.approx(a, rel=1e-6)
 
 
 @pytest.mark.parametrize("tree", [FLAT, TREE])
