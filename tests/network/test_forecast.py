@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory, within_room
 
-from treetop.assemble import neural_forecast
+from treetop.network.forecast import EncoderSize, Levels, gpu_memory, within_room
+from treetop.tensors import devices
 from treetop.train.task import TrainConfig
 from treetop.training import plan
 
@@ -32,7 +32,7 @@ def test_sizes_are_those_of_the_models():
 
 
 def test_micro_batches_double_until_a_step_fits(monkeypatch):
-    monkeypatch.setattr(neural_forecast.devices, "room", lambda device: 100)
+    monkeypatch.setattr(devices, "room", lambda device: 100)
     training, card = TrainConfig(accumulate=2), torch.device("cuda")
     made = [within_room(training, 64, card, lambda micro, need=need: need / micro) for need in (150, 500, 1e9)]
     assert [config.accumulate for config in made] == [2, 8, 64]
@@ -51,10 +51,10 @@ def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
 def test_peaks_seen_on_a_cpu_are_forecast(case, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS / "speed")
     data = import_module("encoder_memory").made_up(case["texts"], case["words"], case["labels"])
-    monkeypatch.setattr(neural_forecast.devices, "pick", lambda: torch.device("cpu"))
+    monkeypatch.setattr(devices, "pick", lambda: torch.device("cpu"))
     made = plan(case["recipe"]).forecast(data).memory
     assert 0.9 * case["peak"] < made < 1.25 * case["peak"]
-    monkeypatch.setattr(neural_forecast.devices, "pick", lambda: torch.device("cuda"))
+    monkeypatch.setattr(devices, "pick", lambda: torch.device("cuda"))
     assert plan(case["recipe"]).forecast(data).memory < made  # what a step keeps lies on the card
 
 

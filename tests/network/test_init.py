@@ -1,4 +1,4 @@
-"""Label vectors that begin at label texts: biases make up for the mean text, codes are found out."""
+"""Label vectors that start at label texts: biases make up for the mean text, codes are recognised."""
 
 import dataclasses
 import logging
@@ -8,20 +8,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.assemble.inputs import Cached
-from treetop.assemble.neural_start import Start, from_texts, log_odds, ordered
-from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
-
 import toy
 import toy_encoder
+from toy_network import FLAT, PARENT, TREE, network
 from treetop.core.dataset import LabelSet
-from treetop.core.types import LabelTree
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.text import label_words
+from treetop.network.init import Start, from_texts, ordered_share
+from treetop.network.targets import log_odds
 from treetop.rank.text_map import unit
-from treetop.train.optim import AdamConfig
-
-PARENT = np.array([0, 1, 2, 2, 1, 0, 3, 3, 3, 1] * 4, np.int32)
 
 
 @pytest.fixture(scope="module")
@@ -30,42 +25,42 @@ def transformer(tmp_path_factory):
     return Transformer.load(TransformerConfig(encoder=str(folder), max_length=32))
 
 
-def begin(data, transformer, how="auto", **more):
-    options = {"size": 10.0, "length": 1.0, "seed": 0, **more}
-    return from_texts(data, transformer, begin=how, **options).get(transformer.poolings[0].name)
+def start_of(data, transformer, how="auto", **more):
+    options = {"scale": 10.0, "length": 1.0, "seed": 0, **more}
+    return from_texts(data, transformer, init=how, **options).get(transformer.poolings[0].name)
 
 
 def test_vectors_point_where_the_texts_are(transformer):
     data = toy.dataset()
-    start = begin(data, transformer)
+    start = start_of(data, transformer)
     name = transformer.view_name(transformer.poolings[0])
     T, H = (transformer.views(texts)[name] for texts in (label_words(data.labels), data.texts))
     cosine = unit(H - H.mean(0)) @ unit(T - T.mean(0)).T
     spread = np.linalg.norm(H - H.mean(0), axis=1)
     margins = (H - start.centre) @ start.vectors.T
     np.testing.assert_allclose(margins, 10.0 * cosine * spread[:, None] / spread.mean(), atol=1e-2)
-    doubled = begin(data, transformer, length=2.0)
+    doubled = start_of(data, transformer, length=2.0)
     np.testing.assert_allclose(doubled.vectors, start.vectors / 2, atol=1e-5)
     np.testing.assert_allclose(doubled.centre, 2 * start.centre, atol=1e-5)
 
 
-def test_codes_tell_nothing_and_are_left_alone(transformer, caplog):
+def test_codes_say_nothing_and_are_left_alone(transformer, caplog):
     data = toy.dataset()
     codes = dataclasses.replace(data, labels=LabelSet.of([f"{i * 7919 % 1000:03d}" for i in range(toy.N_LABELS)]))
     with caplog.at_level(logging.INFO, "treetop"):
-        assert begin(codes, transformer) is None
-    assert "vectors begin at zero" in caplog.text
-    assert begin(codes, transformer, "text") is not None
-    assert begin(data, transformer, "zero") is None
+        assert start_of(codes, transformer) is None
+    assert "vectors start at zero" in caplog.text
+    assert start_of(codes, transformer, "text") is not None
+    assert start_of(data, transformer, "zero") is None
 
 
 def test_share_of_pairs_in_order_is_a_half_by_chance():
     rng = np.random.default_rng(0)
     Y = toy.dataset(n=500).Y
     H, V = (unit(rng.normal(size=(n, 16)).astype(np.float32)) for n in (500, toy.N_LABELS))
-    assert ordered(H, V, Y, rng) == pytest.approx(0.5, abs=0.05)
-    assert ordered(unit(np.asarray(Y @ V)), V, Y, rng) > 0.9
-    assert ordered(H[:0], V, Y[:0], rng) == 0.5
+    assert ordered_share(H, V, Y, rng) == pytest.approx(0.5, abs=0.05)
+    assert ordered_share(unit(np.asarray(Y @ V)), V, Y, rng) > 0.9
+    assert ordered_share(H[:0], V, Y[:0], rng) == 0.5
 
 
 def test_log_odds_count_documents_not_pairs():
@@ -75,30 +70,22 @@ def test_log_odds_count_documents_not_pairs():
     np.testing.assert_allclose(log_odds(data.Y, PARENT, 4), np.log((under.sum(0) + 0.5) / (len(data) + 1)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("bottleneck", [0, 8, 24])
-def test_levels_begin_at_the_start(bottleneck):
+@pytest.mark.parametrize("dimension", [0, 8, 24])
+def test_levels_start_where_they_should(dimension):
     rng = np.random.default_rng(0)
     views = rng.normal(size=(60, 16)).astype(np.float32)
     start = Start(rng.normal(size=(toy.N_LABELS, 16)).astype(np.float32), views.mean(0))
-    data, learn = toy.dataset(), AdamConfig()
-    inputs = Cached({"v": views}, np.ones(60, np.int64), torch.device("cpu"))
-    flat = NeuralTree(
-        inputs, data, LabelTree((np.zeros(toy.N_LABELS, np.int32),)), [LevelPlan("v", 16)],
-        TreeConfig(learn, learn), start={"v": start},
-    )  # fmt: skip
-    (head,) = flat.heads()
-    seen = np.isfinite(head.bias)
+    data = toy.dataset()
+    flat, _ = network(FLAT, data, views=views, start=start)
+    (rank,) = flat.ranks()
+    seen = np.isfinite(rank.bias)
     expected = log_odds(data.Y, np.arange(toy.N_LABELS), toy.N_LABELS)
-    np.testing.assert_allclose((head.weight @ start.centre + head.bias)[seen], expected[seen], atol=1e-4)
-    tree = LabelTree((np.zeros(4, np.int32), PARENT))
-    deep = NeuralTree(
-        inputs, data, tree, [LevelPlan("v", 16), LevelPlan("v", 16, 4, bottleneck)], TreeConfig(learn, learn),
-        start={"v": start},
-    )  # fmt: skip
-    first, second = deep.heads()
+    np.testing.assert_allclose((rank.weight @ start.centre + rank.bias)[seen], expected[seen], atol=1e-4)
+    deep, _ = network(TREE, data, views=views, start=start, keep=4, last={"dimension": dimension})
+    first, second = deep.ranks()
     np.testing.assert_allclose(first.weight, start.of_nodes(PARENT, 4), rtol=1e-5)
     margins = second.squeezed(views) @ second.weight.T
-    if bottleneck != 8:  # wide enough to hold the view: the same products
+    if dimension != 8:  # wide enough to hold the view: the same products
         np.testing.assert_allclose(margins, views @ start.vectors.T, atol=1e-3)
     else:
         assert np.corrcoef(margins.ravel(), (views @ start.vectors.T).ravel())[0, 1] > 0.5
@@ -107,16 +94,12 @@ def test_levels_begin_at_the_start(bottleneck):
 def test_vectors_of_a_length_give_the_margins_of_the_model():
     rng = np.random.default_rng(0)
     views = rng.normal(size=(60, 16)).astype(np.float32)
-    data, learn = toy.dataset(), AdamConfig()
-    inputs = Cached({"v": views}, np.ones(60, np.int64), torch.device("cpu"))
-    task = NeuralTree(
-        inputs, data, LabelTree((np.zeros(toy.N_LABELS, np.int32),)), [LevelPlan("v", 16, length=7.0)],
-        TreeConfig(learn, learn), start={"v": Start(rng.normal(size=(40, 16)).astype(np.float32), views.mean(0))},
-    )  # fmt: skip
-    (head,) = task.heads()
-    h = task.branches[0].eval()(torch.from_numpy(views))
+    start = Start(rng.normal(size=(40, 16)).astype(np.float32), views.mean(0))
+    task, _ = network(FLAT, toy.dataset(), views=views, start=start, last={"length": 7.0})
+    (rank,), (head,) = task.ranks(), task.heads
+    h = head.projection.eval()(torch.from_numpy(views))
     assert h.norm(dim=1).numpy() == pytest.approx(7.0)
-    margins = (h @ task.full.weight.T + task.full.bias).detach().numpy()
-    ours = unit(views) @ head.weight.T + head.bias
-    seen = np.isfinite(head.bias)
+    margins = (h @ head.fused.weight.T + head.fused.bias).detach().numpy()
+    ours = unit(views) @ rank.weight.T + rank.bias
+    seen = np.isfinite(rank.bias)
     np.testing.assert_allclose(ours[:, seen], margins[:, seen], atol=1e-3)
