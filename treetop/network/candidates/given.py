@@ -68,6 +68,8 @@ class GivenLabels:
         return Message({"ids": send(self.lists[batch.rows].astype(np.int64), self.device)}, len(batch.rows))
 
     def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
+        if known.ignored is not None:
+            raise ValueError("lists leave out ignored pairs, and so must their targets")
         ids = message["ids"]
         return Chosen(ids, lambda targets: _in_order(targets, ids.shape[1]))
 
