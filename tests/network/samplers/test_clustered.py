@@ -2,31 +2,30 @@ import dataclasses
 
 import numpy as np
 import pytest
-from test_pools import LABELS, N, data
 
 torch = pytest.importorskip("torch")
-from treetop.train.clustered import Mining, PoolPlan
-from treetop.train.pools import PoolConfig, Pools
-
+from toy_pools import LABELS, N, data
 from treetop.core.errors import TrainingError
+from treetop.network.samplers.clustered import Mining, PoolPlan
+from treetop.network.samplers.pools import PoolConfig, Pools
 
 VECTORS = np.random.default_rng(5).normal(size=(N, 4)).astype(np.float32)
 
 
-def plan(config, *, batch=7, seed=0, looked=None, rank=0, size=1):
+def plan(config, *, batch=7, seed=0, mined=None, rank=0, size=1):
     known, *_ = data()
     rows = np.flatnonzero(np.diff(known.indptr) > 0)
     mining = Mining(len(rows), N, config)
 
-    def look(clusters, negatives):
-        if looked is not None:
-            looked.append((clusters, negatives))
-        lists = np.random.default_rng(len(looked or [])).integers(0, LABELS, (N, config.kept)).astype(np.int32)
+    def mine(clusters, negatives):
+        if mined is not None:
+            mined.append((clusters, negatives))
+        lists = np.random.default_rng(len(mined or [])).integers(0, LABELS, (N, config.kept)).astype(np.int32)
         return torch.from_numpy(VECTORS[rows]) if clusters else None, torch.from_numpy(lists) if negatives else None
 
     pools = Pools(known, config, seed)
     return PoolPlan(
-        rows, batch, seed, rank=rank, size=size, pools=pools, mining=mining, config=config, look=look
+        rows, batch, seed, rank=rank, size=size, pools=pools, mining=mining, config=config, mine=mine
     )  # fmt: skip
 
 
@@ -48,19 +47,19 @@ def test_an_epoch_holds_every_query_once_in_clusters_of_a_batch():
 
 
 def test_refreshed_when_due_and_not_again():
-    looked = []
-    made = plan(PoolConfig(size=12, start=2, every=3), looked=looked)
+    mined = []
+    made = plan(PoolConfig(size=12, start=2, every=3), mined=mined)
     list(made.walk(0, 9 * made.steps))
-    assert looked == [(True, True)] * 3 and int(made.mining.epoch) == 8
-    looked.clear()
+    assert mined == [(True, True)] * 3 and int(made.mining.epoch) == 8
+    mined.clear()
     list(made.walk(8 * made.steps, 8 * made.steps + 1))
     list(made.walk(5 * made.steps, 5 * made.steps + 1))  # an old batch, asked for again to name its rows
-    assert looked == []
+    assert mined == []
 
 
 def test_vectors_that_are_no_numbers_are_not_clustered():
     made = plan(PoolConfig(size=12, start=0, every=1))
-    broken = dataclasses.replace(made, look=lambda *_: (torch.full((len(made.rows), 4), torch.nan), None))
+    broken = dataclasses.replace(made, mine=lambda *_: (torch.full((len(made.rows), 4), torch.nan), None))
     with pytest.raises(TrainingError, match="before epoch 0"):
         next(broken.walk(0, 1))
 
@@ -78,7 +77,7 @@ def test_a_walk_that_goes_on_gives_the_same_batches(changes):
             tensor.copy_(first.mining.state()[name])
         for a, b in zip(second.walk(stop, total), expected[stop:], strict=True):
             assert np.array_equal(a.rows, b.rows) and np.array_equal(a.pool, b.pool)
-            assert np.array_equal(a.positive, b.positive) and np.array_equal(a.void, b.void)
+            assert np.array_equal(a.positive, b.positive) and np.array_equal(a.ignored, b.ignored)
 
 
 def test_processes_share_a_batch():

@@ -7,33 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 torch = pytest.importorskip("torch")
-from treetop.train.pools import Known, PoolConfig, Pools, draw_negatives, most_shared, transposed, without_positives
+from toy_pools import LABELS, N, data
+from treetop.network.samplers import pools
+from treetop.network.samplers.pools import (
+    PoolConfig,
+    Pools,
+    draw_negatives,
+    most_shared,
+    transposed,
+    without_positives,
+)
 
-from treetop.train import pools
-
-N, LABELS = 30, 25
-SHARED = ("everyone", "pool", "positive", "value", "void")  # the same in every process
-
-
-def data(seed=0, void=True, twins=True):
-    rng = np.random.default_rng(seed)
-    Y = sparse.random(N, LABELS, 0.12, "csr", np.float32, rng=rng)
-    Y.data = np.where(rng.random(Y.nnz) < 0.5, 1.0, 0.5).astype(np.float32)
-    V = sparse.random(N, LABELS, 0.06, "csr", np.float32, rng=rng)
-    V = (V - V.multiply(Y > 0)).tocsr()
-    V.eliminate_zeros()
-    text = np.full(LABELS, -1)
-    text[[3, 7, 9]] = 3
-    text[[4, 20]] = 4
-    known = Known(
-        LABELS, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data,
-        V.indptr.astype(np.int64) if void else None, V.indices.astype(np.int64) if void else None,
-        text if twins else None,
-    )  # fmt: skip
-    return known, Y.toarray(), V.toarray() if void else np.zeros((N, LABELS)), text
+SHARED = ("everyone", "pool", "positive", "value", "ignored")  # the same in every process
 
 
 def slow_fill(rows, drawn, hard, Y, config):
@@ -54,15 +41,15 @@ def slow_fill(rows, drawn, hard, Y, config):
 
 
 def slow_pairs(rows, pool, Y, V, text):
-    positive, void = {}, set()
+    positive, ignored = {}, set()
     for i, row in enumerate(rows):
         mine = set(np.flatnonzero(Y[row]).tolist())
         for j, label in enumerate(pool):
             if label in mine:
                 positive[i * len(pool) + j] = Y[row, label]
             elif V[row, label] or any(text[label] == text[other] >= 0 for other in mine):
-                void.add(i * len(pool) + j)
-    return positive, void
+                ignored.add(i * len(pool) + j)
+    return positive, ignored
 
 
 @pytest.mark.parametrize("size", [1, 5, 12, 24])
@@ -77,10 +64,10 @@ def test_pool_and_pairs_equal_the_plain_way(size, least, seed):
     drawn, hard = pools.draw_positives(rows, rng), rng.integers(0, LABELS, 27)
     pool = pools.fill(rows, drawn, hard)
     assert pool.tolist() == slow_fill(rows, drawn, hard, Y, config)
-    positive, value, void = pools.pairs(rows, pool)
+    positive, value, ignored = pools.pairs(rows, pool)
     expected, barred = slow_pairs(rows, pool.tolist(), Y, V, text)
     assert dict(zip(positive.tolist(), value.tolist(), strict=True)) == pytest.approx(expected)
-    assert set(void.tolist()) == barred and len(void) == len(barred)
+    assert set(ignored.tolist()) == barred and len(ignored) == len(barred)
 
 
 def test_without_negatives_the_room_goes_to_more_positives():
