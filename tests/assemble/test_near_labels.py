@@ -37,9 +37,7 @@ def test_own_labels_then_found_ones_without_ignored_pairs(width):
     dense = data.Y.toarray()
     assert any((i, label) in ignored for i in range(len(data)) for label in data.Y[i].indices)
     for i, row in enumerate(rows):
-        own = [
-            label for label in data.Y[i].indices.tolist() if (i, label) not in ignored
-        ]  # no positives
+        own = [label for label in data.Y[i].indices.tolist() if (i, label) not in ignored]  # no positives
         own.sort(key=lambda label: -dense[i, label])  # where not all fit, the surest stay
         more = [label for label in row.tolist() if label not in own and (i, label) not in ignored]
         expected = (own + more)[:width]

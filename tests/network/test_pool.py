@@ -10,56 +10,61 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.assemble.inputs import Cached
-from treetop.assemble.tower_data import known_of
-from treetop.assemble.tower_fit import begin
-from treetop.assemble.tower_heads import ClassifierConfig, DualConfig, TowersConfig
-from treetop.assemble.tower_search import mean_log_sum, twins_prior, with_unseen
-from treetop.assemble.two_tower import TwoTower
-from treetop.train.clustered import Mining, PoolPlan
-from treetop.train.contrastive import LossConfig
-from treetop.train.pools import PoolConfig, Pools
-
 import toy
-from treetop.core.texts import Texts
+from kills import checkpoint_every_step
+from toy_network import CPU, LEARN, cached
+from treetop.assemble.dual.fit import DualPlan, start_at_texts
+from treetop.assemble.dual.pairs import known_of
 from treetop.labels.text import first_of_text
-from treetop.rank.dual import Dual
+from treetop.network.losses.settings import LossConfig
+from treetop.network.pool import PoolNetwork
+from treetop.network.pool_heads import ClassifierConfig, DualConfig
+from treetop.network.samplers.clustered import Mining, PoolPlan
+from treetop.network.samplers.pools import PoolConfig, Pools
 from treetop.tensors.devices import ALONE, World
+from treetop.train import loop
 from treetop.train.loop import train
-from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig
 
-CPU = torch.device("cpu")
 N, WIDTH, LABELS = 30, 6, toy.N_LABELS
-LEARN = AdamConfig(lr=0.05, weight_decay=0.0)
 VIEWS = np.random.default_rng(0).normal(size=(N + LABELS, WIDTH)).astype(np.float32)
 
 
-def setup(dual=None, classifier=None, pool=None, data=None, **changes):
+def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, **changes):
+    """(network, batches, data): both heads unless one has no weight."""
     data = toy.dataset(n=N) if data is None else data
-    config = TowersConfig(
-        dual=DualConfig(**{"scale": 4.0, **(dual or {})}),
-        classifier=ClassifierConfig(**{"dropout": 0.0, **(classifier or {})}),
-        pool=PoolConfig(**{"size": 20, "negatives": 2, "start": 1, "every": 1, **(pool or {})}),
-        learn_heads=LEARN, learn_vectors=LEARN,
-    )  # fmt: skip
-    known = known_of(data)
-    mining = Mining(N, N, config.pool)
-    inputs = Cached({"v": VIEWS}, np.ones(N + LABELS, np.int64), CPU)
-    task = TwoTower(inputs, data, known, config, view="v", width=WIDTH, seed=1, mining=mining, **changes)
-    pools = Pools(known, config.pool, 0)
-    plan = PoolPlan(
-        np.arange(N), 4, 0, pools=pools, mining=mining, config=config.pool,
-        look=lambda clusters, negatives: task.look(np.arange(N), negatives),
-    )  # fmt: skip
+    dual = DualConfig(**{"scale": 4.0, **(dual or {})})
+    classifier = ClassifierConfig(**{"dropout": 0.0, **(classifier or {})})
+    pool = PoolConfig(**{"size": 20, "negatives": 2, "start": 1, "every": 1, **(pool or {})})
+    heads = DualPlan(
+        dual=dual if dual.weight else None, classifier=classifier if classifier.weight else None, pool=pool,
+        encoder=LEARN, heads=LEARN, vectors=LEARN, train=TrainConfig(batch=4),
+    ).build(WIDTH, data.n_labels, CPU, world=world, seed=1)  # fmt: skip
+    known, mining = known_of(data), Mining(N, N, pool)
+    task = PoolNetwork(
+        cached(VIEWS), data, known, heads, mining, view="v", encoder=LEARN, learn=LEARN, seed=1, world=world, **changes
+    )
+
+    def mine(clusters, negatives):
+        return task.mine(np.arange(N), negatives=pool.kept if negatives else 0, depth=pool.depth)
+
+    plan = PoolPlan(np.arange(N), 4, 0, pools=Pools(known, pool, 0), mining=mining, config=pool, mine=mine)
     return task, plan, data
+
+
+def layer(task, name):
+    return task.head(name).projection.layer
+
+
+def free_table(task):
+    """The free label vectors, where there are any."""
+    head = task.head("classifier")
+    return None if head is None else head.table
 
 
 def batch_of(task, plan, rows=range(9)):
     world = task.world
-    return plan.pools.batch(
-        np.array(list(rows)), task.tables["mining"].negatives.numpy(), 0, world.rank, world.size
-    )  # fmt: skip
+    return plan.pools.batch(np.array(list(rows)), task.mining.negatives.numpy(), 0, world.rank, world.size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,9 +122,9 @@ def test_both_losses_equal_the_plain_way(dimension, added):
     Y, twins = data.Y.toarray(), first_of_text(data.labels.texts)
     with torch.no_grad():
         base = torch.from_numpy(VIEWS)
-        dual = unit((torch.tanh(task.dual.layer(base)) if dimension else base).numpy())
-        own = (task.classifier.layer(base) if dimension else base).numpy()
-    table = task.table.weight.numpy()
+        dual = unit((torch.tanh(layer(task, "dual")(base)) if dimension else base).numpy())
+        own = (layer(task, "classifier")(base) if dimension else base).numpy()
+    table = free_table(task).weight.numpy()
     values = []
     for row in batch.rows:
         s = 4.0 * dual[N + batch.pool] @ dual[row]
@@ -184,7 +189,7 @@ def test_processes_give_the_gradients_of_one_where_texts_do_not_divide(changes, 
         for table in task.tables.values():
             table.apply()
         grads = {name: p.grad for module, _ in task.modules.values() for name, p in module.named_parameters()}
-        return share.item(), grads, {} if task.table is None else task.table.weights()
+        return share.item(), grads, {} if free_table(task) is None else free_table(task).weights()
 
     value, grads, rows = step(setup(*heads, world=ALONE))
     tasks = [setup(*heads, world=world) for world in Threads.of(size)]  # one by one: first weights are drawn
@@ -211,8 +216,8 @@ def test_a_loss_draws_the_same_in_parts_and_in_every_process():
             share = task.loss(task.load(part, False))
             share.backward()
             total += share.item()
-        task.table.apply()
-        made.append((total, task.table.weight.clone()))
+        free_table(task).apply()
+        made.append((total, free_table(task).weight.clone()))
     for value, weight in made[1:]:
         assert value == pytest.approx(made[0][0], rel=1e-5)
         torch.testing.assert_close(weight, made[0][1], rtol=1e-4, atol=1e-6)
@@ -231,7 +236,7 @@ def test_dropout_drops_the_same_in_both_readings():
     torch.manual_seed(0)
     for share in value():
         share.backward()
-    weight = task.dual.layer.weight
+    weight = layer(task, "dual").weight
     slope, small = weight.grad[1, 2].item(), 1e-2
     ends = []
     for sign in (1, -1):
@@ -270,8 +275,8 @@ def no_negatives(data):
 
 
 def test_hard_negatives_are_the_nearest_wrong_labels():
-    task, _, data = setup(pool={"depth": 10, "negatives": 3, "every": 2})
-    vectors, found = task.look(np.arange(N), True)
+    _, plan, data = setup(pool={"depth": 10, "negatives": 3, "every": 2})
+    vectors, found = plan.mine(True, True)
     dual, barred = unit(VIEWS), no_negatives(data)
     np.testing.assert_allclose(vectors, dual[:N], atol=1e-6)
     for row in range(N):
@@ -280,29 +285,28 @@ def test_hard_negatives_are_the_nearest_wrong_labels():
 
 
 def test_the_classifier_finds_them_where_the_dual_encoder_does_not_learn():
-    task, _, data = setup({"weight": 0.0}, {"unit": True, "bias": False}, {"clustered": False, "negatives": 1})
-    begin(task, np.arange(N), 0)
-    np.testing.assert_allclose(task.table.weight.numpy(), unit(VIEWS[N:]), atol=1e-6)
-    _, found = task.look(np.arange(N), True)
+    task, plan, data = setup({"weight": 0.0}, {"unit": True, "bias": False}, {"clustered": False, "negatives": 1})
+    start_at_texts(task, np.arange(N), 0)
+    np.testing.assert_allclose(free_table(task).weight.numpy(), unit(VIEWS[N:]), atol=1e-6)
+    _, found = plan.mine(True, True)
     scores = unit(VIEWS[:N]) @ unit(VIEWS[N:]).T
     scores[no_negatives(data)] = -9
     assert found[:, 0].tolist() == scores.argmax(1).tolist()
 
 
-def test_label_vectors_begin_at_their_texts_and_biases_at_the_odds():
+def test_label_vectors_start_at_their_texts_and_biases_at_the_odds():
     task, _, data = setup(classifier={"size": 12.0, "labels": "all"})
-    begin(task, np.arange(N), 0)
+    start_at_texts(task, np.arange(N), 0)
     H, T = VIEWS[:N], VIEWS[N:]
     centre = H.mean(0)
     V = unit(T - T.mean(0)) * 12.0 / np.linalg.norm(H - centre, axis=1).mean()
-    np.testing.assert_allclose(task.table.weight.numpy(), V, rtol=1e-4, atol=1e-5)
+    table = free_table(task)
+    np.testing.assert_allclose(table.weight.numpy(), V, rtol=1e-4, atol=1e-5)
     share = (data.label_counts + 0.5) / (N + 1)
-    np.testing.assert_allclose(task.table.weight.numpy() @ centre + task.table.bias.numpy(), np.log(share), atol=1e-4)
+    np.testing.assert_allclose(table.weight.numpy() @ centre + table.bias.numpy(), np.log(share), atol=1e-4)
 
 
 def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
-    from treetop.train import loop
-
     def run(work=None, stop=None):
         task, plan, _ = setup({"dimension": 6, "dropout": 0.1}, {"dimension": 6}, held_out=np.arange(N))
         real = loop._Run._step
@@ -314,6 +318,7 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(loop._Run, "_step", step)
+            checkpoint_every_step(patch)
             before = task.validate()
             try:
                 train(task, plan, TrainConfig(epochs=6, batch=8, checkpoint_seconds=0.0), work=work)
@@ -326,9 +331,11 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
     for stop in (3, 8, 14):  # before, at and behind a refresh
         assert run(tmp_path, stop) is None
     again = run(tmp_path)
-    assert torch.equal(again.table.weight, whole.table.weight)
-    assert torch.equal(again.dual.layer.weight, whole.dual.layer.weight)
-    assert torch.equal(again.tables["mining"].leaf, whole.tables["mining"].leaf)
+    assert torch.equal(free_table(again).weight, free_table(whole).weight)
+    assert torch.equal(layer(again, "dual").weight, layer(whole, "dual").weight)
+    assert whole.state().keys() == {"leaf", "negatives", "epoch"} and int(whole.state()["epoch"]) > 1
+    for name, tensor in whole.state().items():
+        assert torch.equal(again.state()[name], tensor), name
 
 
 def test_label_vectors_learn_the_same_wherever_they_lie():
@@ -336,104 +343,42 @@ def test_label_vectors_learn_the_same_wherever_they_lie():
     for place in ("device", "host"):
         task, plan, _ = setup({"dimension": 6}, {"dimension": 6, "place": place}, held_out=np.arange(N))
         train(task, plan, TrainConfig(epochs=3, batch=8))
-        made.append((task.table.state(), task.validate()))
-        touched.append(int((task.table.count > 0).sum()))
+        made.append((free_table(task).state(), task.validate()))
+        touched.append(int((free_table(task).count > 0).sum()))
     (a, first), (b, second) = made
     assert first == second and touched[0] == touched[1] > 0
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_vectors_of_one_head_are_those_of_both():
+def test_vectors_are_read_by_the_head_asked_for():
     task, _, _ = setup({"dimension": 6}, {"dimension": 5})
     rows = np.array([3, 31, 0, 8])
-    dual, own = task.read(rows)
-    assert dual.shape == (4, 6) and own.shape == (4, 5)
-    for head, place in (("dual", 0), ("classifier", 1)):
-        alone = task.read(rows, head)
-        assert torch.equal(alone[place], (dual, own)[place]) and alone[1 - place].shape == (4, 0)
+    base = torch.from_numpy(VIEWS[rows])
+    for name in ("dual", "classifier"):
+        with torch.no_grad():
+            expected = task.head(name).vectors(base)
+        assert expected.shape == (4, {"dual": 6, "classifier": 5}[name])
+        torch.testing.assert_close(task.read(rows, name), expected)
+    alone, _, _ = setup(classifier={"weight": 0.0})
+    assert alone.head("classifier") is None
+    with pytest.raises(ValueError, match="no head is called 'classifier'"):
+        alone.read(rows, "classifier")
 
 
 def test_memory_that_runs_out_is_read_in_parts(monkeypatch):
     task, plan, _ = setup({"dimension": 4})
     twin, twin_plan, _ = setup({"dimension": 4})
-    real, refused = TwoTower._vectors, []
+    real, refused = PoolNetwork._vectors, []
 
-    def vectors(self, message, shape):
-        if self is task and len(message) > 12:
-            refused.append(len(message))
+    def vectors(self, message):
+        if self is task and message.facts > 12:
+            refused.append(message.facts)
             raise torch.OutOfMemoryError("simulated")
-        return real(self, message, shape)
+        return real(self, message)
 
-    monkeypatch.setattr(TwoTower, "_vectors", vectors)
+    monkeypatch.setattr(PoolNetwork, "_vectors", vectors)
     config = TrainConfig(epochs=1, batch=8)
-    made = train(task, dataclasses.replace(plan, look=twin_plan.look), config)
+    made = train(task, dataclasses.replace(plan, mine=twin_plan.mine), config)
     train(twin, twin_plan, config)
     assert refused and made.micro_batches > 1
-    torch.testing.assert_close(task.table.weight, twin.table.weight, rtol=1e-3, atol=1e-4)
-
-
-def test_what_counts_for_nothing():
-    data = toy.dataset(n=N)
-    row, label = 0, int(data.Y[0].indices[0])
-    other = next(j for j in range(LABELS) if not data.Y[0, j])
-    texts = list(data.texts)
-    texts[5] = "  " + texts[4].upper()
-    data = dataclasses.replace(data, texts=Texts.of(texts), filter_pairs=np.array([[row, label], [row, other]]))
-    known = known_of(data)
-    mine = known.indices[known.indptr[0] : known.indptr[1]].tolist()
-    assert label not in mine and len(mine) == 1
-    void = known.void_indices[known.void_indptr[0] : known.void_indptr[1]].tolist()
-    assert sorted(void) == sorted([label, other])
-    a, b = (set(data.Y[r].indices.tolist()) for r in (4, 5))
-    void = [set(known.void_indices[known.void_indptr[r] : known.void_indptr[r + 1]].tolist()) for r in (4, 5)]
-    assert void == [b - a, a - b]
-    assert known.text[0] == known.text[18] == known.text[36] == 0 and len(set(known.text.tolist())) == 18
-
-
-def test_labels_of_equal_texts_are_told_apart_by_their_counts():
-    data = toy.dataset()
-    prior = twins_prior(data)
-    counts = data.label_counts
-    for group in ([0, 18, 36], [1, 19, 37]):
-        order = sorted(group, key=lambda label: (-counts[label], label))
-        assert [float(prior[label]) for label in order] == sorted(
-            (float(prior[label]) for label in group), reverse=True
-        )
-        assert len({float(prior[label]) for label in group}) == 3
-        assert prior[order[0]] == pytest.approx(0.0, abs=0.01)
-
-
-def test_unseen_labels_are_scored_by_their_texts_and_what_the_classifier_would_say():
-    rng = np.random.default_rng(0)
-    dual = unit(rng.normal(size=(200, 4))).astype(np.float32)
-    own = np.hstack([0.5 * dual, np.zeros((200, 1))]).astype(np.float32)  # its scores are half the dual's, less 3
-    queries = unit(rng.normal(size=(50, 4))).astype(np.float32)
-    q = np.hstack([4 * queries, 4 * queries, np.ones((50, 1))]).astype(np.float32)
-    unseen = np.arange(200) % 10 == 0
-    own[unseen] = -9.0
-    rank = Dual(np.hstack([dual, own]), np.full(200, -3, np.float32), widths={"dual": 4, "classifier": 5})
-    prior = np.linspace(0, -1, 200, dtype=np.float32)
-    made = with_unseen(rank, q, unseen, prior)
-    assert made.text == pytest.approx((1.5, -3.0), abs=1e-4)
-    scores = q @ made.weight.T + made.bias
-    np.testing.assert_allclose(scores[:, unseen], 1.5 * 4 * queries @ dual[unseen].T - 3 + prior[unseen], atol=1e-4)
-    assert np.array_equal(made.weight[~unseen], rank.weight[~unseen])
-    plain = np.log(np.exp(scores.astype(np.float64)).sum(1)).mean()
-    assert mean_log_sum(q, made) == pytest.approx(plain, rel=1e-5)
-    alone = Dual(dual, np.zeros(200, np.float32), widths={"dual": 4})
-    assert with_unseen(alone, q[:, :4], unseen, prior) is alone
-
-
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_too_few_labels_give_no_steep_line(n):
-    """Scores of a few labels learned by heart say nothing about the slope between dual encoder and classifier."""
-    rng = np.random.default_rng(0)
-    dual = unit(rng.normal(size=(n, 16))).astype(np.float32)
-    queries = unit(dual[np.arange(40) % n] + 0.02 * rng.normal(size=(40, 16))).astype(np.float32)
-    q = np.hstack([20 * queries, 20 * queries]).astype(np.float32)
-    rank = Dual(np.hstack([dual, 4 * dual]), np.full(n, -30, np.float32), widths={"dual": 16, "classifier": 16})
-    made = with_unseen(rank, q, np.zeros(n, bool), np.zeros(n, np.float32))
-    high = (q @ rank.weight.T + rank.bias).max(1).mean()
-    factor, offset = made.text
-    assert 20 * factor + offset == pytest.approx(high, abs=1e-3)  # at its own text as good as any
-    assert high - 20.0 < 20 * 0.3 * factor + offset < high - 1.0  # a cosine of 0.3 is not lost
+    torch.testing.assert_close(free_table(task).weight, free_table(twin).weight, rtol=1e-3, atol=1e-4)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from kills import checkpoint_every_step
 from toy_task import N, ToyTask
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ResourceError, TrainingError
@@ -117,7 +118,8 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("stops", [[3], [1, 2, 9], [5, 5, 14]])
-def test_resume_ends_in_the_same_bits(tmp_path, stops):
+def test_resume_ends_in_the_same_bits(tmp_path, stops, monkeypatch):
+    checkpoint_every_step(monkeypatch)
     config = TrainConfig(epochs=4, average="ema", patience=9, checkpoint_seconds=0.0)
     whole, _ = run(config, task=ToyTask(scores=[1.0, 0.5, 2.0, 1.5]))
     scores = [1.0, 0.5, 2.0, 1.5]

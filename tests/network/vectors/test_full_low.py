@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from kills import checkpoint_every_step
 from toy_task import LABELS, WIDTH, N, ToyTask
 from treetop.core.errors import ConfigError
 from treetop.kernels.full_bce import Positives
@@ -127,7 +128,8 @@ def test_training_learns_survives_little_memory_and_micro_batches():
         assert run(task, config={"epochs": 30, **config}).loss == pytest.approx(whole, rel=0.2)
 
 
-def test_a_killed_run_ends_in_the_same_bits(tmp_path):
+def test_a_killed_run_ends_in_the_same_bits(tmp_path, monkeypatch):
+    checkpoint_every_step(monkeypatch)
     whole = LowTask()
     run(whole)
     for stop in (4, 11):

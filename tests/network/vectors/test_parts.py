@@ -6,35 +6,31 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.assemble.inputs import Encoded
-from treetop.assemble.label_parts import LabelTexts, Makeup, joined_tokens
-from treetop.assemble.label_text_tree import LabelTextTree
-from treetop.assemble.neural_tree import TreeConfig
-
 import toy
+from toy_network import CPU, batch, build
+from treetop.assemble.label_text_bags import two_heads
 from treetop.core.types import LabelTree
 from treetop.features.bag import DOCUMENT, BagConfig, Residual
 from treetop.features.tokens import Tokens
 from treetop.features.vectors import WordsConfig, find_vectors
 from treetop.features.words import Words
 from treetop.labels.graph import WalkConfig, node_graph, walk_graph
+from treetop.network.build import Blueprint, LabelWords, Learning
+from treetop.network.inputs import Encoded
+from treetop.network.vectors.parts import LabelTexts, PartsPlan, joined_tokens
 from treetop.tensors.packed import TokenRows
-from treetop.train.batches import Batch
 from treetop.train.optim import AdamConfig
 
 TREE = LabelTree((np.zeros(5, np.int32), (np.arange(40) * 7 % 5).astype(np.int32)))
 GRAPH = walk_graph(toy.dataset().Y, WalkConfig(hops=60, restart=0.5, keep=4), seed=0)
-LABELS = Makeup(view="document", dropout=0.3)
-ATTENTIVE = Makeup(view="document", dropout=0.3, graph=GRAPH, mix="attention", begin="graph")
-NODES = Makeup(view="document", dropout=0.3, graph=node_graph(GRAPH, TREE.parents[1], 5), mix="attention", begin="text")
+LABELS = PartsPlan(dropout=0.3)
+ATTENTIVE = PartsPlan(dropout=0.3, graph=GRAPH, join="attention", init="graph")
+NODES = PartsPlan(dropout=0.3, graph=node_graph(GRAPH, TREE.parents[1], 5), join="attention", init="text")
 FORMS = {
     "decaf": (LABELS, LABELS),
     "eclare": (NODES, ATTENTIVE),
-    "first": (
-        Makeup(view="document", text=False),
-        Makeup(view="document", graph=GRAPH, mix="attention", free=False, block="gelu"),
-    ),
-    "free": (LABELS, Makeup(view="document", text=False)),
+    "first": (PartsPlan(text=False), PartsPlan(graph=GRAPH, join="attention", free=False, block="gelu")),
+    "free": (LABELS, PartsPlan(text=False)),
 }
 
 
@@ -48,17 +44,21 @@ def words(tmp_path_factory):
 
 @pytest.fixture
 def make(words):
-    def task(form, bias=True, shake=0.3, **more):
+    def task(form, bias=True, shake=0.3, before=None):
         data = toy.dataset()
         net = Words.begin("decaf", BagConfig(), words, max_length=8, views=(DOCUMENT,), seed=0)
         tokens = net.tokenizer.encode(data.texts)
-        inputs = Encoded(net.encoder, TokenRows(tokens.ids, tokens.offsets, torch.device("cpu")), (DOCUMENT,))
-        made = LabelTextTree(
-            inputs, data, TREE, FORMS[form], TreeConfig(AdamConfig(), AdamConfig(), bias=bias),
-            tokenizer=net.tokenizer, documents=tokens, keep=2, seed=0, **more,
+        inputs = Encoded(net.encoder, TokenRows(tokens.ids, tokens.offsets, CPU), (DOCUMENT,))
+        plans = two_heads(DOCUMENT.name, DOCUMENT.name, 8, TREE.sizes, 2, *FORMS[form], dropouts=(0.3, 0.3))
+        made = build(
+            Blueprint(
+                plans, TREE, Learning(encoder=AdamConfig(), heads=AdamConfig(), bias=bias),
+                words=LabelWords(net.tokenizer, tokens, net.encoder, before),
+            ),
+            data, inputs,
         )  # fmt: skip
         with torch.no_grad():
-            for weight in made.sides.parameters():
+            for weight in made.modules["composers"][0].parameters():
                 weight.add_(shake * torch.randn(weight.shape))
         for module, _ in made.modules.values():
             module.eval()
@@ -67,24 +67,29 @@ def make(words):
     return task
 
 
+def document_views(task, rows):
+    return task.inputs.views(task.inputs.load(rows))["document"]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_vectors_of_all_labels_teach_what_those_of_the_met_ones_do(form, make):
     found = []
     for every in (False, True):
         torch.manual_seed(3)
         task, rows = make(form), np.arange(10)
-        task.every = every
-        h = task.inputs.views(*task.inputs.load(rows))["document"]
+        labels = task.heads[1].vectors
+        labels.every = every
+        h = document_views(task, rows)
         ids = torch.tensor([[3, 7, 39, -1], [7, 0, 21, 22]]).repeat(5, 1)
         for _ in range(2):  # a label met in the first step alone must not move in the second
-            scores = task.label_scores(h, ids)
+            scores = labels.logits(h, ids)
             (scores * (ids >= 0)).square().sum().backward(retain_graph=True)
-            if task.table is not None:
-                task.table.prepare(1.0, fuse=False, value=False)
-                task.table.apply()
+            if labels.table is not None:
+                labels.table.prepare(1.0, fuse=False, value=False)
+                labels.table.apply()
             ids = ids[1:2].expand(10, -1)
         learned = [w.grad for m, _ in task.modules.values() for w in m.parameters() if w.grad is not None]
-        found.append([scores.detach(), *learned, *([] if task.table is None else task.table.state().values())])
+        found.append([scores.detach(), *learned, *([] if labels.table is None else labels.table.state().values())])
     assert len(found[0]) == len(found[1]) > 2
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a.float(), b.float(), rtol=1e-5, atol=1e-4)
@@ -92,13 +97,13 @@ def test_vectors_of_all_labels_teach_what_those_of_the_met_ones_do(form, make):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("form", FORMS)
-def test_stored_heads_score_as_the_trained_task(form, bias, make):
+def test_ranks_score_as_the_trained_network(form, bias, make):
     task, rows = make(form, bias), np.arange(10)
     with torch.no_grad():
-        h = task.inputs.views(*task.inputs.load(rows))["document"]
+        h = document_views(task, rows)
         ids = torch.tensor([[3, 7, 39, -1]]).expand(10, -1)
-        clusters, labels = task.cluster_scores(h), task.label_scores(h, ids)
-    first, second = task.heads()
+        clusters, labels = task.heads[0].vectors.logits(h, None), task.heads[1].vectors.logits(h, ids)
+    first, second = task.ranks()
     np.testing.assert_allclose(clusters, h.numpy() @ first.weight.T + first.bias, atol=1e-4)
     expected = h.numpy() @ second.weight.T + second.bias
     np.testing.assert_allclose(labels[:, :3], expected[:, [3, 7, 39]], atol=1e-4)
@@ -109,16 +114,16 @@ def test_stored_heads_score_as_the_trained_task(form, bias, make):
 @pytest.mark.parametrize("form", FORMS)
 def test_every_weight_learns(form, make):
     task = make(form)
-    batch = Batch(np.arange(1), np.arange(1), 1, 0)
-    before = None if task.table is None else task.table.weight.clone()
-    task.loss(task.load(batch, False)).backward()
-    for name, weight in task.sides.named_parameters():
+    table = task.heads[1].vectors.table
+    before = None if table is None else table.weight.clone()
+    task.loss(task.load(batch(range(1)), False)).backward()
+    for name, weight in task.modules["composers"][0].named_parameters():
         assert weight.grad is not None and weight.grad.abs().sum() > 0, name
     assert task.inputs.encoder.words.grad.abs().sum() > 0
     if before is not None:
-        task.table.prepare(1.0, fuse=True, value=False)
-        task.table.apply()
-        moved = (task.table.weight != before).any(1)
+        table.prepare(1.0, fuse=True, value=False)
+        table.apply()
+        moved = (table.weight != before).any(1)
         assert moved.any() and not moved.all()  # only candidates
 
 
@@ -140,14 +145,15 @@ def normal(layer):
 
 def words_of(task, label):
     """The tf-idf sum of a label's word vectors, word by word."""
-    rows, encoder = task.texts[1].rows, task.inputs.encoder
+    texts, encoder = task.heads[1].vectors.texts, task.inputs.encoder
+    rows = texts.rows
     own = rows.ids[rows.starts[label] : rows.starts[label] + rows.lengths[label]].long().numpy()
-    share = task.texts[1].rarity.numpy()[own]
+    share = texts.rarity.numpy()[own]
     return (encoder.words.detach().numpy()[own] * (share / np.linalg.norm(share))[:, None]).sum(0)
 
 
-def block(side, k, v):
-    R = side.blocks[k]
+def block(composer, k, v):
+    R = composer.blocks[k]
     bent = np.maximum(v, 0)
     if R.kind == "gelu":
         bent = torch.nn.functional.gelu(torch.from_numpy(v)).numpy()
@@ -155,28 +161,30 @@ def block(side, k, v):
     return carry * v + R.scale.item() * (normal(R.inner) @ bent + R.inner.bias.detach().numpy())
 
 
-def test_label_vectors_are_mixed_number_by_number(make):
+def test_parts_are_joined_number_by_number(make):
     task = make("decaf")
-    text, free = task.pair[1].mix.gates
-    u = block(task.pair[1], 0, words_of(task, 4))
-    expected = sigmoid(free) * task.table.weight[4, :-1].numpy() + sigmoid(text) * u
-    np.testing.assert_allclose(task.heads()[1].weight[4], expected, atol=1e-5)
+    labels = task.heads[1].vectors
+    text, free = labels.composer.join.gates
+    u = block(labels.composer, 0, words_of(task, 4))
+    expected = sigmoid(free) * labels.table.weight[4, :-1].numpy() + sigmoid(text) * u
+    np.testing.assert_allclose(task.ranks()[1].weight[4], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["eclare", "first"])
 def test_labels_weigh_text_graph_and_free_vector(form, make):
     task = make(form)
-    side, dense = task.pair[1], GRAPH.toarray()
-    heads = task.heads()[1].weight
+    labels, dense = task.heads[1].vectors, GRAPH.toarray()
+    composer, vectors = labels.composer, task.ranks()[1].weight
     for label in (0, 4, 17, 39):
         z = [words_of(task, label), sum(dense[label, m] * words_of(task, m) for m in range(40))]
-        parts = [block(side, k, v) for k, v in enumerate(z)]
-        parts += [task.table.weight[label, :-1].numpy()] if form == "eclare" else []
-        look, weigh = side.mix.look, side.mix.weigh
+        parts = [block(composer, k, v) for k, v in enumerate(z)]
+        parts += [labels.table.weight[label, :-1].numpy()] if form == "eclare" else []
+        look, weigh = composer.join.look, composer.join.weigh
         seen = [normal(look) @ np.maximum(part, 0) + look.bias.detach().numpy() for part in parts]
         margin = normal(weigh) @ np.concatenate(seen) + weigh.bias.detach().numpy()
         share = np.exp(margin) / np.exp(margin).sum()
-        np.testing.assert_allclose(heads[label], sum(s * part for s, part in zip(share, parts, strict=True)), atol=1e-4)
+        expected = sum(s * part for s, part in zip(share, parts, strict=True))
+        np.testing.assert_allclose(vectors[label], expected, atol=1e-4)
 
 
 def test_power_iteration_finds_the_spectral_norm():
@@ -191,22 +199,20 @@ def test_power_iteration_finds_the_spectral_norm():
     np.testing.assert_allclose(made.detach(), expected, atol=1e-4)
 
 
-def test_free_vectors_begin_where_the_plan_says(make):
+def test_free_vectors_start_where_the_plan_says(make):
     task = make("eclare", shake=0.0)
     z = GRAPH.toarray() @ np.stack([words_of(task, m) for m in range(40)])
-    np.testing.assert_allclose(task.table.weight[:, :-1], z + np.maximum(z, 0), atol=1e-5)  # blocks begin as identity
+    free = task.heads[1].vectors.table.weight[:, :-1]
+    np.testing.assert_allclose(free, z + np.maximum(z, 0), atol=1e-5)  # blocks start as identity
 
 
 def test_blocks_go_on_where_an_earlier_training_ended(make):
-    first = make("eclare")
-    again = make("eclare", shake=0.0, blocks=first.blocks())
+    first = make("eclare").heads[1].vectors
+    again = make("eclare", shake=0.0, before=first.blocks()).heads[1].vectors
     assert again.blocks().keys() == first.blocks().keys()
     for key, value in first.blocks().items():
         np.testing.assert_array_equal(again.blocks()[key], value)
-    with torch.no_grad():
-        np.testing.assert_allclose(
-            again.table.weight[:, :-1], first._part(1, "graph"), atol=1e-6
-        )  # free vectors begin there
+    np.testing.assert_allclose(again.table.weight[:, :-1], first.part("graph"), atol=1e-6)  # free vectors start there
 
 
 # --- texts and graphs ---
