@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 import toy
 from toy_network import FLAT, PARENT, TREE, N, batch, loss_of, network
 from treetop.core.types import Join, Level
+from treetop.network.inputs import Cached
 from treetop.predict.beam import descend
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
@@ -150,3 +151,19 @@ def test_training_learns_and_validation_sees_it(tree):
     before = made.validate()
     train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=40, batch=8))
     assert made.validate() > before + 10
+
+
+def test_at_first_only_the_first_head_teaches_what_views_share():
+    class Watched(Cached):
+        def views(self, message, detached=()):
+            seen.append(set(detached))
+            return super().views(message, detached)
+
+    made, X = task(TREE)
+    seen, made.inputs = [], Watched({"v": X.numpy(), "w": X.numpy()}, np.ones(N, np.int64), made.device)
+    made.heads[1].plan = dataclasses.replace(made.heads[1].plan, view="w")
+    made.detach_steps = 3
+    loads = [made.load(batch(range(4), step), True) for step in (2, 3)]
+    for loaded in loads:
+        made.loss(loaded)
+    assert seen == [{"w"}, set()] and loads[0].key != loads[1].key
