@@ -88,7 +88,8 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "train": {"epochs": 10.0, "batch": 16},
     }
     STAGES = {"second_train": {"epochs": 5.0, "batch": 16}, "second_pool": {"size": 24}}
-    TINY |= {"depsl": TOWERS, "unidec": TOWERS, "dexml": {**TOWERS, "pool": {}}}
+    DUAL = {key: value for key, value in TOWERS.items() if key != "learn_vectors"}
+    TINY |= {"depsl": DUAL, "unidec": TOWERS, "dexml": {**DUAL, "pool": {}}}
     OVER_LABELS = {"train": {"epochs": 30.0, "batch": 16}}  # of which there are few
     TINY |= {"siamesexml": TOWERS | STAGES | OVER_LABELS, "ngame": TOWERS | STAGES}
     TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}

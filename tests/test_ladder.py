@@ -1,15 +1,20 @@
 """Who may import whom: the ladder of docs/architecture.md, read from the source."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import toy
+import treetop
+
 ROOT = Path(__file__).parent.parent / "treetop"
 STAGES = ["data", "features", "labels", "partition", "shortlist", "rank", "predict", "evaluate", "explain"]
-LAYERS = {"core": 0, "kernels": 1, "train": 1.5, **dict.fromkeys(STAGES, 2)}
-LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment"], 3) | {"recipes": 4}
-LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench", "__main__"], 5)
+LAYERS = {"core": 0, "kernels": 1, "tensors": 2, **dict.fromkeys(STAGES, 3), "train": 4, "network": 5}
+LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment"], 6) | {"recipes": 7}
+LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench", "__main__"], 8)
 HEAVY = {"torch", "transformers", "faiss", "fastapi", "pydantic"}
 
 
@@ -67,3 +72,23 @@ def test_only_encoder_files_import_torch_at_the_top() -> None:
             here = file.relative_to(ROOT).parts[0]
             if here in {"core", "data", "cli", "evaluate", "predict"}:
                 assert not HEAVY & set(names), f"{file}:{node.lineno} imports {names}"
+
+
+PREDICT = """
+import sys
+from treetop.model import load
+model = load(sys.argv[1])
+assert model.predict("cat and dogs", k=3)[0]
+print(*(name for name in sys.modules if name.split(".")[:2] in (["treetop", "train"], ["treetop", "network"])))
+"""
+
+
+@pytest.mark.parametrize("recipe", ["lightxml", "unidec"])
+def test_predicting_imports_no_training(recipe: str, encoder: str, tmp_path: Path) -> None:
+    quick = {"encoder": {"encoder": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch": 32}}
+    treetop.fit(recipe, toy.dataset(n=40), settings=quick, out=tmp_path / "m")
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT, str(tmp_path / "m")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 
 import toy
-from treetop.assemble.neural_start import log_odds
 from treetop.core.card import Card
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Join, LabelTree, Level
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.text import label_words
 from treetop.model import Model
+from treetop.network.targets import log_odds
 from treetop.rank.head import Head
 from treetop.rank.text_map import unit
 from treetop.shortlist.descend import Descend

@@ -59,7 +59,7 @@ class Plan:
     def check_device(self, device: str) -> None:
         """Refuse a GPU that is not there before any work, where an encoder would run on it."""
         if any(getattr(config, "encoder", "") for config in (self.config, *(a.config for a in self.augmentations))):
-            from treetop.train import devices
+            from treetop.tensors import devices
 
             devices.pick(device)
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 from pack import unpack
-
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
@@ -32,7 +32,8 @@ from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import find_encoder
 from treetop.features.tokens import Tokenizer
 from treetop.kernels import packed_attention as attention
-from treetop.train.batches import Batch, Plan, TokenRows, split_off
+from treetop.tensors.packed import TokenRows
+from treetop.train.batches import Batch, Plan, split_off
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig, AdamW, ScheduleConfig
 from treetop.train.task import TrainConfig

@@ -21,16 +21,17 @@ import transformers
 from engine import Stopwatch, run, say, timed
 from pack import unpack
 from scipy import sparse
-
 from treetop.assemble.inputs import Encoded
 from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
 from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
+
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
 from treetop.features.encoder import Encoder, Pooling
 from treetop.features.sources import Source, find_encoder
-from treetop.train.batches import Plan, TokenRows
+from treetop.tensors.packed import TokenRows
+from treetop.train.batches import Plan
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig

@@ -25,22 +25,22 @@ import numpy as np
 import torch
 from pack import unpack
 from scipy import sparse
-
 from treetop.assemble.neural_fit import Prepared
 from treetop.assemble.tower_data import known_of
 from treetop.assemble.tower_fit import _task
+from treetop.train.clustered import PoolPlan
+from treetop.train.pools import PoolConfig
+from treetop.train.rows import RowTable
+
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.features.tokens import Tokens
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.recipes import unidec
+from treetop.tensors.devices import ALONE
 from treetop.train import journal
-from treetop.train.clustered import PoolPlan
-from treetop.train.devices import ALONE
 from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
-from treetop.train.pools import PoolConfig
-from treetop.train.rows import RowTable
 
 STATUS = Path("/proc/self/status")
 LONGEST = 32  # tokens of a document

@@ -36,11 +36,12 @@ from typing import Any
 import numpy as np
 import torch
 from pack import unpack
+from treetop.assemble.two_tower import TwoTower
+from treetop.train.clustered import PoolPlan
 from variants import on_same_features, variants, variants_of
 
 from treetop.assemble import neural_fit, neural_tree, tower_fit
 from treetop.assemble.probe import model_bytes
-from treetop.assemble.two_tower import TwoTower
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
@@ -52,7 +53,6 @@ from treetop.labels.text import label_words
 from treetop.predict.beam import step
 from treetop.rank import head
 from treetop.train import journal
-from treetop.train.clustered import PoolPlan
 from treetop.training import fit
 
 OUT: list[Path] = []  # the file of results, if any

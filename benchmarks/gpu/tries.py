@@ -19,11 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
 from treetop.assemble.neural_tree import NeuralTree
+
 from treetop.evaluate.match import hits
 from treetop.evaluate.propensity import inverse_propensity
-from treetop.train.batches import Plan, TokenRows, split_off
+from treetop.tensors.packed import TokenRows
+from treetop.train.batches import Plan, split_off
 from treetop.train.loop import train
 from treetop.train.optim import ScheduleConfig
 from treetop.train.task import TrainConfig

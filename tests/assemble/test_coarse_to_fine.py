@@ -8,7 +8,9 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
 import toy
+from toy_network import LEARN, batch, build, cached, loss_of
 from treetop.assemble.coarse_to_fine import (
     FineConfig,
     bootstrap,
@@ -17,22 +19,19 @@ from treetop.assemble.coarse_to_fine import (
     dense_rows,
     padded,
 )
-from treetop.assemble.inputs import Cached
 from treetop.assemble.linear_tree import LevelTask, Task, level_relevance, problems_of
-from treetop.assemble.neural_start import Start
-from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Ranking
 from treetop.features.fuse import unit
 from treetop.kernels.descent import Settings
-from treetop.train.batches import Batch
-from treetop.train.optim import AdamConfig
+from treetop.network.build import Blueprint, Learning
+from treetop.network.head import HeadPlan
+from treetop.network.init import Start
 
 N, WIDTH = 50, 6
 LABELS = np.random.default_rng(1).permutation(np.arange(40) % 8).astype(np.int32)  # 40 labels in 8 clusters
 TREE = LabelTree((np.zeros(2, np.int32), np.arange(8, dtype=np.int32) // 4, LABELS))
 COST = 100.0
-LEARN = AdamConfig(lr=0.05, weight_decay=0.0)
 X = np.random.default_rng(0).normal(size=(N, WIDTH)).astype(np.float32)
 
 
@@ -79,14 +78,15 @@ def test_a_text_without_labels_has_no_candidates():
     assert padded(candidate_parents(nothing, None)).tolist() == [[-1]] * 3
 
 
-def task(dataset, tree, *, fixed=None, start=None, loss="squared_hinge"):
-    inputs = Cached({"v": X}, np.ones(N, np.int64), torch.device("cpu"))
-    plans = [LevelPlan("v", WIDTH)] * len(tree.sizes)
-    if fixed is not None:
-        plans[-1] = dataclasses.replace(plans[-1], keep=fixed.shape[1])
-    begin = {} if start is None else {"v": start}
-    config = TreeConfig(LEARN, LEARN, loss=loss, forced=False)
-    return NeuralTree(inputs, dataset, tree, plans, config, fixed=fixed, start=begin)
+def task(dataset, tree, *, given=None, start=None):
+    """The last level of a tree alone, its candidates given where there are any."""
+    keep = 0 if given is None else given.shape[1]
+    blueprint = Blueprint(
+        [HeadPlan(view="v", view_width=WIDTH, n=tree.sizes[-1], keep=keep)], tree,
+        Learning(encoder=LEARN, heads=LEARN, loss="squared_hinge", forced=False), given,
+        start={} if start is None else {"v": start},
+    )  # fmt: skip
+    return build(blueprint, dataset, cached(X))
 
 
 def level_data(R, weighs):
@@ -102,16 +102,16 @@ def hinge(z, positive, weight):
 
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("weighs", [False, True])
-def test_loss_over_fixed_parents_weighs_counts(weighs, static):
+def test_loss_over_given_parents_weighs_counts(weighs, static):
     """The middle level: clusters below the given parents, positives weighed by the labels below."""
     tree = LabelTree((np.zeros(2, np.int32), TREE.parents[1]))
     R = counts()[1]
     assert (R.data > 1).any()
     ranking = found(keep=1, n=2)
     parents = candidate_parents(counts()[0], ranking)
-    made = task(level_data(R, weighs), tree, fixed=padded(parents))
-    table, rows = made.rows[1].weight.numpy(), np.arange(5, 25)
-    loss = made.loss(made.load(Batch(rows, rows, len(rows), 0), static))
+    made = task(level_data(R, weighs), tree, given=padded(parents))
+    table, rows = made.heads[0].vectors.weight.numpy(), np.arange(5, 25)
+    loss = loss_of(made, rows, static=static)
     expected = 0.0
     for row in rows:
         for node in range(8):
@@ -121,17 +121,18 @@ def test_loss_over_fixed_parents_weighs_counts(weighs, static):
                 expected += hinge(z, count > 0, count if weighs else 1.0) / len(rows)
     assert loss.item() == pytest.approx(expected, rel=1e-4)
     # Every text has at most the parents of its row: no fill-up where a row has fewer.
-    assert (made.fixed[rows] < 0).any()
+    assert (made.heads[0].candidates.parents[rows] < 0).any()
 
 
 @pytest.mark.parametrize("weighs", [False, True])
 def test_the_first_level_weighs_counts_too(weighs):
     R = counts()[0]
     made = task(level_data(R, weighs), LabelTree((np.zeros(2, np.int32),)))
-    made.full.fill(torch.randn(2, WIDTH), torch.randn(2))
-    W, b, rows = made.full.weight.numpy(), made.full.bias.numpy(), np.arange(10, 30)
-    made.full.prepare(0.0, fuse=True, value=True)
-    loss = made.loss(made.load(Batch(rows, rows, len(rows), 0), False))
+    full = made.heads[0].fused
+    full.init(torch.randn(2, WIDTH), torch.randn(2))
+    W, b, rows = full.weight.numpy(), full.bias.numpy(), np.arange(10, 30)
+    full.prepare(0.0, fuse=True, value=True)
+    loss = loss_of(made, rows)
     expected = sum(
         hinge(float(W[node] @ X[row] + b[node]), R[row, node] > 0, R[row, node] if weighs else 1.0) / len(rows)
         for row in rows
@@ -141,13 +142,12 @@ def test_the_first_level_weighs_counts_too(weighs):
 
 
 def test_rows_are_cut_to_what_they_need():
-    fixed = np.full((N, 20), -1)
-    fixed[:, 0] = 1
-    fixed[7, :20] = np.arange(20) % 8
-    made = task(level_data(counts()[2], False), LabelTree((np.zeros(8, np.int32), LABELS)), fixed=fixed)
-    narrow, wide = np.array([0, 1]), np.array([0, 7])
-    assert made.load(Batch(narrow, narrow, 2, 0), False).facts[2] == 8
-    assert made.load(Batch(wide, wide, 2, 0), False).facts[2] == 20
+    given = np.full((N, 20), -1)
+    given[:, 0] = 1
+    given[7, :20] = np.arange(20) % 8
+    made = task(level_data(counts()[2], False), LabelTree((np.zeros(8, np.int32), LABELS)), given=given)
+    for rows, width in (([0, 1], 8), ([0, 7], 20)):
+        assert made.load(batch(rows), False).parts["labels"].facts == width
 
 
 @pytest.mark.parametrize("weighs", [False, True])
@@ -184,13 +184,13 @@ def test_a_level_begins_at_given_vectors_and_biases():
     rng = np.random.default_rng(3)
     V, b = rng.normal(size=(40, WIDTH)).astype(np.float32), rng.normal(size=40).astype(np.float32)
     start = Start(V, np.zeros(WIDTH, np.float32), b)
-    fixed = padded(candidate_parents(counts()[1], None))
-    made = task(level_data(counts()[2], False), LabelTree((np.zeros(8, np.int32), LABELS)), fixed=fixed, start=start)
-    head = made.heads()[-1]
-    seen = np.isfinite(head.bias)
-    assert np.array_equal(head.weight, V) and np.array_equal(head.bias[seen], b[seen])
+    given = padded(candidate_parents(counts()[1], None))
+    made = task(level_data(counts()[2], False), LabelTree((np.zeros(8, np.int32), LABELS)), given=given, start=start)
+    rank = made.ranks()[-1]
+    seen = np.isfinite(rank.bias)
+    assert np.array_equal(rank.weight, V) and np.array_equal(rank.bias[seen], b[seen])
     flat = task(level_data(counts()[2], False), LabelTree((np.zeros(40, np.int32),)), start=start)
-    assert np.array_equal(flat.heads()[0].weight, V)
+    assert np.array_equal(flat.ranks()[0].weight, V)
 
 
 def test_levels_and_their_shares():

@@ -9,12 +9,13 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import treetop
-from treetop.assemble import neural_fit, tower_fit
+from treetop.assemble.dual import fit as dual_fit
 from treetop.augment.compose import recipes_with, split_name
 from treetop.core import registry
 from treetop.core.config import describe
 from treetop.core.errors import ConfigError
 from treetop.kernels import reference
+from treetop.network.build import Blueprint
 from treetop.training import plan
 
 L = toy.N_LABELS
@@ -86,15 +87,17 @@ def test_forecast_counts_rows_and_graph(encoder):
     assert same.time == pytest.approx(plain.time, rel=0.05)
 
 
+def learned_from(monkeypatch):
+    """The data sets that heads are built for."""
+    seen, real = [], Blueprint.heads
+    monkeypatch.setattr(
+        Blueprint, "heads", lambda self, data, *args, **named: seen.append(data) or real(self, data, *args, **named)
+    )
+    return seen
+
+
 def test_training_sees_soft_rows_and_the_model_the_documents(encoder, monkeypatch, tmp_path):
-    seen = []
-    real = neural_fit.NeuralTree
-
-    def spy(inputs, dataset, *args, **named):
-        seen.append(dataset)
-        return real(inputs, dataset, *args, **named)
-
-    monkeypatch.setattr(neural_fit, "NeuralTree", spy)
+    seen = learned_from(monkeypatch)
     data = toy.distinct()
     model = treetop.fit("gandalf+lightxml", data, settings=settings(encoder), out=tmp_path / "m")
     (rows,) = seen
@@ -135,11 +138,7 @@ def test_combinations_train_and_repeat(encoder, name):
 
 
 def test_renee_adds_no_rows_beside_those_of_an_augmentation_nor_for_barred_labels(encoder, monkeypatch):
-    seen = []
-    real = neural_fit.NeuralTree
-    monkeypatch.setattr(
-        neural_fit, "NeuralTree", lambda inputs, data, *a, **k: seen.append(data) or real(inputs, data, *a, **k)
-    )
+    seen = learned_from(monkeypatch)
     treetop.fit("gandalf+renee", toy.distinct(), settings=settings(encoder))
     treetop.fit("renee", toy.distinct(), settings=settings(encoder))
     treetop.fit("renee", toy.barred(), settings=settings(encoder))
@@ -147,12 +146,12 @@ def test_renee_adds_no_rows_beside_those_of_an_augmentation_nor_for_barred_label
     assert seen[2].Y[60:, 4].nnz == 0 and len(seen[2].filter_pairs) == 4
 
 
-def test_towers_weigh_positives_by_their_targets(encoder, monkeypatch):
+def test_dual_encoders_weigh_positives_by_their_targets(encoder, monkeypatch):
     seen = []
-    real = tower_fit.known_of
-    monkeypatch.setattr(tower_fit, "known_of", lambda data: seen.append(real(data)) or seen[-1])
+    real = dual_fit.known_of
+    monkeypatch.setattr(dual_fit, "known_of", lambda data: seen.append(real(data)) or seen[-1])
     data = toy.distinct()
-    chosen = settings(encoder, pool={"start": 1, "size": 24}, learn_vectors={"lr": 0.02})
+    chosen = settings(encoder, pool={"start": 1, "size": 24})
     treetop.fit("gandalf+depsl", data, settings=chosen)
     known, shares = seen[0], reference.label_shares(data.Y.toarray(), 0.2, 1.0)
     assert len(known.indptr) == 60 + L + 1

@@ -9,10 +9,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import treetop
-from treetop.assemble import label_text_fit, label_text_tree, shortlisted
+from toy_network import loss_of
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.kernels import reference
+from treetop.network import fit as network_fit
+from treetop.network.network import Network, RowTargets
 from treetop.training import plan
 
 N, L = 60, toy.N_LABELS
@@ -69,9 +71,10 @@ def test_combinations_train_repeat_and_differ_from_the_plain_recipe(name, words)
 
 
 def test_shortlists_hold_all_soft_targets_of_label_texts(words, monkeypatch):
-    seen, data = spied(monkeypatch, shortlisted, "Shortlisted"), toy.distinct("only")
+    seen, data = spied(monkeypatch, network_fit, "Network"), toy.distinct("only")
     model = treetop.fit("gandalf+astec", data, settings=settings("astec", words))
-    (((_, own, learned, lists, *_), _),) = seen
+    _, ((_, (head,), own), named) = seen  # surrogates first
+    lists, learned = head.candidates.lists, named["learned"]
     shares = reference.label_shares(data.Y.toarray(), 0.2, 1.0)
     np.testing.assert_allclose(own.Y[N:].toarray(), shares, rtol=1e-6)
     assert own.Y.dtype == np.float32 and learned.tolist() == list(range(N + L))
@@ -90,12 +93,12 @@ def test_astec_finds_labels_that_only_their_text_knows(words):
 
 
 def test_rows_outside_the_sample_teach_neither_shortlists_nor_label_text_trees(words, monkeypatch):
-    lists, plans = spied(monkeypatch, shortlisted, "plan_of"), spied(monkeypatch, label_text_fit, "plan_of")
+    plans = spied(monkeypatch, network_fit, "plan_of")
     for base in ("astec", "decaf"):
         chosen = settings(base, words, gandalf={"learn": "labels"})
         treetop.fit(f"gandalf+{base}", toy.distinct("only"), settings=chosen)
-    for seen in (lists, plans):
-        (((_, rows, *_), _),) = seen
+    assert len(plans) == 3  # of surrogates, of shortlists, of label texts
+    for (_, rows, *_), _ in plans:
         assert rows.tolist() == list(range(N, N + L))
 
 
@@ -106,19 +109,16 @@ def test_decaf_reads_words_that_stand_in_label_texts_only(words):
 
 
 def test_decaf_weighs_positives_by_relevance(words, monkeypatch):
-    seen, losses = spied(monkeypatch, label_text_fit, "LabelTextTree"), []
+    seen, losses = spied(monkeypatch, network_fit, "Network"), []
     data = toy.dataset()
     treetop.fit("decaf", data, settings=settings("decaf", words))
-    ((args, named),) = seen
+    (((inputs, heads, _), named),) = seen
     for weight in (None, 1.0, 2.0, 3.0):
         relevance = None if weight is None else data.Y * np.float32(weight)
-        task = label_text_tree.LabelTextTree(
-            args[0], dataclasses.replace(data, relevance=relevance), *args[2:], **named
-        )
+        task = Network(inputs, heads, RowTargets(data.Y, relevance), **named)
         for module, _ in task.modules.values():
             module.eval()
-        batch = label_text_tree.Batch(np.arange(20), np.arange(20), 20, 0)
-        losses.append(float(task.loss(task.load(batch, False)).detach()))
+        losses.append(float(loss_of(task, range(20)).detach()))
     assert losses[0] == pytest.approx(losses[1]) and losses[2] > losses[1] + 1e-3
     assert losses[3] - losses[2] == pytest.approx(losses[2] - losses[1], rel=1e-3)
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ranking_cases import dataset_of, random_case, ranking_of
 
+from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.errors import InputError
 from treetop.evaluate import bootstrap, match
 from treetop.evaluate.match import Matches

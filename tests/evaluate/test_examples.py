@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from ranking_cases import dataset_of, random_case, ranking_of
-from test_report import checked
 
+from checked_html import checked
+from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts

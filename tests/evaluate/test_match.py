@@ -5,8 +5,8 @@ import logging
 
 import numpy as np
 import pytest
-from ranking_cases import dataset_of, random_case, ranking_of
 
+from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.card import UNSAVED, Card
 from treetop.core.dataset import LABEL_TEXT, LabelSet
 from treetop.core.errors import InputError

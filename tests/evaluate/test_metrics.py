@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 import slow_metrics
 from ranking_cases import Case, dataset_of, random_case, ranking_of
-
 from treetop.core.dataset import LABEL_TEXT, LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.types import Ranking

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ranking_cases import dataset_of, random_case, ranking_of
 
+from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
 from treetop.evaluate.match import Matches

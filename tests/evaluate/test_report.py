@@ -2,56 +2,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from ranking_cases import dataset_of, random_case, ranking_of
 
+from checked_html import checked
+from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.evaluate import charts
 from treetop.evaluate.match import Matches
 from treetop.evaluate.report import Page, render, write_report
 from treetop.evaluate.score import score_matches
 
-EMPTY_TAGS = {"meta", "rect", "line", "polyline", "path"}
-
-
-class Balanced(HTMLParser):
-    """Fails on tags that do not close, and collects what could load something."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.loads: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in EMPTY_TAGS:
-            self.open.append(tag)
-        if tag in {"script", "link", "img", "iframe"}:
-            self.loads.append(tag)
-        self.loads += [value for key, value in attrs if key in {"src", "href", "xlink:href", "onload"} and value]
-
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
 
 def page_of(case, **options) -> Page:
     matches = Matches.of(*case.arguments)
     return Page.of(matches, score_matches(matches, resamples=20, **options), {"Model": "m", "Data": "d (test)"})
-
-
-def checked(html: str) -> str:
-    parser = Balanced()
-    parser.feed(html)
-    assert parser.open == [] and parser.loads == []
-    assert not re.search(r"https?:|@import|nan|inf\b", html)
-    assert set(re.findall(r"url\((.*?)\)", html)) <= {"#inside"}
-    return html
 
 
 def test_page_is_whole_and_needs_nothing_from_outside(tmp_path: Path):

@@ -5,10 +5,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
 import toy_encoder
-from treetop.assemble.tower_heads import TowerHead
 from treetop.core.errors import ModelError
 from treetop.features.towers import Tower, Towers
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, TextHead
+from treetop.network.projection import TowerProjection
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +21,11 @@ def transformer(tmp_path_factory):
 
 def towers(transformer):
     torch.manual_seed(0)
-    dual = TowerHead(32, 8, tanh=True, first="xavier", dropout=0.5).eval()
-    own = TowerHead(32, 0, tanh=True, first="identity", dropout=0.5).eval()
-    made = [dual.tower("dual", unit=True, factor=3.0), own.tower("classifier", unit=False, factor=0.5)]
+    dual = TextHead(DualConfig(dimension=8, first="xavier", dropout=0.5), 32)
+    own = FreeHead(ClassifierConfig(dropout=0.5), 32)
+    for head in (dual, own):
+        head.projection.eval()
+    made = [dual.tower(unit=True, factor=3.0), own.tower(unit=False, factor=0.5)]
     return Towers(transformer, made), dual, own
 
 
@@ -32,8 +35,7 @@ def test_views_equal_the_heads_in_training(transformer):
     base = torch.from_numpy(next(iter(transformer.views(texts).values())))
     views = made.views(texts)
     with torch.no_grad():
-        first = torch.nn.functional.normalize(dual(base), dim=1).numpy()
-        second = own(base).numpy()
+        first, second = dual.vectors(base).numpy(), own.vectors(base).numpy()
     np.testing.assert_allclose(views["encoder/dual"], first, atol=1e-6)
     np.testing.assert_allclose(views["encoder/classifier"], second, atol=1e-6)
     joined = np.hstack([3 * first, 0.5 * second])
@@ -41,9 +43,9 @@ def test_views_equal_the_heads_in_training(transformer):
 
 
 @pytest.mark.parametrize(("dimension", "first"), [(32, "identity"), (40, "identity"), (16, "identity"), (16, "xavier")])
-def test_where_a_layer_begins(dimension, first):
+def test_where_a_layer_starts(dimension, first):
     torch.manual_seed(0)
-    head = TowerHead(32, dimension, tanh=False, first=first, dropout=0.0)
+    head = TowerProjection(32, dimension, tanh=False, init=first, dropout=0.0)
     x = torch.randn(3, 32)
     made = head(x)
     if first == "identity" and dimension >= 32:

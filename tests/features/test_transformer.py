@@ -81,7 +81,7 @@ def test_gradients_reach_every_layer_packed_and_padded(folder):
     encoder = Encoder(find_encoder(str(folder)), dropout=0.0)
     features = Transformer(encoder, load(folder).tokenizer, [Pooling("mean", (-1,))])
     tokens = features.tokenizer.encode(TEXTS)
-    from treetop.train.batches import TokenRows
+    from treetop.tensors.packed import TokenRows
 
     packed = TokenRows(tokens.ids, tokens.offsets, torch.device("cpu")).gather(np.arange(6))
     grads = []

@@ -2,7 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.kernels.full_bce import Positives, full_loss
-from treetop.train.losses import row_loss
+from treetop.network.losses.pairs import Pairs
+from treetop.network.losses.settings import LossConfig, loss_of
 
 
 @pytest.mark.parametrize("loss", ["bce", "squared_hinge"])
@@ -19,7 +20,8 @@ def test_equals_autograd_on_dense_logits(loss, weighted, block):
     if weighted:
         weight[row, column] = strength
     leaves = [t.clone().requires_grad_() for t in (h, w, b)]
-    expected = row_loss(loss, leaves[0] @ leaves[1].T + leaves[2], dense, weight=weight, reduce="sum").sum() * 0.1
+    pairs = Pairs(leaves[0] @ leaves[1].T + leaves[2], dense, weight=weight)
+    expected = loss_of(loss)(pairs, LossConfig(kind=loss, reduce="sum")).sum() * 0.1
     expected.backward()
     grads = [torch.zeros(17, 5), torch.zeros(17)]
 

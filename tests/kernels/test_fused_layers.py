@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.kernels import fused, fused_layers, gathered_rows
+from treetop.network.vectors.rows import RowTable
 from treetop.train.optim import AdamConfig
-from treetop.train.rows import RowTable
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -108,7 +108,7 @@ def test_rows_on_the_host_learn_to_the_bit_as_on_the_device():
     for host in (False, True):
         torch.manual_seed(0)
         table = RowTable(50, 19, AdamConfig(lr=0.1, weight_decay=0.1), DEVICE, bias=True, host=host)
-        table.fill(torch.randn(50, 19), torch.randn(50))
+        table.init(torch.randn(50, 19), torch.randn(50))
         seen = []
         for step in range(3):
             pool = torch.cat([torch.randperm(50)[: 9 + step], torch.tensor([49, 49])]).to(DEVICE)

@@ -7,13 +7,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
 import toy
 import treetop
 from kills import assert_kills_change_nothing
-from treetop.assemble import tower_fit
-from treetop.assemble.neural_fit import cut
+from treetop.assemble.dual import fit as dual_fit
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
+from treetop.network.fit import cut
 from treetop.train import loop
 
 
@@ -27,7 +28,8 @@ def settings(folder, recipe, **changes):
     if recipe == "renee":
         return {**made, "learn_heads": {"lr": 0.02}, "steps": 1, **changes}
     made["pool"] = {"start": 2, "every": 3, "size": 0 if recipe == "dexml" else 24}
-    made["learn_vectors"] = {"lr": 0.02}
+    if recipe not in {"depsl", "dexml"}:  # these have no free label vectors
+        made["learn_vectors"] = {"lr": 0.02}
     if recipe in {"siamesexml", "ngame"}:
         made["second_train"] = {"epochs": 6.0, "batch": 16}
         made["second_pool"] = {"size": 24}
@@ -165,7 +167,7 @@ def test_the_forecast_of_memory_splits_batches(encoder, monkeypatch):
     data, chosen = toy.dataset(n=60), settings(encoder, "depsl", encoder_dropout=0.0, train={"epochs": 4.0})
     whole = treetop.fit("depsl", data, settings=chosen)
     monkeypatch.setattr(
-        tower_fit, "_within_card", lambda plan, task, config: tower_fit.replace(config.train, accumulate=4)
+        dual_fit, "_within_card", lambda batches, task, plan: dataclasses.replace(plan.train, accumulate=4)
     )
     parts = treetop.fit("depsl", data, settings=chosen)
     a, b = (model.rank(toy.dataset(seed=3).texts, 5) for model in (whole, parts))
@@ -187,7 +189,12 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ("unidec", {"classifier": {"labels": "all", "unit": True}}, "raw products"),
         ("unidec", {"classifier": {"labels": "all", "label_dropout": 0.1}}, "label_dropout"),
         ("unidec", {"dual": {"weight": 0.0}, "search": {"heads": "dual"}}, "dual.weight is 0"),
-        ("depsl", {"search": {"heads": "classifier"}}, "classifier.weight is 0"),
+        ("unidec", {"classifier": {"weight": 0.0}, "search": {"heads": "classifier"}}, "classifier.weight is 0"),
+        ("depsl", {"search": {"heads": "classifier"}}, r"^search\.heads: unknown setting"),
+        ("depsl", {"classifier": {"weight": 0.5}}, r"^classifier: unknown setting"),
+        ("dexml", {"learn_vectors": {"lr": 0.1}}, r"^learn_vectors: unknown setting"),
+        ("depsl", {"dual": {"weight": 0.0}}, "dual.weight: 0, so nothing would be learned"),
+        ("depsl", {"frozen": True}, "frozen: nothing would be learned"),
         ("depsl", {"pool": {"grow": [3]}}, "cannot grow"),
         ("depsl", {"pool": {"positives": 10**9}}, r"^pool\.positives: 1000000000 is out of range"),
         ("depsl", {"pool": {"every": 10**6}}, r"^pool\.keep: 0 with .* every=1000000 remembers 6,000,000 .* set keep"),

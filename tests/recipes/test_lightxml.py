@@ -9,9 +9,10 @@ import toy
 import toy_encoder
 import treetop
 from kills import assert_kills_change_nothing
-from treetop.assemble import neural_fit
 from treetop.core.errors import ConfigError
 from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.network import fit as network_fit
+from treetop.network.network import Network
 
 SETTINGS = {
     "learn_encoder": {"lr": 0.002},
@@ -87,7 +88,7 @@ def test_a_deeper_tree(encoder):
 
 @pytest.mark.parametrize("changes", [{}, TREE])
 def test_memory_that_runs_out_is_survived(encoder, changes, monkeypatch):
-    real, refused = neural_fit.NeuralTree.loss, []
+    real, refused = Network.loss, []
 
     def loss(self, loaded):
         if len(loaded.batch.rows) > 5:
@@ -98,7 +99,7 @@ def test_memory_that_runs_out_is_survived(encoder, changes, monkeypatch):
     chosen = settings(encoder, **changes, dropout=0.0, encoder_dropout=0.0)
     chosen["train"] = {"epochs": 2.0, "batch": 16}
     whole = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen)
-    monkeypatch.setattr(neural_fit.NeuralTree, "loss", loss)
+    monkeypatch.setattr(Network, "loss", loss)
     split = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen)
     assert refused == [16, 8]
     a, b = (model.rank(toy.dataset(seed=3).texts, 5) for model in (whole, split))
@@ -118,7 +119,7 @@ def test_validation_and_early_stop(encoder):
     data = toy.dataset(n=100)
     chosen = settings(encoder, validation=0.2)
     chosen["train"] = {"epochs": 30.0, "batch": 16, "patience": 2}
-    rows, held_out = neural_fit.cut(data, 0.2, 0)
+    rows, held_out = network_fit.cut(data, 0.2, 0)
     assert len(held_out) == 20 and not set(rows) & set(held_out)
     treetop.fit("lightxml", data, settings=chosen)
 
@@ -166,13 +167,13 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
 def test_journal_lies_in_the_work_folder(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr("treetop.train.journal.SECONDS", 0.0)
     kept = []
-    real = neural_fit.train
+    real = network_fit.train
 
     def train(*args, **named):
         made = real(*args, **named)
         kept.extend((named["work"] / "train.jsonl").read_text().splitlines())
         return made
 
-    monkeypatch.setattr(neural_fit, "train", train)
+    monkeypatch.setattr(network_fit, "train", train)
     treetop.fit("lightxml", toy.dataset(n=20), settings=settings(encoder), out=tmp_path / "m")
     assert json.loads(kept[-1])["seconds_left"] == 0

@@ -8,16 +8,17 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
 import toy
 import treetop
 import treetop.training
 from command import run
 from kills import assert_kills_change_nothing
-from treetop.assemble import label_text_fit
-from treetop.assemble.neural_tree import NeuralTree
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
-from treetop.train.devices import World
+from treetop.network.build import Blueprint
+from treetop.network.network import Network
+from treetop.tensors.devices import World
 
 INCEPTION = {
     "network": {"filters": 8},
@@ -118,13 +119,13 @@ def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_p
 
 
 def test_best_weights_come_with_their_running_means(glove, monkeypatch):
-    seen, real = [], NeuralTree.validate
+    seen, real = [], Network.validate
 
     def validate(task):
         seen.append((real(task), task.inputs.encoder.norm.centre.clone()))
         return seen[-1][0]
 
-    monkeypatch.setattr(NeuralTree, "validate", validate)
+    monkeypatch.setattr(Network, "validate", validate)
     settings = chosen("inceptionxml", glove, validation=0.3, learn_encoder={"lr": 0.1})
     settings["train"] = {"epochs": 8.0, "batch": 16, "patience": 8}
     model = treetop.fit("inceptionxml", toy.dataset(n=90), settings=settings)
@@ -204,18 +205,19 @@ def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
 
 
 def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
-    trees, real = [], label_text_fit.LabelTextTree
+    blueprints, real = [], Blueprint.heads
     monkeypatch.setattr(
-        label_text_fit, "LabelTextTree", lambda *args, **named: trees.append((args, named)) or real(*args, **named)
+        Blueprint, "heads", lambda self, *args, **named: blueprints.append(self) or real(self, *args, **named)
     )
     for again in (False, True):
-        trees.clear()
+        blueprints.clear()
         chosen = quick("inceptionxml_lf", glove, recluster=again, second_learn={"lr": 0.003}, **TREE)
         treetop.fit("inceptionxml_lf", toy.dataset(), settings=chosen)
-        (first, _), (second, carried) = trees
-        assert np.array_equal(first[2].parents[1], second[2].parents[1]) != again
-    assert [plan.free for plan in (first[3][1], second[3][1])] == [False, True]
-    assert [phase[4].encoder.lr for phase in (first, second)] == [0.01, 0.003]
-    assert carried["blocks"] is not None and second[3][1].begin == "text"
+        first, second = blueprints
+        assert np.array_equal(first.tree.parents[1], second.tree.parents[1]) != again
+    labels = [phase.plans[1].parts for phase in (first, second)]
+    assert [parts.free for parts in labels] == [False, True]
+    assert [phase.learning.encoder.lr for phase in (first, second)] == [0.01, 0.003]
+    assert first.words.before is None and second.words.before is not None and labels[1].init == "text"
     with pytest.raises(ConfigError, match=r"network\.narrow: views must be as wide as word vectors"):
         treetop.training.plan("inceptionxml_lf", settings={"network": {"narrow": False}})

@@ -65,17 +65,19 @@ def test_levels_hand_on_what_they_learned(encoder, monkeypatch):
     from treetop.assemble import coarse_to_fine
 
     seen = []
-    real = coarse_to_fine.train_levels
+    real = coarse_to_fine.train_network
 
-    def train_levels(data, prepared, inputs, tree, plans, config, **named):
-        first = np.concatenate([value.detach().numpy().ravel() for value in prepared.transformer.encoder.parameters()])
-        made = real(data, prepared, inputs, tree, plans, config, **named)
-        part = made.transformer.encoder.parameters()
-        last = np.concatenate([value.detach().numpy().ravel() for value in part])
-        seen.append((tree.sizes, named["fixed"], named["start"], first.copy(), last, named["training"].epochs))
+    def weights(features):
+        return np.concatenate([value.detach().numpy().ravel() for value in features.encoder.parameters()])
+
+    def train_network(data, prepared, inputs, blueprint, training, *args, **named):
+        first = weights(prepared.features)
+        made = real(data, prepared, inputs, blueprint, training, *args, **named)
+        (start,) = blueprint.start.values() or (None,)
+        seen.append((blueprint.tree.sizes, blueprint.given, start, first, weights(made.features), training.epochs))
         return made
 
-    monkeypatch.setattr(coarse_to_fine, "train_levels", train_levels)
+    monkeypatch.setattr(coarse_to_fine, "train_network", train_network)
     model = treetop.fit("xr_transformer", toy.dataset(n=120), settings=settings(encoder))
     assert [sizes for sizes, *_ in seen] == [[2], [2, 4], [4, 8], [8, 40]]
     assert seen[0][1] is None and seen[0][2] is None
@@ -83,8 +85,7 @@ def test_levels_hand_on_what_they_learned(encoder, monkeypatch):
     for before, after in pairwise(seen):
         assert np.array_equal(before[4], after[3]) and not np.array_equal(before[3], before[4])
         assert after[1].max() < after[0][0] and np.abs(after[2].vectors).sum() > 0
-    ours = model.features["fused"].transformers[0].encoder.parameters()
-    assert np.array_equal(np.concatenate([value.detach().numpy().ravel() for value in ours]), seen[-1][4])
+    assert np.array_equal(weights(model.features["fused"].transformers[0]), seen[-1][4])
 
 
 def test_killed_between_any_two_stages_ends_in_the_same_model(encoder, tmp_path, monkeypatch):

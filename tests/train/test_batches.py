@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.train.batches import Plan, TargetRows, Targets, TokenRows, split_off
-
-CPU = torch.device("cpu")
+from treetop.train.batches import Batch, Loaded, Message, Plan, split_off
 
 
 def test_an_epoch_visits_every_row_once_and_differs_from_the_next():
@@ -54,86 +52,33 @@ def test_validation_rows_leave_training():
     assert len(split_off(np.arange(50), 0.0, seed=0)[1]) == 0
 
 
-def test_packed_sequences_are_the_sequences():
-    rng = np.random.default_rng(0)
-    texts = [rng.integers(0, 60000, n) for n in (4, 1, 3, 2, 3)]
-    offsets = np.concatenate([[0], np.cumsum([len(t) for t in texts])])
-    store = TokenRows(np.concatenate(texts).astype(np.uint16), offsets, CPU)
-    rows = np.array([4, 0, 1, 3])
-    packed = store.gather(rows)
-    assert packed.shape == (4, 4, 10, 4, False)
-    _holds(packed, [texts[row] for row in rows])
+def loaded(*, rows=(1, 2), total=2, facts=(2, 4096), shift=0.0, recordable=True):
+    """A batch of two parts."""
+    batch = Batch(np.array(rows), np.array(rows), total, 0)
+    targets = Message({"places": torch.arange(4.0) + shift, "values": torch.ones(2) + shift}, facts)
+    return Loaded(batch, {"inputs": Message({"views": torch.zeros(2, 3) + shift}, 2), "targets": targets}, recordable)
 
 
-def _holds(packed, texts):
-    for i, text in enumerate(texts):
-        s = int(packed.back[i])
-        a, b = int(packed.starts[s]), int(packed.starts[s + 1])
-        assert packed.ids[a:b].tolist() == text.tolist()
-        assert packed.positions[a:b].tolist() == list(range(b - a))
-        assert (packed.sequence[a:b] == s).all()
+def test_batches_of_one_key_differ_in_values_only():
+    one = loaded()
+    assert one.key == loaded(rows=(5, 0), shift=3.0).key is not None
+    hash(one.key)
+    for other in (loaded(facts=(2, 8192)), loaded(total=3), loaded(recordable=False)):
+        assert other.key != one.key
+    assert loaded(recordable=False).key is None
+    fewer = Loaded(one.batch, {"inputs": one.parts["inputs"]}, True)
+    assert fewer.key != one.key
+    assert Loaded(one.batch).key is None
 
 
-@pytest.mark.parametrize("row", range(3))
-def test_a_text_by_itself_is_packed_as_in_a_batch(row):
-    texts = [np.array(numbers, np.uint16) for numbers in ([7, 60000, 9], [], [5])]
-    store = TokenRows(np.concatenate(texts), np.array([0, 3, 3, 4]), CPU)
-    alone, (message, shape) = store.gather(np.array([row])), store.describe(np.array([row]))
-    _holds(alone, [texts[row]])
-    as_ever = store.packed(torch.from_numpy(message), shape)
-    assert alone.shape == shape
-    for name in ("ids", "positions", "starts", "sequence", "back"):
-        found, wanted = getattr(alone, name), getattr(as_ever, name)
-        assert found.dtype == wanted.dtype and torch.equal(found, wanted), name
-
-
-def test_targets_are_the_rows_of_the_matrix():
-    dense = np.array([[0, 0.5, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0.25]], np.float32)
-    from scipy import sparse
-
-    Y = sparse.csr_matrix(dense)
-    store = TargetRows(Y.indptr, Y.indices, Y.data, CPU)
-    made = store.gather(np.array([2, 1, 0]))
-    assert made.dense(4).tolist() == dense[[2, 1, 0]].tolist()
-    above = made.mapped(torch.tensor([0, 0, 1, 1]))
-    assert above.dense(2).tolist() == [[1, 0.25], [0, 0], [0.5, 1]]
-    assert Targets(made.row[:0], made.column[:0], made.value[:0], 2).dense(3).sum() == 0
-
-
-@pytest.mark.parametrize("windows", [False, True])
-def test_static_shapes_hold_the_same_sequences(windows):
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 40, 300)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    rows = np.arange(0, 301, 2) if windows else None
-    store = TokenRows(rng.integers(0, 999, offsets[-1]).astype(np.uint16), offsets, CPU, rows)
-    shapes = set()
-    for _ in range(3):
-        chosen = rng.integers(0, 150 if windows else 300, 50)
-        plain = store.gather(chosen)
-        message, shape = store.describe(chosen, static=True)
-        shapes.add(shape)
-        packed = store.packed(torch.from_numpy(message), shape)
-        n, tokens = plain.shape.sequences, plain.shape.tokens
-        assert shape.tokens % 2048 == 0 and shape.sequences > n
-        for name, count in (("ids", tokens), ("positions", tokens), ("sequence", tokens), ("starts", n + 1)):
-            assert torch.equal(getattr(packed, name)[:count], getattr(plain, name)), name
-        assert torch.equal(packed.back[: len(plain.back)], plain.back)
-        assert (packed.starts[1:] - packed.starts[:-1])[n:].max() <= 16
-        assert int(packed.starts[-1]) == shape.tokens == len(packed.ids)
-    assert len(shapes) <= 2
-
-
-def test_void_targets_change_nothing():
-    from scipy import sparse
-
-    Y = sparse.random(20, 6, 0.3, format="csr", random_state=0, dtype=np.float32)
-    store = TargetRows(Y.indptr, Y.indices, Y.data, CPU)
-    rows = np.array([3, 19, 0])
-    message, total = store.describe(rows, static=True)
-    made = store.targets(torch.from_numpy(message), 3, total)
-    plain = store.gather(rows)
-    assert total == 4096 == len(made.row) and int((made.column >= 0).sum()) == len(plain.row)
-    assert torch.equal(made.dense(6), plain.dense(6))
-    parent = torch.tensor([0, 0, 1, 1, 2, 2])
-    assert torch.equal(made.mapped(parent).dense(3), plain.mapped(parent).dense(3))
+def test_a_clone_takes_later_batches_of_its_key():
+    one, later = loaded(), loaded(shift=7.0)
+    held = one.cloned()
+    assert held.key == one.key and held.batch is one.batch
+    for own, real in zip(held.tensors, one.tensors, strict=True):
+        assert torch.equal(own, real) and own.data_ptr() != real.data_ptr()
+    for static, fresh in zip(held.tensors, later.tensors, strict=True):  # what a replay does
+        static.copy_(fresh)
+    assert torch.equal(held.parts["targets"]["values"], later.parts["targets"]["values"])
+    assert torch.equal(held.parts["inputs"]["views"], later.parts["inputs"]["views"])
+    assert (one.parts["inputs"]["views"] == 0).all() and one.parts["targets"]["places"].tolist() == [0, 1, 2, 3]

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parent))
+from kills import checkpoint_every_step
 from toy_task import N, ToyTask
-
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ResourceError, TrainingError
 from treetop.train import journal
@@ -119,7 +118,8 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("stops", [[3], [1, 2, 9], [5, 5, 14]])
-def test_resume_ends_in_the_same_bits(tmp_path, stops):
+def test_resume_ends_in_the_same_bits(tmp_path, stops, monkeypatch):
+    checkpoint_every_step(monkeypatch)
     config = TrainConfig(epochs=4, average="ema", patience=9, checkpoint_seconds=0.0)
     whole, _ = run(config, task=ToyTask(scores=[1.0, 0.5, 2.0, 1.5]))
     scores = [1.0, 0.5, 2.0, 1.5]
@@ -161,7 +161,7 @@ def test_damaged_checkpoint_falls_back_to_the_other(tmp_path):
 
 CHILD = """
 import sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_loop import long_run
 long_run(sys.argv[1])
 """
@@ -176,7 +176,8 @@ def long_run(folder):
 def test_kill_9_at_random_moments(tmp_path):
     whole = run(TrainConfig(epochs=60, average="swa"))[0]
     for seconds in np.random.default_rng(int(time.time())).random(2) * 0.5:
-        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path), str(Path(__file__).parent)])
+        here = Path(__file__).parent
+        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path), str(here), str(here.parent)])
         begun = time.monotonic()
         while not (tmp_path / "train-0-b").exists() and process.poll() is None and time.monotonic() - begun < 100:
             time.sleep(0.01)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 CHILD = """
 import sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_processes import child
 child(sys.argv[1])
 """
@@ -25,7 +25,6 @@ class Stop(Exception):
 
 def run(world, folder, stop=None):
     from toy_task import N, ToyTask
-
     from treetop.train.batches import Plan
     from treetop.train.loop import train
     from treetop.train.task import TrainConfig
@@ -46,7 +45,7 @@ def run(world, folder, stop=None):
 
 
 def child(folder):
-    from treetop.train.devices import World
+    from treetop.tensors.devices import World
 
     torch.set_num_threads(1)
     world = World.join(torch.device("cpu"))
@@ -60,9 +59,8 @@ def child(folder):
     np.savez(out / f"resumed-{world.rank}.npz", **run(world, out / "b"))
 
 
-def test_two_processes_equal_one_and_resume(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    from treetop.train.devices import ALONE
+def test_two_processes_equal_one_and_resume(tmp_path):
+    from treetop.tensors.devices import ALONE
 
     for name in ("a", "b", "one"):
         (tmp_path / name).mkdir()
@@ -72,7 +70,7 @@ def test_two_processes_equal_one_and_resume(tmp_path, monkeypatch):
     base = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(tmp_path), str(Path(__file__).parent)],
+            [sys.executable, "-c", CHILD, str(tmp_path), *(str(folder) for folder in Path(__file__).parents[:2])],
             env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"},
         )
         for rank in range(2)

@@ -24,10 +24,6 @@ from treetop.assemble.linear_tree import (
     solve_level,
     train_level,
 )
-from treetop.assemble.members import NetworkConfig, small_batches
-from treetop.assemble.neural_fit import Prepared, train_levels
-from treetop.assemble.neural_start import Start
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError
@@ -41,6 +37,12 @@ from treetop.features.sources import from_part
 from treetop.features.transformer import Transformer
 from treetop.kernels.descent import Columns, Settings
 from treetop.kernels.sparse import Rows, rows_of
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import train_network
+from treetop.network.head import HeadPlan
+from treetop.network.init import Start
+from treetop.network.prepare import Prepared
+from treetop.network.settings import NetworkConfig, small_batches
 from treetop.partition.flat import flat
 from treetop.predict.beam import step
 from treetop.rank.head import Head
@@ -111,7 +113,7 @@ def fine_tune(
         head = descent.learn(t, share)
         if t != chosen[-1][0]:
             descent.look_back(t, head)
-    made: Transformer = descent.prepared.transformer
+    made: Transformer = descent.prepared.features
     return made
 
 
@@ -135,7 +137,7 @@ class _Descent:
         for counts in self.counts:
             counts.sort_indices()
         self.scaled = level_relevance(task, tree, "induce" if config.cost_sensitive else "off", "l1")
-        transformer = prepared.transformer
+        transformer = prepared.features
         self.view = transformer.poolings[-1].name
         self.width = transformer.encoder.view_width(transformer.poolings[-1])
         self.length = config.length if transformer.l2 else 0.0
@@ -145,23 +147,25 @@ class _Descent:
     def learn(self, t: int, share: float) -> Head:
         """Train the encoder and a fresh head on level t."""
         config, prepared = self.config, self.prepared
-        plan = LevelPlan(self.view, self.width, dropout=config.dropout, length=self.length)
-        plans, tree, fixed, start = [plan], flat(self.tree.sizes[t]), None, None
+        plan = HeadPlan(
+            view=self.view, view_width=self.width, n=self.tree.sizes[t], dropout=config.dropout, length=self.length
+        )  # fmt: skip
+        learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, loss=config.loss, forced=False)
+        blueprint = Blueprint([plan], flat(self.tree.sizes[t]), learning)
         if self.above is not None:
             self.parents = candidate_parents(self.counts[t - 1], self.above.found)
-            fixed = padded(self.parents)
-            plans = [plan, replace(plan, keep=fixed.shape[1])]
+            given, start = padded(self.parents), self._start(t, self.above, self.parents)
             tree = LabelTree((np.zeros(self.tree.sizes[t - 1], np.int32), self.tree.parents[t]))
-            start = self._start(t, self.above, self.parents)
+            starts = {} if start is None else {self.view: start}
+            plan = replace(plan, keep=given.shape[1])
+            blueprint = Blueprint([plan], tree, learning, given=given, start=starts)
         training = small_batches(self.dataset, config.train, config.steps)
-        trained = train_levels(
-            self._data(t), prepared, prepared.learning(compiled=config.compile), tree, plans,
-            TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, forced=False),
-            training=replace(training, epochs=share * training.epochs), job=self.job, fixed=fixed,
-            start=start, name=f"fine-{t:02d}-train",
+        trained = train_network(
+            self._data(t), prepared, prepared.learning(compiled=config.compile), blueprint,
+            replace(training, epochs=share * training.epochs), self.job, name=f"fine-{t:02d}-train",
         )  # fmt: skip
-        self.prepared = prepared.read_by(with_dropout(trained.transformer, config.encoder_dropout))
-        return trained.heads[-1]
+        self.prepared = prepared.with_features(with_dropout(trained.features, config.encoder_dropout))
+        return trained.ranks[-1]
 
     def look_back(self, t: int, head: Head) -> None:
         """What the next level needs of this one: embeddings of the texts, and nodes found for them."""
@@ -272,7 +276,7 @@ def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
     """(rows, width) vectors of all rows by the encoder as it stands."""
 
     def make() -> Part:
-        made = prepared.vectors()[prepared.transformer.view_name(prepared.transformer.poolings[-1])]
+        made = prepared.vectors()[prepared.features.view_name(prepared.features.poolings[-1])]
         return Part("stage.views.1", {}, {"view": made.astype(np.float16)})
 
     return np.asarray(job.stage(name, make).arrays["view"])

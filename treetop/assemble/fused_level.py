@@ -25,7 +25,6 @@ from treetop.assemble.linear_tree import (
     problems_of,
     train_level,
 )
-from treetop.assemble.neural_fit import Prepared
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset, Ints
 from treetop.core.errors import ConfigError
@@ -40,6 +39,7 @@ from treetop.kernels.descent import Problems
 from treetop.kernels.newton import Penalty
 from treetop.kernels.sparse import rows_of
 from treetop.labels.pifa import unit_rows
+from treetop.network.prepare import Prepared
 from treetop.predict.beam import descend
 from treetop.rank.head import Head
 from treetop.rank.linear import Linear
@@ -71,7 +71,7 @@ def fused_member(
     last = len(tree.parents) - 1
 
     def make() -> Part:
-        transformer, vectors = prepared.transformer, prepared.vectors()
+        transformer, vectors = prepared.features, prepared.vectors()
         H = vectors[transformer.view_name(transformer.poolings[-1])]
         targets = level_targets(dataset.Y, tree)
         left_out = barred(dataset.filter_pairs, dataset.Y.shape)

@@ -1,6 +1,6 @@
 """Vectors for labels that were never trained, from their texts: what training would most likely have made of them.
 
-Dual encoders carry what they need for that (`rank/dual.py`, measured in `tower_new.py`). In recipes with heads a
+Dual encoders carry what they need for that (`rank/dual.py`, measured in `dual/new_labels.py`). In recipes with heads a
 label's vector and bias begin at what the encoder makes of the label's text and then learn. Over labels that did learn,
 [vector, bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new
 label gets what that says for its text and for the mean number of training texts. The regression is a multiple of the

@@ -59,7 +59,7 @@ def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
     """The price, where asked for."""
     if config.form != "penalty":
         return None
-    from treetop.train.hooks import GramPenalty
+    from treetop.network.losses.glas import GramPenalty
 
     S = shared(dataset, config, job, NAME, symmetric=True)
     return GramPenalty(S, dataset.Y, config.weight, config.labels, config.unit, job.seed)

@@ -11,7 +11,7 @@ from treetop.augment.label_texts import usable
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.work import Job
-from treetop.train.hooks import LabelMix
+from treetop.network.samplers.mix import LabelMix
 
 NAME = "label_mixup"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
-from treetop.train.hooks import BatchMix
+from treetop.network.samplers.mix import BatchMix
 
 NAME = "mixup"
 

@@ -181,6 +181,17 @@ class Dataset:
         """(n_documents,) True where the row is learned from."""
         return np.ones(len(self), bool) if self.sample is None else self.sample
 
+    @property
+    def ignored(self) -> Csr | None:
+        """(n_documents, n_labels) 1 for filter pairs, which are neither positives nor negatives; None: no such."""
+        pairs = self.filter_pairs
+        if pairs is None or len(pairs) == 0:
+            return None
+        made = sparse.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), self.Y.shape)
+        made.sum_duplicates()
+        made.data[:] = 1.0
+        return made
+
     @cached_property
     def label_counts(self) -> Ints:
         """(n_labels,) documents that carry each label."""

@@ -43,6 +43,20 @@ TABLE: dict[str, dict[str, str]] = {
         "dual": "treetop.rank.dual:Dual",
         "fusion": "treetop.rank.fusion:Fusion",
     },
+    "loss": {
+        name: f"treetop.network.losses.{name}"
+        for name in (
+            "bce",
+            "squared_hinge",
+            "supcon",
+            "decoupled",
+            "balanced",
+            "infonce",
+            "triplet",
+            "kprob",
+            "soft_topk",
+        )
+    },
     "recipe": {
         "popular": "treetop.recipes.popular",
         "neighbours": "treetop.recipes.neighbours",

@@ -7,7 +7,7 @@ words where the row is scaled to length 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from treetop.core.config import setting
 from treetop.features.tokens import Tokens
 from treetop.features.word_layers import Spectral, Task, WordNet, sums_of
-from treetop.train.batches import Packed
+from treetop.tensors.packed import Packed
 
 DOCUMENT = Task("document")  # DECAF's only view
 COARSE, FINE, NEAR = VIEWS = (Task("coarse"), Task("fine"), Task("near"))
@@ -65,13 +65,13 @@ class Bag(WordNet):
     def lay_out(self) -> None:
         self._laid = self.residual.normal()
 
-    def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
+    def forward(self, packed: Packed, poolings: Sequence[Task], detached: Collection[str] = ()) -> dict[str, Tensor]:
         h = self._drop(F.relu(self.sums(packed))).index_select(0, packed.back)
         made = {COARSE.name: h, NEAR.name: F.normalize(h, dim=1)}
         if FINE in poolings:
             quick = self._laid is not None and torch.is_inference_mode_enabled()
             weight = self._laid if quick and self._laid is not None else self.residual.normal()
-            base = h.detach() if self.apart else h
+            base = h.detach() if FINE.name in detached else h
             offset = None if self.residual.bias is None else self.residual.bias.float()
             made[FINE.name] = base + self._drop(F.relu(F.linear(base, weight.float(), offset)))
         return {task.name: made[task.name] for task in poolings}
@@ -117,7 +117,7 @@ class DecafBag(Bag):
     def lay_out(self) -> None:
         """Nothing: the block is one small product."""
 
-    def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
+    def forward(self, packed: Packed, poolings: Sequence[Task], detached: Collection[str] = ()) -> dict[str, Tensor]:
         h = self._drop(F.relu(self.block(self.sums(packed))))
         return {task.name: h.index_select(0, packed.back) for task in poolings}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,8 @@ from treetop.features.quick_layers import QuickLayers
 from treetop.features.sources import Source, quiet
 from treetop.kernels import fused_layers
 from treetop.kernels.packed_attention import attend, attend_plain, beyond_tiles
-from treetop.train.batches import Packed, TokenRows
-from treetop.train.warmup import Shapes
+from treetop.tensors.packed import Packed, TokenRows
+from treetop.tensors.warmup import Shapes
 
 ATTENTION = "treetop_packed"
 
@@ -87,7 +87,6 @@ class Encoder(nn.Module):
         self._layers: list[nn.Module] = list(stacks[0])
         self._catch = threading.local()
         self._watch()
-        self.apart = False  # layers of a transformer always learn from all levels
         self.offset = 0
         with model_errors():
             self.packs = self._probe()
@@ -149,7 +148,8 @@ class Encoder(nn.Module):
         if self._quick is None:
             packed_linear.exchange(self.body)
 
-    def forward(self, packed: Packed, poolings: Sequence[Pooling]) -> dict[str, Tensor]:
+    def forward(self, packed: Packed, poolings: Sequence[Pooling], detached: Collection[str] = ()) -> dict[str, Tensor]:
+        """Per view (rows, width); layers of a transformer learn from all views but those `detached`."""
         wanted = sorted({self.layer(index) for pooling in poolings for index in pooling.layers})
         if self._quick is not None and torch.is_inference_mode_enabled() and not packed.ids.is_cuda:
             states = self._quick.states(packed, wanted)
@@ -161,7 +161,8 @@ class Encoder(nn.Module):
             for index in map(self.layer, pooling.layers):
                 if (pooling.kind, index) not in pooled:
                     pooled[pooling.kind, index] = _pool(states[index], packed, pooling.kind)
-            made[pooling.name] = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
+            view = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
+            made[pooling.name] = view.detach() if pooling.name in detached else view
         return made
 
     def module_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:

@@ -13,7 +13,7 @@ width, which the paper leaves open. All convolutions have stride 4, so they are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
 from treetop.features.word_layers import BatchNorm, Spectral, Task, WordNet
-from treetop.train.batches import Packed
+from treetop.tensors.packed import Packed
 
 TASKS = (Task("meta"), Task("extreme"))
 KERNELS = (4, 8, 16)
@@ -116,14 +116,14 @@ class Inception(WordNet):
         norms = [cast(BatchNorm, norm).fixed() for norm in self._norms()]
         self._laid = self._lay_out()._replace(norms=norms)
 
-    def forward(self, packed: Packed, poolings: Sequence[Task]) -> dict[str, Tensor]:
+    def forward(self, packed: Packed, poolings: Sequence[Task], detached: Collection[str] = ()) -> dict[str, Tensor]:
         laid = self._laid if self._laid is not None and torch.is_inference_mode_enabled() else self._lay_out()
         x = self._drop(self.rectangle(packed, self.length))
         shared = self._mix(self._filters(self._attend(x, laid), laid), laid)
         made = {}
         for task in poolings:
             t = TASKS.index(task)
-            made[task.name] = self._task(shared.detach() if self.apart and t else shared, t, laid)
+            made[task.name] = self._task(shared.detach() if task.name in detached else shared, t, laid)
         return made
 
     def _drop(self, x: Tensor) -> Tensor:

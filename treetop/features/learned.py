@@ -6,6 +6,7 @@ depend on the number of threads; on a GPU in bfloat16.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -20,8 +21,8 @@ from treetop.core.texts import Texts
 from treetop.features.tokens import Tokenizer, Tokens
 from treetop.features.views import Views
 from treetop.kernels import threads
-from treetop.train import devices
-from treetop.train.batches import Packed, TokenRows
+from treetop.tensors import devices
+from treetop.tensors.packed import Packed, TokenRows
 
 CPU_BATCH, GPU_BATCH = 32, 2048  # sequences at a time
 
@@ -57,6 +58,12 @@ class Learned(Generic[P]):
     def view_name(self, pooling: P) -> str:
         """What a level calls this view."""
         return f"{self.name}/{pooling.name}"
+
+    def named(self, name: str) -> Self:
+        """The same under another name."""
+        copy_ = copy.copy(self)
+        copy_.name = name
+        return copy_
 
     def views(self, texts: Texts) -> Mapping[str, NDArray[np.float32]]:
         made: dict[str, NDArray[np.float32]] = {}

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from treetop.features import packed_linear
 from treetop.kernels.packed_attention import attend_plain
-from treetop.train.batches import Packed, TokenRows
+from treetop.tensors.packed import Packed, TokenRows
 
 # The matrix library makes a program of half a megabyte for every number of rows it meets: let these be few.
 SHORT, MANY, LONG = 8, 128, 128  # rows are a multiple of SHORT up to MANY, of LONG beyond

@@ -15,7 +15,7 @@ from treetop.features.encoder import Encoder, Pooling, plain_settings
 from treetop.features.learned import Learned
 from treetop.features.sources import DEFAULT, find_encoder, from_part
 from treetop.features.tokens import Long, Tokenizer
-from treetop.train.checkpoint import to_array
+from treetop.tensors.handover import to_array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +55,12 @@ class Transformer(Learned[Pooling]):
         self.read(poolings)
 
     @classmethod
-    def load(cls, config: TransformerConfig, **options: Any) -> Transformer:
+    def load(cls, config: TransformerConfig, *, name: str = "encoder", **options: Any) -> Transformer:
         """An encoder as it comes, before any training."""
         source = find_encoder(config.encoder)
         tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long)
-        return cls(Encoder(source, **options), tokenizer, [Pooling(config.pooling, config.layers)], l2=config.l2)
+        poolings = [Pooling(config.pooling, config.layers)]
+        return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
 
     def read(self, poolings: Sequence[Pooling]) -> None:
         """Give these views from now on."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treetop.train.batches import Packed
+from treetop.tensors.packed import Packed
 
 MOMENTUM, EPS = 0.1, 1e-5
 
@@ -32,7 +32,6 @@ class WordNet(nn.Module):
     def __init__(self, n_words: int, width: int) -> None:
         super().__init__()
         self.words = nn.Parameter(torch.zeros(n_words + 1, width))
-        self.apart = False  # whether only the first view teaches what the views share
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         self._laid = None  # of another device or number type

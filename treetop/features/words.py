@@ -21,7 +21,7 @@ from treetop.features.learned import Learned
 from treetop.features.tokens import Tokenizer
 from treetop.features.vectors import LONGEST, WordVectors
 from treetop.features.word_layers import Task, WordNet
-from treetop.train.checkpoint import to_array
+from treetop.tensors.handover import to_array
 
 NETS: dict[str, tuple[Any, type, tuple[Task, ...]]] = {
     "inception": (inception.Inception, inception.InceptionConfig, inception.TASKS),
@@ -50,7 +50,15 @@ class Words(Learned[Task]):
 
     @classmethod
     def begin(
-        cls, net: str, config: Any, table: WordVectors, *, max_length: int, views: Sequence[Task], seed: int
+        cls,
+        net: str,
+        config: Any,
+        table: WordVectors,
+        *,
+        max_length: int,
+        views: Sequence[Task],
+        seed: int,
+        name: str = "words",
     ) -> Words:
         """An untrained network over these word vectors."""
         build_net = NETS[net][0]
@@ -60,7 +68,7 @@ class Words(Learned[Task]):
             made: WordNet = build_net(config, n, width, max_length)
         made.begin(torch.from_numpy(table.vectors))
         made.eval()
-        return cls(net, made, Tokenizer(table.tokenizer, max_length), views)
+        return cls(net, made, Tokenizer(table.tokenizer, max_length), views, name=name)
 
     def to_part(self) -> Part:
         weights = {key: to_array(value.float()) for key, value in self.encoder.state_dict().items()}

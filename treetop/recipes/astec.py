@@ -21,12 +21,8 @@ from typing import Any, Literal
 import numpy as np
 
 from treetop.assemble.label_tree import smoothed_clusters
-from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared, prepare_words, train_levels
-from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
-from treetop.assemble.neural_targets import of_clusters
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
-from treetop.assemble.shortlisted import Own, nearest, shortlists, train_shortlisted
+from treetop.assemble.members import Member, fit_members, member_name
+from treetop.assemble.near_labels import OwnLabels, nearest, shortlists
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
@@ -38,6 +34,14 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import train_network
+from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.head import HeadPlan
+from treetop.network.network import RowTargets
+from treetop.network.prepare import Prepared, prepare_words
+from treetop.network.settings import small_batches
+from treetop.network.targets import of_clusters
 from treetop.partition.balanced import BalancedConfig
 from treetop.partition.flat import flat
 from treetop.rank.head import Head
@@ -85,11 +89,13 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    size = size_of_words(config.encoder)
-    vectors = 2.0 * dataset.n_labels * size.width
-    first = min(dataset.n_labels, config.surrogate) * size.width
-    numbers = Numbers(vectors=vectors, scored=float(first + config.shortlist * size.width), label_texts=False)
-    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    n, size = dataset.n_labels, size_of_words(config.encoder)
+    surrogate, labels = _head(COARSE.name, size.width, min(n, config.surrogate)), _head(FINE.name, size.width, n)
+    near = _head(NEAR.name, size.width, n)
+    counts = count([near, labels])
+    scored = float(surrogate.n * size.width + config.shortlist * size.width)
+    counts = replace(counts, scored=scored)
+    need = forecast_member(dataset, size, counts, config.train, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
@@ -99,45 +105,56 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    prepared = _first(dataset, config, m, own, job)
-    truth = Own.of(dataset)
-    level = _near(dataset, config, prepared, truth, own)
-    words = prepared.transformer
+    prepared = _surrogate(dataset, config, m, own, job)
+    true = OwnLabels.of(dataset)
+    level = _near(dataset, config, prepared, true, own)
+    words, n = prepared.features, dataset.n_labels
     words.poolings = (FINE,)
     words.encoder.words.requires_grad_(not config.freeze)
-    width = words.encoder.width
-    trained = train_shortlisted(
-        dataset, prepared, truth, _lists(truth, config, prepared, level, own), LevelPlan(FINE.name, width),
-        TreeConfig(config.learn_residual, config.learn_heads, bias=config.bias),
-        training=small_batches(dataset, config.second_train, config.steps), job=own, name="second-train",
+    blueprint = Blueprint(
+        [_head(FINE.name, words.encoder.width, n)], flat(n),
+        Learning(encoder=config.learn_residual, heads=config.learn_heads, bias=config.bias),
+        given=_lists(true, config, prepared, level, own),
     )  # fmt: skip
-    made = trained.transformer
+    trained = train_network(
+        dataset, prepared, prepared.learning(), blueprint, small_batches(dataset, config.second_train, config.steps),
+        own, targets=RowTargets(true.Y, true.relevance), name="second-train",
+    )  # fmt: skip
+    made = trained.features
     made.poolings = (NEAR, FINE)
-    same = LabelTree((np.zeros(dataset.n_labels, np.int32), np.arange(dataset.n_labels, dtype=np.int32)))
+    same = LabelTree((np.zeros(n, np.int32), np.arange(n, dtype=np.int32)))
     last = Level(
-        made.view_name(FINE), Descend.of(same, 1), trained.heads[0], Join("sigmoid", config.score), config.shortlist
+        made.view_name(FINE), Descend.of(same, 1), trained.ranks[0], Join("sigmoid", config.score), config.shortlist
     )
     return [made], [[replace(level, view=made.view_name(NEAR)), last]]
 
 
-def _first(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prepared:
+def _head(view: str, width: int, n: int) -> HeadPlan:
+    return HeadPlan(view=view, view_width=width, n=n)
+
+
+def _surrogate(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prepared:
     """Module 1: word vectors learned on clusters of labels, or on the labels."""
-    prepared = prepare_words(dataset, config.encoder, ("bag", config.network), (COARSE,), m=m, own=own, job=job)
+    prepared = prepare_words(
+        dataset, config.encoder, ("bag", config.network), (COARSE,),
+        name=member_name("words", m), seed=own.seed, job=job,
+    )  # fmt: skip
     data = dataset
     if dataset.n_labels > config.surrogate:
         leaf = -(-dataset.n_labels // config.surrogate)
         tree = smoothed_clusters(dataset, config.tfidf, BalancedConfig(max_leaf=leaf, rule="gain"), config.walk, own)
         data = of_clusters(dataset, tree)
-    trained = train_levels(
-        data, prepared, prepared.learning(), flat(data.n_labels),
-        [LevelPlan(COARSE.name, prepared.transformer.encoder.width)],
-        TreeConfig(config.learn_encoder, config.learn_surrogate), job=own, name="surrogate-train",
-        training=small_batches(dataset, config.train, config.steps),
+    n = data.n_labels
+    learning = Learning(encoder=config.learn_encoder, heads=config.learn_surrogate)
+    blueprint = Blueprint([_head(COARSE.name, prepared.features.encoder.width, n)], flat(n), learning)
+    trained = train_network(
+        data, prepared, prepared.learning(), blueprint, small_batches(dataset, config.train, config.steps), own,
+        name="surrogate-train",
     )  # fmt: skip
-    return prepared.read_by(trained.transformer)
+    return prepared.with_features(trained.features)
 
 
-def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: Job) -> Level:
+def _near(dataset: Dataset, config: Config, prepared: Prepared, own: OwnLabels, job: Job) -> Level:
     """Module 2: labels stand where the mean of their documents lies; those without, at that of other rows they have.
 
     Label texts with the labels they go with (Gandalf) would outnumber most labels' documents, and lie elsewhere.
@@ -162,10 +179,10 @@ def _near(dataset: Dataset, config: Config, prepared: Prepared, own: Own, job: J
 
 def _vectors(prepared: Prepared) -> Floats:
     """(rows, width) of all texts by the words as they stand, at length 1."""
-    return prepared.vectors([NEAR])[prepared.transformer.view_name(NEAR)]
+    return prepared.vectors([NEAR])[prepared.features.view_name(NEAR)]
 
 
-def _lists(own: Own, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
+def _lists(own: OwnLabels, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
     def make() -> Part:
         found = nearest(_vectors(prepared), level, prepared.device)
         return Part("stage.lists.1", {}, {"lists": shortlists(own, found, config.shortlist)})

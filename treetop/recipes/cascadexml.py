@@ -22,11 +22,7 @@ from typing import Any, Literal, TypeVar
 
 from treetop.assemble.fused_level import FusedConfig, fused_member
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.members import Member, NetworkConfig, encoder_of, fit_members, small_batches
-from treetop.assemble.neural_fit import as_levels, prepare, train_levels
-from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
-from treetop.assemble.neural_start import Begin
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.members import Member, encoder_of, fit_members, member_name
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -42,9 +38,16 @@ from treetop.features.transformer import TransformerConfig
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
 from treetop.model import Model
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import as_levels, train_network
+from treetop.network.forecast import EncoderSize, count, forecast_member, forecast_members
+from treetop.network.head import HeadPlan
+from treetop.network.init import Init
+from treetop.network.losses.pairs import Reduce
+from treetop.network.prepare import prepare
+from treetop.network.settings import NetworkConfig, small_batches
 from treetop.partition.balanced import BalancedConfig, at_resolutions, check_resolutions
 from treetop.partition.flat import flat
-from treetop.train.losses import Reduce
 
 GROUP = "transformer, trees"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -71,7 +74,7 @@ class Config(NetworkConfig):
     walk: WalkConfig = setting(WalkConfig(), "the random walks")
     tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "how nodes are halved")
     tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from, and the linear level")
-    begin: Begin = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
+    begin: Init = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
     ranker: Literal["network", "linear", "both"] = setting(
@@ -93,17 +96,12 @@ class Config(NetworkConfig):
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and vectors of all levels with their optimiser states; time for two CPU cores."""
     sizes = [*_resolutions(dataset.n_labels, config), dataset.n_labels]
-    keep = _keep(config, sizes)
-    leaf = -(-sizes[-1] // sizes[-2]) if len(sizes) > 1 else sizes[0]
-    scored = sizes[0] + STEP * sum(keep[:-1]) + (keep[-1] * leaf if keep else 0)
-    needs, small = [], small_batches(dataset, config.train, config.steps)
+    needs, training = [], small_batches(dataset, config.train, config.steps)
     for name in config.encoders or (config.encoder.encoder,) * config.members:
         size = EncoderSize.of(peek(name))
-        numbers = Numbers(
-            vectors=float(size.width * sum(sizes)), scored=float(size.width * scored),
-            label_texts=config.begin != "zero",
-        )  # fmt: skip
-        needs.append(forecast_member(dataset, size, numbers, small, config.encoder.max_length))
+        poolings = [Pooling(config.encoder.pooling, (-1,)) for _ in sizes]
+        counts = replace(count(_heads(config, poolings, sizes, size.width)), label_texts=config.begin != "zero")
+        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
     return forecast_members(needs)
 
 
@@ -126,48 +124,52 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     sizes = _resolutions(dataset.n_labels, config)
-    chosen = encoder_of(config.encoder, config.encoders, m)
-    shared = own if config.encoders else job
-    prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout)
-    prepared.transformer.name += f"-{m}" if m else ""
-    layers = _layers(config.layers, len(sizes) + 1, prepared.transformer.encoder)
-    poolings = [Pooling(config.encoder.pooling, level) for level in layers]
-    prepared.transformer.read(poolings)
-    tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
-    trained = train_levels(
-        dataset, prepared, prepared.learning(compiled=config.compile), tree,
-        plans := _plans(config, poolings, tree, prepared.transformer.encoder.width),
-        TreeConfig(
-            config.learn_encoder, config.learn_heads, reduce=config.reduce, begin=config.begin, size=config.size
-        ),
-        training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
+    prepared = prepare(
+        dataset, encoder_of(config.encoder, config.encoders, m), own if config.encoders else job,
+        name=member_name("encoder", m), dropout=config.encoder_dropout,
     )  # fmt: skip
-    views = [trained.transformer.view_name(pooling) for pooling in poolings]
-    levels = as_levels(views, tree, trained.heads, plans, config.score)
+    encoder = prepared.features.encoder
+    layers = _layers(config.layers, len(sizes) + 1, encoder)
+    poolings = [Pooling(config.encoder.pooling, level) for level in layers]
+    prepared.features.read(poolings)
+    tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
+    plans = _heads(config, poolings, tree.sizes, encoder.width)
+    learning = Learning(
+        encoder=config.learn_encoder, heads=config.learn_heads, reduce=config.reduce, init=config.begin,
+        init_scale=config.size,
+    )  # fmt: skip
+    trained = train_network(
+        dataset, prepared, prepared.learning(compiled=config.compile), Blueprint(plans, tree, learning),
+        small_batches(dataset, config.train, config.steps), own, validation=config.validation,
+    )  # fmt: skip
+    views = [trained.features.view_name(pooling) for pooling in poolings]
+    levels = as_levels(views, tree, trained.ranks, plans, config.score)
     if config.ranker == "network":
-        return [trained.transformer], [levels]
-    prepared = prepared.read_by(trained.transformer)
+        return [trained.features], [levels]
     X = sparse_view(dataset, config.tfidf, job).X
-    fused = fused_member(dataset, prepared, levels, X, config.linear, tree=tree, view=view_of("fused", m), job=own)
+    fused = fused_member(
+        dataset, prepared.with_features(trained.features), levels, X, config.linear,
+        tree=tree, view=view_of("fused", m), job=own,
+    )  # fmt: skip
     if config.ranker == "both":
-        return [trained.transformer], [levels, fused]
+        return [trained.features], [levels, fused]
     *above, last = fused  # margins of different clusters compare only with their clusters' scores
     joined = replace(last.join, combine="parent") if above and last.join.transform != "noop" else last.join
-    return [trained.transformer], [[*above, replace(last, join=joined)]]
+    return [trained.features], [[*above, replace(last, join=joined)]]
 
 
-def _plans(config: Config, poolings: list[Pooling], tree: LabelTree, width: int) -> list[LevelPlan]:
-    """Levels that read several layers bring them to the encoder's width first."""
+def _heads(config: Config, poolings: Sequence[Pooling], sizes: Sequence[int], width: int) -> list[HeadPlan]:
+    """One head per level of the tree, each on its own layer; several layers are projected to the encoder's width."""
     n, length = len(poolings), config.length if config.encoder.l2 else 0.0
     dropouts = _each(config.dropouts, [0.1] * n, "dropouts")
-    keep = [0, *_keep(config, tree.sizes)]
+    keep = [0, *_keep(config, sizes)]
     made = []
     for t, pooling in enumerate(poolings):
         wide = width * len(pooling.layers)
-        above = tree.sizes[t - 1] if t else 1
         made.append(
-            LevelPlan(
-                pooling.name, wide, min(keep[t], above), width if wide > width else 0,
+            HeadPlan(
+                view=pooling.name, view_width=wide, n=sizes[t], name=f"level-{t}",
+                keep=min(keep[t], sizes[t - 1]) if t else 0, dimension=width if wide > width else 0,
                 dropout=dropouts[t], length=length,
             )
         )  # fmt: skip

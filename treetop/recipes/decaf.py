@@ -15,26 +15,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.label_parts import Makeup
-from treetop.assemble.label_text_fit import (
+from treetop.assemble.label_text_bags import (
     BagsConfig,
     check_labels,
     forecast_bags,
-    train_label_texts,
+    prepare_bag,
+    two_heads,
     two_levels,
+    words_of,
 )
 from treetop.assemble.label_tree import in_clusters, smoothed_clusters
-from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import prepare_words
-from treetop.assemble.neural_tree import TreeConfig
+from treetop.assemble.members import Member, fit_members
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.features.bag import DOCUMENT
 from treetop.labels.graph import WalkConfig
-from treetop.labels.text import label_words
 from treetop.model import Model
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import train_network
+from treetop.network.settings import small_batches
+from treetop.network.vectors.parts import PartsPlan
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -50,7 +52,7 @@ class Config(BagsConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    return forecast_bags(dataset, config, 2)
+    return forecast_bags(dataset, config, PartsPlan())
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
@@ -60,12 +62,14 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    net, texts = ("decaf", config.network), label_words(dataset.labels)
-    prepared = prepare_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job, more=texts)
+    prepared = prepare_bag(dataset, config, m, own, job)
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, own))
-    keep, level = min(config.keep, tree.sizes[0]), Makeup(view=DOCUMENT.name, dropout=config.dropout)
-    made = train_label_texts(
-        dataset, prepared, tree, (level, level), TreeConfig(config.learn_encoder, config.learn_heads),
-        keep=keep, training=small_batches(dataset, config.train, config.steps), job=own,
+    parts = PartsPlan(dropout=config.dropout)  # text and free vector
+    view, width = DOCUMENT.name, prepared.features.encoder.width
+    plans = two_heads(view, view, width, tree.sizes, config.keep, parts, parts)
+    learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads)
+    trained = train_network(
+        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
+        small_batches(dataset, config.train, config.steps), own,
     )  # fmt: skip
-    return [made.words], [two_levels(made, tree, (level, level), keep)]
+    return [trained.features], [two_levels(trained, tree, plans)]

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.tower_fit import fit_towers, forecast_towers
-from treetop.assemble.tower_heads import ClassifierConfig, TowersConfig
-from treetop.core.config import setting
+from treetop.assemble.dual.fit import DualPlan, fit_dual, forecast_dual
+from treetop.assemble.dual.settings import DualEncoderConfig
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
@@ -27,17 +26,15 @@ HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TowersConfig):
+class Config(DualEncoderConfig):
     """Settings of `depsl`."""
-
-    classifier: ClassifierConfig = setting(ClassifierConfig(weight=0.0), "a head with free label vectors: off")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors; label texts are read with every batch."""
-    return forecast_towers(dataset, config)
+    return forecast_dual(dataset, config, DualPlan.of(config, dataset))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train the encoder on pools of labels, then encode all labels once."""
-    return fit_towers(dataset, config, job)
+    return fit_dual(dataset, config, DualPlan.of(config, dataset), job)

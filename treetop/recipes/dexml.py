@@ -15,26 +15,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.tower_fit import fit_towers, forecast_towers
-from treetop.assemble.tower_heads import ClassifierConfig, DualConfig, TowersConfig
+from treetop.assemble.dual.fit import DualPlan, fit_dual, forecast_dual
+from treetop.assemble.dual.settings import DualEncoderConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.train.contrastive import LossConfig
-from treetop.train.pools import PoolConfig
+from treetop.network.losses.settings import LossConfig
+from treetop.network.pool_heads import DualConfig
+from treetop.network.samplers.pools import PoolConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TowersConfig):
+class Config(DualEncoderConfig):
     """Settings of `dexml`."""
 
     dual: DualConfig = setting(DualConfig(loss=LossConfig(pick="all")), "the head that reads label texts")
-    classifier: ClassifierConfig = setting(ClassifierConfig(weight=0.0), "a head with free label vectors: off")
     pool: PoolConfig = setting(
         PoolConfig(size=0, positives=0, negatives=0, clustered=False), "all labels, or how many of them meet in a batch"
     )
@@ -42,9 +42,9 @@ class Config(TowersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors; all label texts are read with every batch."""
-    return forecast_towers(dataset, config)
+    return forecast_dual(dataset, config, DualPlan.of(config, dataset))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train the encoder on all labels, then encode them once more."""
-    return fit_towers(dataset, config, job)
+    return fit_dual(dataset, config, DualPlan.of(config, dataset), job)

@@ -20,27 +20,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scipy.sparse import csr_matrix
+
 from treetop.assemble.label_graph import walked
-from treetop.assemble.label_parts import Makeup, Mix
-from treetop.assemble.label_text_fit import (
+from treetop.assemble.label_text_bags import (
     BagsConfig,
     check_labels,
     forecast_bags,
-    train_label_texts,
+    prepare_bag,
+    two_heads,
     two_levels,
+    words_of,
 )
 from treetop.assemble.label_tree import in_clusters, smoothed_clusters
-from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import prepare_words
-from treetop.assemble.neural_tree import TreeConfig
+from treetop.assemble.members import Member, fit_members
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.features.bag import DOCUMENT
 from treetop.labels.graph import WalkConfig, node_graph
-from treetop.labels.text import label_words
 from treetop.model import Model
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import train_network
+from treetop.network.settings import small_batches
+from treetop.network.vectors.parts import Join, PartsPlan
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -55,13 +59,13 @@ class Config(BagsConfig):
         0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
     )
     begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
-    mix: Mix = setting("gates", "how a label's parts join: by DECAF's gates, or each weighs its own")
+    mix: Join = setting("gates", "how a label's parts join: by DECAF's gates, or each weighs its own")
     bias: bool = setting(True, "a number for each label beside its vector")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    return forecast_bags(dataset, config, 3)
+    return forecast_bags(dataset, config, PartsPlan(graph=csr_matrix((0, 0))))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
@@ -71,16 +75,16 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    net, texts = ("decaf", config.network), label_words(dataset.labels)
-    prepared = prepare_words(dataset, config.encoder, net, (DOCUMENT,), m=m, own=own, job=job, more=texts)
+    prepared = prepare_bag(dataset, config, m, own, job)
     G = walked(dataset, config.walk, own, "eclare")
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
-    keep = min(config.keep, tree.sizes[0])
-    labels = Makeup(view=DOCUMENT.name, graph=G, begin=config.begin, mix=config.mix, dropout=config.dropout)
+    labels = PartsPlan(graph=G, init=config.begin, join=config.mix, dropout=config.dropout)  # text, graph, free vector
     clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
-    learning = TreeConfig(config.learn_encoder, config.learn_heads, bias=config.bias)
-    made = train_label_texts(
-        dataset, prepared, tree, (clusters, labels), learning,
-        keep=keep, training=small_batches(dataset, config.train, config.steps), job=own,
+    view, width = DOCUMENT.name, prepared.features.encoder.width
+    plans = two_heads(view, view, width, tree.sizes, config.keep, clusters, labels)
+    learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, bias=config.bias)
+    trained = train_network(
+        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
+        small_batches(dataset, config.train, config.steps), own,
     )  # fmt: skip
-    return [made.words], [two_levels(made, tree, (clusters, labels), keep)]
+    return [trained.features], [two_levels(trained, tree, plans)]

@@ -15,28 +15,32 @@ cosine; one process only. See `features/inception.py` for the network.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from treetop.assemble.label_tree import ClustersConfig, smoothed_clusters
-from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared, as_levels, prepare_words, train_levels
-from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.members import Member, fit_members, member_name
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
-from treetop.core.types import LabelTree
 from treetop.core.work import Job
 from treetop.features.inception import TASKS, InceptionConfig
 from treetop.features.tfidf import TfidfConfig
 from treetop.features.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import as_levels, train_network
+from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.head import HeadPlan
+from treetop.network.losses.pairs import Reduce
+from treetop.network.prepare import prepare_words
+from treetop.network.settings import small_batches
+from treetop.partition.balanced import sizes_of
 from treetop.partition.flat import flat
-from treetop.train import devices
-from treetop.train.devices import World
-from treetop.train.losses import Reduce
+from treetop.tensors import devices
+from treetop.tensors.devices import World
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
@@ -75,13 +79,10 @@ class Config(ClustersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
-    size = size_of_words(config.encoder)
-    view = float(config.network.filters * max(1, size.width // 16))
-    width = view if config.is_flat(dataset.n_labels) else config.bottleneck or view
-    share = config.scored(dataset.n_labels)
-    vectors = dataset.n_labels * width
-    numbers = Numbers(vectors=vectors, scored=share * vectors, label_texts=False)
-    need = forecast_member(dataset, size, numbers, config.train, config.encoder.max_length)
+    n, size = dataset.n_labels, size_of_words(config.encoder)
+    sizes = [n] if config.is_flat(n) else sizes_of(n, config.tree)
+    view = config.network.filters * max(1, size.width // 16)
+    need = forecast_member(dataset, size, count(_heads(config, view, sizes)), config.train, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
@@ -94,27 +95,28 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     n, walk = dataset.n_labels, config.walk if config.smooth else None
     tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, walk, own)
-    levels = TASKS if len(tree.sizes) > 1 else (EXTREME,)
-    prepared = prepare_words(dataset, config.encoder, ("inception", config.network), levels, m=m, own=own, job=job)
-    plans = _plans(prepared, config, tree)
-    learning = TreeConfig(
-        config.learn_encoder, config.learn_heads, reduce=config.reduce, bias=config.bias, apart=config.apart
-    )
-    trained = train_levels(
-        dataset, prepared, prepared.learning(), tree, plans, learning,
-        training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
+    tasks = TASKS if len(tree.sizes) > 1 else (EXTREME,)
+    prepared = prepare_words(
+        dataset, config.encoder, ("inception", config.network), tasks,
+        name=member_name("words", m), seed=own.seed, job=job,
     )  # fmt: skip
-    views = [trained.transformer.view_name(task) for task in levels]
-    return [trained.transformer], [as_levels(views, tree, trained.heads, plans, config.score)]
+    plans = _heads(config, prepared.features.encoder.width, tree.sizes)
+    learning = Learning(
+        encoder=config.learn_encoder, heads=config.learn_heads, reduce=config.reduce, bias=config.bias,
+        detach=config.apart,
+    )  # fmt: skip
+    trained = train_network(
+        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning),
+        small_batches(dataset, config.train, config.steps), own, validation=config.validation,
+    )  # fmt: skip
+    views = [trained.features.view_name(task) for task in tasks]
+    return [trained.features], [as_levels(views, tree, trained.ranks, plans, config.score)]
 
 
-def _plans(prepared: Prepared, config: Config, tree: LabelTree) -> list[LevelPlan]:
-    width = prepared.transformer.encoder.width
-    labels = LevelPlan(EXTREME.name, width, dropout=config.dropout)
-    if len(tree.sizes) == 1:
+def _heads(config: Config, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
+    """Clusters on a view of their own, then the labels below the best; or all labels at once."""
+    labels = HeadPlan(view=EXTREME.name, view_width=width, n=sizes[-1], dropout=config.dropout)
+    if len(sizes) == 1:
         return [labels]
-    keep = config.kept(tree.sizes[-1], tree.sizes[0])
-    return [
-        LevelPlan(META.name, width, dropout=config.meta_dropout),
-        replace(labels, keep=keep, bottleneck=config.bottleneck),
-    ]
+    clusters = HeadPlan(view=META.name, view_width=width, n=sizes[0], name="clusters", dropout=config.meta_dropout)
+    return [clusters, replace(labels, keep=config.kept(sizes[-1], sizes[0]), dimension=config.bottleneck)]

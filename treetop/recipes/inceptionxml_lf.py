@@ -18,22 +18,16 @@ text nor name, their ids are read; labels without training texts are found by th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scipy.sparse import csr_matrix
+
 from treetop.assemble.label_graph import walked
-from treetop.assemble.label_parts import Makeup, Mix
-from treetop.assemble.label_text_fit import (
-    Made,
-    check_labels,
-    train_label_texts,
-    two_levels,
-)
+from treetop.assemble.label_text_bags import check_labels, two_heads, two_levels, words_of
 from treetop.assemble.label_tree import ClustersConfig, in_clusters, smoothed_clusters, tree_stage
-from treetop.assemble.members import Member, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared, prepare_words
-from treetop.assemble.neural_forecast import Numbers, forecast_member, forecast_members, size_of_words
-from treetop.assemble.neural_tree import TreeConfig
+from treetop.assemble.members import Member, fit_members, member_name
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import ConfigError
@@ -46,9 +40,16 @@ from treetop.features.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.labels.text import label_words
 from treetop.model import Model
-from treetop.partition.balanced import balanced
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import Trained, train_network
+from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.head import HeadPlan
+from treetop.network.losses.pairs import Reduce
+from treetop.network.prepare import Prepared, prepare_words
+from treetop.network.settings import small_batches
+from treetop.network.vectors.parts import Join, PartsPlan
+from treetop.partition.balanced import balanced, sizes_of
 from treetop.partition.flat import flat
-from treetop.train.losses import Reduce
 from treetop.train.optim import AdamConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
 
@@ -73,7 +74,7 @@ class Config(ClustersConfig):
     label_dropout: float = setting(
         0.2, "share dropped in the blocks over label texts and in attention", low=0.0, high=0.99
     )
-    mix: Mix = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
+    mix: Join = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
     bias: bool = setting(True, "a number for each label beside its vector")
     reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
     score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
@@ -97,13 +98,12 @@ class Config(ClustersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
-    size = size_of_words(config.encoder)
-    share = config.scored(dataset.n_labels)
-    vectors = float(dataset.n_labels * size.width)
+    n, size = dataset.n_labels, size_of_words(config.encoder)
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
     training = replace(small_batches(dataset, config.train, config.steps), epochs=epochs)
-    numbers = Numbers(vectors=vectors, scored=share * vectors, made=3.0 * min(1.0, training.batch * share) * vectors)
-    need = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
+    sizes = [1, n] if config.is_flat(n) else sizes_of(n, config.tree)
+    plans = _heads(config, size.width, sizes, csr_matrix((0, 0)), free=True)
+    need = forecast_member(dataset, size, count(plans, training.batch), training, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
@@ -114,47 +114,54 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    net, texts, n = ("inception", config.network), label_words(dataset.labels), dataset.n_labels
-    prepared = prepare_words(dataset, config.encoder, net, TASKS, m=m, own=own, job=job, more=texts)
+    n = dataset.n_labels
+    prepared = prepare_words(
+        dataset, config.encoder, ("inception", config.network), TASKS,
+        name=member_name("words", m), seed=own.seed, job=job, more=label_words(dataset.labels),
+    )  # fmt: skip
     G = walked(dataset, config.walk, own, "inceptionxml_lf")
     tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, G, own)
-    tree, plans = in_clusters(tree), _plans(config, G)
-    made = _phase(dataset, config, prepared, tree, plans, own)
+    tree, width = in_clusters(tree), prepared.features.encoder.width
+    plans = _heads(config, width, tree.sizes, G, free=False)
+    trained = _phase(dataset, config, prepared, tree, plans, own)
     if config.phases > 1:
-        prepared = prepared.read_by(made.words)
-        tree = _clusters_again(config, made, own) if config.recluster and tree.sizes[0] > 1 else tree
-        plans = (plans[0], replace(plans[1], free=True, begin="text"))
-        made = _phase(dataset, config, prepared, tree, plans, own, made)
-    return [made.words], [two_levels(made, tree, plans, config.kept(tree.sizes[1], tree.sizes[0]), config.score)]
+        prepared = prepared.with_features(trained.features)
+        tree = _clusters_again(config, trained, own) if config.recluster and tree.sizes[0] > 1 else tree
+        plans = _heads(config, width, tree.sizes, G, free=True)
+        trained = _phase(dataset, config, prepared, tree, plans, own, trained)
+    return [trained.features], [two_levels(trained, tree, plans, config.score)]
 
 
-def _plans(config: Config, G: Csr) -> tuple[Makeup, Makeup]:
-    """Phase I: clusters have free vectors, labels their text and those of labels they go with."""
-    labels = Makeup(
-        view=EXTREME.name, graph=G, free=False, mix=config.mix, block="gelu",
-        dropout=config.label_dropout, view_dropout=config.dropout,
+def _heads(config: Config, width: int, sizes: Sequence[int], G: Csr, *, free: bool) -> list[HeadPlan]:
+    """Clusters have free vectors; labels their text and those of labels they go with, in phase II a free vector too."""
+    labels = PartsPlan(
+        graph=G, free=free, init="text" if free else "random", join=config.mix, block="gelu",
+        dropout=config.label_dropout,
     )  # fmt: skip
-    return Makeup(view=META.name, text=False, view_dropout=config.meta_dropout), labels
+    keep, dropouts = config.kept(sizes[1], sizes[0]), (config.meta_dropout, config.dropout)
+    return two_heads(
+        META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts
+    )  # fmt: skip
 
 
 def _phase(
-    dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, plans: tuple[Makeup, Makeup], job: Job,
-    before: Made | None = None,
-) -> Made:  # fmt: skip
+    dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, plans: Sequence[HeadPlan], job: Job,
+    before: Trained | None = None,
+) -> Trained:  # fmt: skip
     first = before is None
+    learning = Learning(
+        encoder=config.learn_encoder if first else config.second_learn, heads=config.learn_heads,
+        reduce=config.reduce, bias=config.bias,
+    )  # fmt: skip
+    words = words_of(prepared, None if before is None else before.blocks)
     training = small_batches(dataset, config.train if first else config.second_train, config.steps)
-    learn = config.learn_encoder if first else config.second_learn
-    return train_label_texts(
-        dataset, prepared, tree, plans,
-        TreeConfig(learn, config.learn_heads, reduce=config.reduce, bias=config.bias),
-        keep=config.kept(tree.sizes[1], tree.sizes[0]), training=training, job=job,
-        name="train" if first else "second-train", before=before, again=first and config.phases > 1,
+    return train_network(
+        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words), training, job,
+        name="train" if first else "second-train",
     )  # fmt: skip
 
 
-def _clusters_again(config: Config, made: Made, job: Job) -> LabelTree:
+def _clusters_again(config: Config, trained: Trained, job: Job) -> LabelTree:
     """Phase II: clusters by what the first phase made of label texts."""
-    texts = made.texts
-    if texts is None:
-        raise ValueError("phase I kept no label vectors")
+    texts = trained.label_texts
     return tree_stage(job, "second-tree", lambda: balanced(texts, replace(config.tree, shallow=True), seed=job.seed))

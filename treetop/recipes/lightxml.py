@@ -15,19 +15,15 @@ accidental end of dropout after the first evaluation is not copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from treetop.assemble.inputs import Inputs
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.members import Member, NetworkConfig, encoder_of, fit_members, small_batches
-from treetop.assemble.neural_fit import Prepared, as_levels, prepare, train_levels
-from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
-from treetop.assemble.neural_start import Begin
-from treetop.assemble.neural_targets import of_clusters
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
+from treetop.assemble.members import Member, encoder_of, fit_members, member_name
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -41,7 +37,16 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
-from treetop.partition.balanced import BalancedConfig, balanced
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import as_levels, train_network
+from treetop.network.forecast import EncoderSize, count, forecast_member, forecast_members
+from treetop.network.head import HeadPlan
+from treetop.network.init import Init
+from treetop.network.inputs import Inputs
+from treetop.network.prepare import Prepared, prepare
+from treetop.network.settings import NetworkConfig, small_batches
+from treetop.network.targets import of_clusters
+from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.partition.flat import flat
 
 GROUP = "transformer, trees"
@@ -54,7 +59,7 @@ class Config(NetworkConfig):
     """Settings of `lightxml`."""
 
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
-    begin: Begin = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
+    begin: Init = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
@@ -77,17 +82,15 @@ class Config(NetworkConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
-    names = config.encoders or (config.encoder.encoder,) * config.members
-    needs, small = [], small_batches(dataset, config.train, config.steps)
-    for size in (EncoderSize.of(peek(name)) for name in names):
-        width, is_flat = float(size.width * len(config.encoder.layers)), _is_flat(dataset, config)
-        vectors = dataset.n_labels * (width if is_flat else config.bottleneck or width)
-        share = 1.0 if is_flat else min(1.0, config.keep * config.tree.max_leaf / dataset.n_labels)
-        numbers = Numbers(
-            vectors=vectors, scored=share * vectors, frozen=width if config.frozen else 0.0,
-            label_texts=config.begin != "zero",
-        )  # fmt: skip
-        needs.append(forecast_member(dataset, size, numbers, small, config.encoder.max_length))
+    n, training = dataset.n_labels, small_batches(dataset, config.train, config.steps)
+    sizes = [n] if _is_flat(dataset, config) else sizes_of(n, config.tree)
+    needs = []
+    for name in config.encoders or (config.encoder.encoder,) * config.members:
+        size = EncoderSize.of(peek(name))
+        width = size.width * len(config.encoder.layers)
+        counts = count(_heads(config, "", width, sizes))
+        counts = replace(counts, frozen=float(width) if config.frozen else 0.0, label_texts=config.begin != "zero")
+        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
     return forecast_members(needs)
 
 
@@ -100,63 +103,67 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    chosen = encoder_of(config.encoder, config.encoders, m)
     shared = own if config.encoders else job  # tokens and frozen views of one encoder serve all
-    prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout, frozen=config.frozen)
-    prepared.transformer.name += f"-{m}" if m else ""
-    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
-    width = prepared.transformer.encoder.view_width(pooling)
-    length = config.length if config.encoder.l2 else 0.0
-    plans = [LevelPlan(pooling.name, width, dropout=config.dropout, length=length)]
-    for above in tree.sizes[:-1]:
-        more = {"dropout": config.dropout, "weight": config.ranker_weight, "length": length}
-        plans.append(LevelPlan(pooling.name, width, min(config.keep, above), config.bottleneck, **more))
-    inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
-    if config.negatives != "dynamic" and len(plans) == 2:
-        for hook in filter(None, (job.mix, job.penalty)):
-            raise ConfigError(f"negatives: '{config.negatives}' has no place for {hook.name}. Set negatives=dynamic.")
-        return _static(dataset, config, own, prepared, inputs, tree, plans)
-    trained = train_levels(
-        dataset, prepared, inputs, tree, plans, _learning(config),
-        training=small_batches(dataset, config.train, config.steps), job=own, validation=config.validation,
+    prepared = prepare(
+        dataset, encoder_of(config.encoder, config.encoders, m), shared,
+        name=member_name("encoder", m), dropout=config.encoder_dropout, frozen=config.frozen,
     )  # fmt: skip
-    views = [trained.transformer.view_name(pooling)] * len(plans)
-    return [trained.transformer], [as_levels(views, tree, trained.heads, plans)]
+    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
+    plans = _heads(config, pooling.name, prepared.features.encoder.view_width(pooling), tree.sizes)
+    inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
+    learning = Learning(
+        encoder=config.learn_encoder, heads=config.learn_heads, loss=config.loss, init=config.begin,
+        init_scale=config.size,
+    )  # fmt: skip
+    blueprint, training = Blueprint(plans, tree, learning), small_batches(dataset, config.train, config.steps)
+    if config.negatives != "dynamic" and len(plans) == 2:
+        return _static(dataset, config, own, prepared, inputs, blueprint)
+    trained = train_network(dataset, prepared, inputs, blueprint, training, own, validation=config.validation)
+    views = [trained.features.view_name(pooling)] * len(plans)
+    return [trained.features], [as_levels(views, tree, trained.ranks, plans)]
+
+
+def _heads(config: Config, view: str, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
+    """Generator: all clusters. Ranker: the labels below the best ones. Or all labels at once."""
+    length = config.length if config.encoder.l2 else 0.0
+    first = HeadPlan(
+        view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length
+    )  # fmt: skip
+    below = replace(first, dimension=config.bottleneck, weight=config.ranker_weight)
+    return [first] + [
+        replace(below, n=n, name=f"level-{t}", keep=min(config.keep, above))
+        for t, (above, n) in enumerate(pairwise(sizes), 1)
+    ]
 
 
 def _static(
-    dataset: Dataset, config: Config, job: Job, prepared: Prepared, inputs: Inputs, tree: LabelTree,
-    plans: list[LevelPlan],
-) -> Member:  # fmt: skip
+    dataset: Dataset, config: Config, job: Job, prepared: Prepared, inputs: Inputs, blueprint: Blueprint
+) -> Member:
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
-    learning, training = _learning(config), small_batches(dataset, config.train, config.steps)
-    generator = train_levels(
-        of_clusters(dataset, tree), prepared, inputs, flat(tree.sizes[0]), plans[:1], learning,
-        training=training, job=job, name="generator",
-    )  # fmt: skip
-    first = prepared.read_by(generator.transformer)
-    frozen = first.frozen(job, "generator-views")
-    view = frozen.views(*frozen.load(np.arange(len(dataset))))[plans[0].view].cpu().numpy()
+    for hook in filter(None, (job.mix, job.penalty)):
+        raise ConfigError(f"negatives: '{config.negatives}' has no place for {hook.name}. Set negatives=dynamic.")
+    tree, (first, second), training = (
+        blueprint.tree,
+        blueprint.plans,
+        small_batches(dataset, config.train, config.steps),
+    )
+    clusters = replace(blueprint, plans=[first], tree=flat(tree.sizes[0]))
+    generator = train_network(of_clusters(dataset, tree), prepared, inputs, clusters, training, job, name="generator")
+    prepared = prepared.with_features(generator.features)
+    frozen = prepared.frozen(job, "generator-views")
+    view = frozen.views(frozen.load(np.arange(len(dataset))))[first.view].cpu().numpy()
     everything = Candidates.all(len(dataset), tree.sizes[0])
-    kept = generator.heads[0].rank(view, everything, Join(), plans[1].keep).padded(plans[1].keep)
-    second = first
+    kept = generator.ranks[0].rank(view, everything, Join(), second.keep).padded(second.keep)
     if config.negatives == "static_extra":
-        own = Transformer.from_part(generator.transformer.to_part())
-        own.name += "-ranker"
-        second = prepared.read_by(own)
-    views = frozen if second is first else second.learning(compiled=config.compile)
-    ranker = train_levels(
-        dataset, second, views, tree, plans, learning,
-        training=training, job=job, fixed=np.maximum(kept, 0), name="ranker",
-    )  # fmt: skip
+        own = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
+        prepared = prepared.with_features(own)
+    inputs = frozen if config.negatives == "static" else prepared.learning(compiled=config.compile)
+    labels = replace(blueprint, plans=[second], given=np.maximum(kept, 0))
+    ranker = train_network(dataset, prepared, inputs, labels, training, job, name="ranker")
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    found = [generator.transformer] if second is first else [generator.transformer, ranker.transformer]
-    names = [generator.transformer.view_name(pooling), ranker.transformer.view_name(pooling)]
-    return found, [as_levels(names, tree, [generator.heads[0], ranker.heads[1]], plans)]
-
-
-def _learning(config: Config) -> TreeConfig:
-    return TreeConfig(config.learn_encoder, config.learn_heads, loss=config.loss, begin=config.begin, size=config.size)
+    used = [generator.features] if config.negatives == "static" else [generator.features, ranker.features]
+    names = [generator.features.view_name(pooling), ranker.features.view_name(pooling)]
+    return used, [as_levels(names, tree, [generator.ranks[0], ranker.ranks[0]], [first, second])]
 
 
 def _is_flat(dataset: Dataset, config: Config) -> bool:

@@ -19,11 +19,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from treetop.assemble.label_rows import allowed, barred_texts, with_rows_of
-from treetop.assemble.members import MEMORY, Member, Memory, NetworkConfig, fit_members, no_average, small_batches
-from treetop.assemble.neural_fit import as_levels, prepare, train_levels
-from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member
-from treetop.assemble.neural_start import Begin
-from treetop.assemble.neural_tree import LevelPlan, TreeConfig
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.forecast import Forecast
@@ -32,6 +27,13 @@ from treetop.features.encoder import Pooling
 from treetop.features.sources import peek
 from treetop.features.transformer import TransformerConfig
 from treetop.model import Model
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import as_levels, train_network
+from treetop.network.forecast import EncoderSize, count, forecast_member
+from treetop.network.head import HeadPlan
+from treetop.network.init import Init
+from treetop.network.prepare import prepare
+from treetop.network.settings import MEMORY, Memory, NetworkConfig, no_average, small_batches
 from treetop.partition.flat import flat
 from treetop.train.optim import DescentConfig, ScheduleConfig
 from treetop.train.task import TrainConfig
@@ -46,7 +48,7 @@ class Config(NetworkConfig):
 
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder (or a treetop model) and its view")
     label_rows: bool = setting(True, "label texts are training rows with their own label")
-    begin: Begin = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
+    begin: Init = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
     size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
     bias: bool = setting(True, "a number for each label beside its vector")
     bottleneck: int = setting(0, "width of label vectors; 0: the view's own", low=0)
@@ -66,42 +68,44 @@ class Config(NetworkConfig):
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
     size = EncoderSize.of(peek(config.encoder.encoder))
-    vectors = float(dataset.n_labels * (config.bottleneck or size.width * len(config.encoder.layers)))
-    low = vectors if config.memory == "low" else 0.0
-    numbers = Numbers(vectors=vectors, scored=vectors, low=low, label_texts=config.begin != "zero")
-    small = small_batches(dataset, config.train, config.steps)
-    made = forecast_member(dataset, size, numbers, small, config.encoder.max_length)
+    counts = count([_head(config, "", size.width * len(config.encoder.layers), dataset.n_labels)])
+    low = counts.vectors if config.memory == "low" else 0.0
+    counts = replace(counts, low=low, label_texts=config.begin != "zero")
+    training = small_batches(dataset, config.train, config.steps)
+    made = forecast_member(dataset, size, counts, training, config.encoder.max_length)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
     return replace(made, time=made.time * more)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train encoder and label vectors on documents and label texts alike."""
-    return fit_members(dataset, 1, (), job, lambda _, own: _member(dataset, config, own))
-
-
-def _member(dataset: Dataset, config: Config, job: Job) -> Member:
     rows = dataset
     if config.label_rows and not _has_label_rows(dataset):
         barred = barred_texts(dataset)
         rows = with_rows_of(dataset, allowed(dataset, np.arange(dataset.n_labels), barred, "label_rows"), barred)
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    width = prepared.transformer.encoder.view_width(pooling)
-    length = config.length if config.encoder.l2 else 0.0
-    plan = LevelPlan(pooling.name, width, bottleneck=config.bottleneck, dropout=config.dropout, length=length)
+    plan = _head(config, pooling.name, prepared.features.encoder.view_width(pooling), dataset.n_labels)
     training = small_batches(rows, config.train, config.steps)
-    learning = TreeConfig(
-        config.learn_encoder, config.learn_heads, bias=config.bias, begin=config.begin, size=config.size,
-        low=config.descent.at(training.batch) if config.memory == "low" else None,
+    learning = Learning(
+        encoder=config.learn_encoder, heads=config.learn_heads, bias=config.bias, init=config.begin,
+        init_scale=config.size, descent=config.descent.at(training.batch) if config.memory == "low" else None,
     )  # fmt: skip
     tree = flat(dataset.n_labels)
-    trained = train_levels(
-        rows, prepared, prepared.learning(compiled=config.compile), tree, [plan], learning,
-        training=training, job=job, validation=config.validation,
+    trained = train_network(
+        rows, prepared, prepared.learning(compiled=config.compile), Blueprint([plan], tree, learning), training, job,
+        validation=config.validation,
     )  # fmt: skip
-    view = trained.transformer.view_name(pooling)
-    return [trained.transformer], [as_levels([view], tree, trained.heads, [plan])]
+    levels = as_levels([trained.features.view_name(pooling)], tree, trained.ranks, [plan])
+    return Model.over(dataset, {trained.features.name: trained.features}, [levels])
+
+
+def _head(config: Config, view: str, width: int, n: int) -> HeadPlan:
+    """All labels for every text."""
+    length = config.length if config.encoder.l2 else 0.0
+    return HeadPlan(
+        view=view, view_width=width, n=n, dimension=config.bottleneck, dropout=config.dropout, length=length
+    )  # fmt: skip
 
 
 def _has_label_rows(dataset: Dataset) -> bool:

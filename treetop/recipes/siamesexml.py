@@ -17,17 +17,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.tower_fit import forecast_towers
-from treetop.assemble.tower_heads import ClassifierConfig, DualConfig
-from treetop.assemble.two_stage import StagesConfig, fit_stages
+from treetop.assemble.dual.fit import DualPlan, forecast_dual
+from treetop.assemble.dual.stages import StagesConfig, fit_stages
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.train.contrastive import LossConfig
+from treetop.network.losses.settings import LossConfig
+from treetop.network.pool_heads import ClassifierConfig, DualConfig
+from treetop.network.samplers.pools import PoolConfig
 from treetop.train.optim import ScheduleConfig
-from treetop.train.pools import PoolConfig
 from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
@@ -64,7 +64,7 @@ class Config(StagesConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """As for other dual encoders; the second stage reads no texts."""
-    return forecast_towers(dataset, config)
+    return forecast_dual(dataset, config, DualPlan.of(config, dataset, config.classifier, config.learn_vectors))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

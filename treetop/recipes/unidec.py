@@ -18,21 +18,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.tower_fit import fit_towers, forecast_towers
-from treetop.assemble.tower_heads import ClassifierConfig, SearchConfig, TowersConfig
+from treetop.assemble.dual.fit import DualPlan, fit_dual, forecast_dual
+from treetop.assemble.dual.settings import SearchConfig, TwoHeadConfig
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.train.contrastive import LossConfig
+from treetop.network.losses.settings import LossConfig
+from treetop.network.pool_heads import ClassifierConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TowersConfig):
+class Config(TwoHeadConfig):
     """Settings of `unidec`."""
 
     classifier: ClassifierConfig = setting(
@@ -43,9 +44,14 @@ class Config(TowersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their states; label texts are read with every batch."""
-    return forecast_towers(dataset, config)
+    return forecast_dual(dataset, config, _plan(dataset, config))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train encoder and heads on the same pools, then join both heads' label vectors."""
-    return fit_towers(dataset, config, job)
+    return fit_dual(dataset, config, _plan(dataset, config), job)
+
+
+def _plan(dataset: Dataset, config: Config) -> DualPlan:
+    """Both heads on the same pools."""
+    return DualPlan.of(config, dataset, config.classifier, config.learn_vectors)

@@ -25,9 +25,7 @@ from treetop.assemble.coarse_to_fine import FineConfig, chosen_levels, embed, fi
 from treetop.assemble.label_rows import LabelRows, with_label_rows
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.linear_tree import LinearConfig, Task, train_member
-from treetop.assemble.members import count_members, encoder_of, job_of, small_batches
-from treetop.assemble.neural_fit import prepare
-from treetop.assemble.neural_forecast import EncoderSize, Numbers, forecast_member, forecast_members
+from treetop.assemble.members import count_members, encoder_of, job_of, member_name
 from treetop.assemble.tree_ensemble import forecast_trees
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
@@ -43,6 +41,9 @@ from treetop.features.tfidf import TfidfConfig
 from treetop.features.transformer import Transformer, TransformerConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
+from treetop.network.forecast import EncoderSize, ParameterCounts, forecast_member, forecast_members
+from treetop.network.prepare import prepare
+from treetop.network.settings import small_batches
 from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.predict.blend import Blend, check_blend
 
@@ -87,12 +88,12 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
         width = float(size.width * len(config.encoder.layers))
         nodes = 1.1 * min(dataset.n_labels, config.max_clusters) if config.fine_tune else 0.0
         per_text = dataset.Y.nnz / max(n, 1)
-        numbers = Numbers(
+        counts = ParameterCounts(
             vectors=nodes * width, scored=width * min(nodes, (config.keep + per_text) * config.preliminary.width),
             frozen=0.0 if config.fine_tune else width, label_texts=False,
         )  # fmt: skip
         training = small_batches(dataset, config.train, config.steps)
-        neural = forecast_member(dataset, size, numbers, training, config.encoder.max_length)
+        neural = forecast_member(dataset, size, counts, training, config.encoder.max_length)
         rows = n * (3.0 * per_text + ("man" in config.ranker.negatives) * config.ranker.train_beam)
         weights = 6.0 * 1.1 * dataset.n_labels * width
         needs.append(
@@ -147,12 +148,14 @@ def _check(dataset: Dataset, config: Config) -> None:
 def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shared: Job) -> tuple[Transformer, Any]:
     """The m-th voter's encoder and the vectors it gives the texts; tokens of one encoder serve all voters."""
     chosen = encoder_of(config.encoder, config.encoders, m)
-    prepared = prepare(dataset, chosen, shared, dropout=config.encoder_dropout, frozen=not config.fine_tune)
-    prepared.transformer.name += f"-{m}" if m else ""
+    prepared = prepare(
+        dataset, chosen, shared, name=member_name("encoder", m), dropout=config.encoder_dropout,
+        frozen=not config.fine_tune,
+    )  # fmt: skip
     if config.fine_tune:
         tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary, job.seed))
-        prepared = prepared.read_by(fine_tune(dataset, prepared, tree, X, config, job=job))
-    return prepared.transformer, embed(prepared, job, "views")
+        prepared = prepared.with_features(fine_tune(dataset, prepared, tree, X, config, job=job))
+    return prepared.features, embed(prepared, job, "views")
 
 
 def _tree(dataset: Dataset, X: Csr, config: BalancedConfig, seed: int) -> LabelTree:

@@ -18,25 +18,10 @@ from treetop.core.errors import ModelError
 from treetop.core.log import logger
 from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
 from treetop.core.target import replacing
-from treetop.train.devices import World
+from treetop.tensors.devices import World
+from treetop.tensors.handover import to_array
 
 KIND = "train.checkpoint.1"
-
-
-def to_array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """A tensor as a numpy array; bfloat16 keeps its bits as uint16."""
-    held = tensor.detach()
-    if held.dtype == torch.bfloat16:
-        held = held.view(torch.int16)
-        return held.cpu().numpy().view(np.uint16)
-    return held.cpu().numpy()
-
-
-@torch.no_grad()
-def fill(tensor: Tensor, array: np.ndarray[Any, Any]) -> None:
-    """Copy a stored array into a tensor of the same shape."""
-    held = torch.from_numpy(np.array(array))
-    tensor.copy_(held.view(torch.bfloat16) if tensor.dtype == torch.bfloat16 else held)
 
 
 class Checkpoints:

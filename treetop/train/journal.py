@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from treetop.train import devices
+from treetop.tensors import devices
 
 SECONDS = 2.0  # between two looks at the device
 

@@ -19,11 +19,12 @@ from torch import Tensor
 from treetop.core import log
 from treetop.core.errors import InputError, ResourceError, TrainingError
 from treetop.core.store import Part
-from treetop.train import devices
+from treetop.tensors import devices
+from treetop.tensors.devices import ALONE, World
+from treetop.tensors.handover import fill
 from treetop.train.average import Average
 from treetop.train.batches import Batch, Loaded, Plan
-from treetop.train.checkpoint import Checkpoints, fill
-from treetop.train.devices import ALONE, World
+from treetop.train.checkpoint import Checkpoints
 from treetop.train.journal import Journal
 from treetop.train.optim import AdamW, rate
 from treetop.train.replay import Replay
@@ -281,7 +282,7 @@ class _Run:
 
     def _tensors(self) -> dict[str, Tensor]:
         made = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
-        made |= self.buffers
+        made |= self.buffers | {f"task.{name}": tensor for name, tensor in self.task.state().items()}
         for name, table in self.task.tables.items():
             made |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
         if self.average.count:

@@ -25,7 +25,7 @@ MOST = 24  # recordings held
 @dataclass(frozen=True, eq=False)
 class _Recording:
     graph: Any
-    tensors: tuple[Tensor, ...]
+    loaded: Loaded
     loss: Tensor
 
 
@@ -48,18 +48,18 @@ class Replay:
             if self.seen[loaded.key] < 2 or len(self.recordings) >= MOST:
                 return None
             held = self._record(loaded)
-        for static, fresh in zip(held.tensors, loaded.tensors, strict=True):
+        for static, fresh in zip(held.loaded.tensors, loaded.tensors, strict=True):
             static.copy_(fresh, non_blocking=True)
         held.graph.replay()
         return held.loss.clone()
 
     def _record(self, loaded: Loaded) -> _Recording:
-        tensors = tuple(tensor.clone() for tensor in loaded.tensors)
+        static = loaded.cloned()
         graph = torch.cuda.CUDAGraph()
         gc.disable()  # freeing an old graph while one is recorded would spoil it
         try:
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
-                loss = self.body(Loaded(loaded.batch, tensors, loaded.key, loaded.facts)).detach()
+                loss = self.body(static).detach()
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
@@ -69,5 +69,5 @@ class Replay:
             ) from error
         finally:
             gc.enable()
-        made = self.recordings[loaded.key] = _Recording(graph, tensors, loss)
+        made = self.recordings[loaded.key] = _Recording(graph, static, loss)
         return made

@@ -13,7 +13,6 @@ from treetop.core.config import setting
 from treetop.train.average import Kind
 from treetop.train.batches import Batch, Loaded, Rows
 from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.rows import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +33,30 @@ class TrainConfig:
     checkpoint_seconds: float = setting(300.0, "least time between two checkpoints", low=0.0)
 
 
+class Table(Protocol):
+    """Weights that keep their own gradients and states; the loop tells them when to use and when to drop these."""
+
+    def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
+        """Say what comes: the rate's factor, whether to update while going forward, whether the loss is wanted."""
+        ...
+
+    def apply(self) -> None:
+        """Update with what gathered since `prepare`."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what gathered since `prepare`."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything a later run needs, by name; filled in place on resume."""
+        ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """What averaging and the final model take."""
+        ...
+
+
 class Task(Protocol):
     """What is trained."""
 
@@ -47,6 +70,10 @@ class Task(Protocol):
     @property
     def tables(self) -> Mapping[str, Table]:
         """Weights that update themselves."""
+        ...
+
+    def state(self) -> Mapping[str, Tensor]:
+        """What else a checkpoint must keep; filled in place on resume."""
         ...
 
     @property

@@ -1,0 +1,78 @@
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from treetop.network.forecast import EncoderSize, Levels, gpu_memory, within_room
+from treetop.tensors import devices
+from treetop.train.task import TrainConfig
+from treetop.training import plan
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RECORD = BENCHMARKS / "results/gpu/heads-h200.jsonl"
+ON_CPU = json.loads((BENCHMARKS / "results/encoder-memory.json").read_text())["cases"]
+BERT = EncoderSize(12, 768, 3072)
+MEASURED = [json.loads(line) for line in RECORD.read_text().splitlines()]
+MEASURED = [line for line in MEASURED if line.get("section") == "memory" and "forecast" in line]
+
+
+def test_sizes_are_those_of_the_models():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(num_hidden_layers=2, hidden_size=64, intermediate_size=100, num_attention_heads=2)
+    model = transformers.BertModel(config, add_pooling_layer=False)
+    real = sum(weight.numel() for weight in model.parameters())
+    assert EncoderSize.of(config.to_dict()).parameters == pytest.approx(real, rel=0.01)
+    named = EncoderSize.of({"dim": 32, "n_layers": 3, "hidden_dim": 64, "vocab_size": 7})
+    assert named == EncoderSize(3, 32, 64, 7)
+    assert EncoderSize.of({}) == EncoderSize()
+
+
+def test_micro_batches_double_until_a_step_fits(monkeypatch):
+    monkeypatch.setattr(devices, "room", lambda device: 100)
+    training, card = TrainConfig(accumulate=2), torch.device("cuda")
+    made = [within_room(training, 64, card, lambda micro, need=need: need / micro) for need in (150, 500, 1e9)]
+    assert [config.accumulate for config in made] == [2, 8, 64]
+
+
+@pytest.mark.parametrize("line", MEASURED, ids=lambda x: f"{x['encoder']}-{x['batch']}x{x['length']}-{x['labels']}")
+def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
+    size = BERT if line["encoder"] == "bert-base" else EncoderSize()
+    tokens = line["batch"] * line["length"] * (0.75 if line.get("ragged") else 1.0)
+    levels = Levels(line["labels"], line["clusters"], line.get("keep", 0), 400, line.get("layers", 1))
+    made = gpu_memory(size, levels, rows=line["batch"], tokens=tokens, data=12 * tokens * 4 + 12 * line["batch"] * 60)
+    assert made == pytest.approx(line["memory"], rel=0.15)
+
+
+@pytest.mark.parametrize("case", ON_CPU, ids=lambda x: f"{x['recipe']}-{x['texts']}x{x['words']}-{x['labels']}")
+def test_peaks_seen_on_a_cpu_are_forecast(case, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS / "speed")
+    data = import_module("encoder_memory").made_up(case["texts"], case["words"], case["labels"])
+    monkeypatch.setattr(devices, "pick", lambda: torch.device("cpu"))
+    made = plan(case["recipe"]).forecast(data).memory
+    assert 0.9 * case["peak"] < made < 1.25 * case["peak"]
+    monkeypatch.setattr(devices, "pick", lambda: torch.device("cuda"))
+    assert plan(case["recipe"]).forecast(data).memory < made  # what a step keeps lies on the card
+
+
+def test_many_shapes_were_measured():
+    assert len(MEASURED) >= 10
+
+
+def test_low_memory_counts_two_bytes_a_number():
+    size, more = EncoderSize(), {"rows": 256, "tokens": 8192.0, "data": 0.0}
+    none, full, low = (gpu_memory(size, Levels(n, low=low), **more) for n, low in ((0, 0), (10**6, 0), (10**6, 1)))
+    assert full - none > 12 * 384 * 10**6
+    assert 2 * 384 * 10**6 < low - none < 2.4 * 384 * 10**6
+
+
+@pytest.mark.parametrize("recipe", ["depsl", "unidec"])
+def test_label_texts_are_read_with_every_batch_that_is_taken(recipe, monkeypatch):
+    """Small data get small batches, and so more of them than `train.batch` says."""
+    monkeypatch.syspath_prepend(BENCHMARKS / "speed")
+    data = import_module("encoder_memory").made_up(320, 10, 2000)
+    few, many = (plan(recipe, settings={"steps": steps}).forecast(data).time for steps in (1, 20))
+    assert many > 10 * few

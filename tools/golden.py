@@ -1,0 +1,150 @@
+"""What a refactoring must not change: answers of a toy model of every recipe and augmentation, to the bit.
+
+python -m tools.golden record FILE        # before
+python -m tools.golden compare FILE       # after: names every model whose answers differ, and by how much
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import test_battery as battery  # noqa: E402
+import toy  # noqa: E402
+import treetop  # noqa: E402
+from treetop.core.errors import TreetopError  # noqa: E402
+
+TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "keep": 4, "tfidf": {"min_df": 1}}
+FUSED = {"min_df": 1}
+# Beside every recipe as in the battery: what goes another way through training.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lightxml tree": ("lightxml", TREE),
+    "lightxml bottleneck": ("lightxml", {**TREE, "bottleneck": 8, "loss": "squared_hinge", "ranker_weight": 0.5}),
+    "lightxml static": ("lightxml", {**TREE, "negatives": "static"}),
+    "lightxml static_extra": ("lightxml", {**TREE, "negatives": "static_extra"}),
+    "lightxml frozen": ("lightxml", {"frozen": True}),
+    "lightxml members": ("lightxml", {"members": 2}),
+    "lightxml validation": ("lightxml", {"validation": 0.2, "train.patience": 2}),
+    "lightxml parts": ("lightxml", {**TREE, "train.accumulate": 3, "train.average": "ema"}),
+    "cascadexml tree": ("cascadexml", {"resolutions": [4, 8], "keep": [3, 5], "tfidf": FUSED}),
+    "cascadexml both": ("cascadexml", {"resolutions": [8], "ranker": "both", "tfidf": FUSED, "score": "parent"}),
+    "cascadexml linear": ("cascadexml", {"resolutions": [8], "ranker": "linear", "tfidf": FUSED}),
+    "inceptionxml flat": ("inceptionxml", {"clusters": "none"}),
+    "inceptionxml detached": ("inceptionxml", {"apart": 0.5}),
+    "inceptionxml_lf phase 1": ("inceptionxml_lf", {"phases": 1}),
+    "inceptionxml_lf recluster": ("inceptionxml_lf", {"recluster": True}),
+    "astec surrogate": ("astec", {"surrogate": 10}),
+    "astec lists": ("astec", {"near": "lists", "size": 5, "probe": 3, "freeze": False}),
+    "eclare attention": ("eclare", {"mix": "attention", "begin": "graph", "bias": False}),
+    "xr_transformer concat": ("xr_transformer", {"matcher": "concat", "bootstrap": "inherit"}),
+    "xr_transformer last": ("xr_transformer", {"levels": "last", "loss": "bce", "negatives": "tfn", "members": 2}),
+    "xr_transformer frozen": ("xr_transformer", {"fine_tune": False}),
+    "depsl layer": ("depsl", {"dual.dimension": 16, "dual.loss.kind": "supcon", "dual.loss.symmetric": True}),
+    "unidec layers": ("unidec", {"dual.dimension": 16, "classifier.dimension": 12, "classifier.first": "xavier"}),
+    "unidec all": ("unidec", {"classifier.labels": "all", "search.rare": 0.4}),
+    "unidec low": ("unidec", {"classifier.labels": "all", "classifier.memory": "low"}),
+    "unidec cosines": ("unidec", {"search.raw": False, "classifier.unit": True, "classifier.bias": False}),
+    "unidec parts": ("unidec", {"train.accumulate": 3, "validation": 0.2}),
+    "unidec frozen": ("unidec", {"frozen": True}),
+    "unidec lists": ("unidec", {"search.near": "lists", "search.probe": 2}),
+    "dexml topk": ("dexml", {"dual.loss.kind": "soft_topk"}),
+    "dexml pool": ("dexml", {"pool.size": 20, "pool.negatives": 2, "pool.start": 1}),
+    "ngame fusion": ("ngame", {"fusion": 1.0, "validation": 0.3, "search.dual": 1.0, "search.near": "all"}),
+    "siamesexml cosines": ("siamesexml", {"search.dual": 1.0}),
+    "renee low": ("renee", {"memory": "low"}),
+    "renee bottleneck": ("renee", {"bottleneck": 8, "label_rows": False, "begin": "zero"}),
+}  # fmt: skip
+WRAPPED = ("gandalf", "identity", "random_walk", "synonym", "mixup", "label_mixup", "glas")
+BASES = ("lightxml", "inceptionxml", "decaf", "renee", "astec", "depsl", "cascadexml")
+
+
+def cases() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Name -> recipe and settings."""
+    made = {name: (name, battery.brief(name)["settings"]) for name in battery.RECIPES}
+    for name, (recipe, settings) in VARIANTS.items():
+        made[name] = recipe, nested(battery.brief(recipe)["settings"], settings)
+    for wrapper in WRAPPED:
+        for base in BASES:
+            made[f"{wrapper}+{base}"] = f"{wrapper}+{base}", battery.brief(base)["settings"]
+    made["mixup+lightxml tree"] = "mixup+lightxml", nested(battery.brief("lightxml")["settings"], TREE)
+    made["glas+lightxml tree"] = "glas+lightxml", nested(battery.brief("lightxml")["settings"], TREE)
+    return made
+
+
+def nested(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings with dotted changes."""
+    made = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
+    for name, value in changes.items():
+        place, *inner = made, *name.split(".")
+        for key in inner[:-1]:
+            place = place.setdefault(key, {})
+        known = place.get(inner[-1])
+        place[inner[-1]] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return made
+
+
+def answers(recipe: str, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | str:
+    """(ids, scores) of the best ten labels of toy texts; or the sentence that refuses this combination."""
+    data = toy.barred()
+    try:
+        ranking = treetop.fit(recipe, data, settings=settings).rank(toy.dataset(seed=1).texts, 10)
+    except TreetopError as error:
+        return str(error)
+    return ranking.ids, ranking.score
+
+
+def run(file: Path, compare: bool, only: str) -> int:
+    """Record or compare; returns the number of differences."""
+    before = dict(np.load(file)) if compare else {}
+    found: dict[str, Any] = {}
+    differing = 0
+    for name, (recipe, settings) in cases().items():
+        if only not in name:
+            continue
+        start = time.process_time()
+        made = answers(recipe, settings)
+        pair = (np.array(made), np.zeros(0)) if isinstance(made, str) else made
+        found |= {f"{name}|ids": pair[0], f"{name}|scores": pair[1]}
+        verdict = ""
+        if compare:
+            old = before.get(f"{name}|ids"), before.get(f"{name}|scores")
+            verdict = "new" if old[0] is None else difference(old, pair)
+            differing += verdict not in ("same", "new")
+        note = made if isinstance(made, str) else ""
+        sys.stdout.write(f"{name:34} {time.process_time() - start:6.1f} s  {verdict:40} {note[:90]}\n")
+        sys.stdout.flush()
+    if not compare:
+        np.savez(file, **found)
+    sys.stdout.write(f"{len(found) // 2} models, {differing} differ\n")
+    return differing
+
+
+def difference(old: tuple[Any, Any], new: tuple[Any, Any]) -> str:
+    """How far answers are apart."""
+    if all(a.shape == b.shape and (a == b).all() for a, b in zip(old, new, strict=True)):
+        return "same"
+    if old[0].shape != new[0].shape or old[1].shape != new[1].shape or not len(old[1]):
+        return f"other answers ({old[0] if not len(old[1]) else ''})"
+    return f"{(old[0] != new[0]).mean():.1%} of ids, scores by {np.abs(old[1] - new[1]).max():.1e}"
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["record", "compare"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--only", default="", help="models whose name holds this")
+    options = parser.parse_args()
+    sys.exit(min(1, run(options.file, options.action == "compare", options.only)))
+
+
+if __name__ == "__main__":
+    main()

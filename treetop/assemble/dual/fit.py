@@ -1,0 +1,264 @@
+"""From texts and label texts to a trained encoder and heads on pools of labels; and the model's one level."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from treetop.assemble.dual.pairs import known_of
+from treetop.assemble.dual.search import searched
+from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
+from treetop.core.dataset import Dataset
+from treetop.core.errors import InputError
+from treetop.core.forecast import Forecast
+from treetop.core.store import Part
+from treetop.core.types import Join, Level, Shortlist
+from treetop.core.work import Job
+from treetop.features.sources import peek
+from treetop.features.tokens import Tokens, tokenise
+from treetop.features.towers import Towers
+from treetop.labels.text import label_words, tell_wordless
+from treetop.model import Model
+from treetop.network.fit import all_or_none, cut, report
+from treetop.network.forecast import EncoderSize, Levels, ParameterCounts, forecast_member, gpu_memory, within_room
+from treetop.network.inputs import Encoded, Inputs
+from treetop.network.pool import PoolNetwork
+from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, PoolHead, TextHead
+from treetop.network.prepare import Prepared, prepare
+from treetop.network.samplers.clustered import Mining, PoolPlan
+from treetop.network.samplers.pools import PairsKnown, PoolConfig, Pools
+from treetop.network.settings import small_batches
+from treetop.network.targets import log_odds
+from treetop.rank.dual import Dual
+from treetop.shortlist.ann import Ann
+from treetop.shortlist.everything import Everything
+from treetop.shortlist.graph import Graph
+from treetop.tensors import devices
+from treetop.tensors.devices import World
+from treetop.train.batches import Rows
+from treetop.train.loop import train
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig
+
+SAMPLE = 2000  # documents that show where vectors lie
+MANY = 200_000  # labels above which only near lists of them are looked through
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualPlan:
+    """Heads on one encoder and the batches they learn from, before anything is built; None: no such head."""
+
+    dual: DualConfig | None
+    classifier: ClassifierConfig | None = None
+    pool: PoolConfig
+    encoder: AdamConfig
+    heads: AdamConfig
+    vectors: AdamConfig
+    train: TrainConfig  # with the batches that are really taken
+    validation: float = 0.0
+
+    @classmethod
+    def of(
+        cls, config: DualEncoderConfig, dataset: Dataset, classifier: ClassifierConfig | None = None,
+        vectors: AdamConfig | None = None,
+    ) -> DualPlan:  # fmt: skip
+        """The plan of a recipe's settings; heads without weight are left out."""
+        return cls(
+            dual=config.dual if config.dual.weight > 0 else None,
+            classifier=classifier if classifier is not None and classifier.weight > 0 else None,
+            pool=config.pool, encoder=config.learn_encoder, heads=config.learn_heads,
+            vectors=vectors or config.learn_heads, train=small_batches(dataset, config.train, config.steps),
+            validation=config.validation,
+        )  # fmt: skip
+
+    def build(self, width: int, n: int, device: torch.device, *, world: World, seed: int) -> list[PoolHead]:
+        """The heads over an encoder's view of `width` numbers."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            heads: list[PoolHead] = [] if self.dual is None else [TextHead(self.dual, width)]
+            if self.classifier is not None:
+                free = FreeHead(self.classifier, width)
+                free.build_table(n, self.vectors, device, batch=self.train.batch, world=world, seed=seed)
+                heads.append(free)
+        return heads
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What texts become, and the label vectors they meet."""
+
+    features: Towers
+    rank: Dual
+
+
+def fit_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan, job: Job) -> Model:
+    """The whole way for recipes of one stage."""
+    prepared = prepare_dual(dataset, config, job)
+    inputs = prepared.frozen(job) if config.frozen else prepared.learning(compiled=config.compile)
+    search = config.search if isinstance(config.search, SearchConfig) else SearchConfig(rare=config.search.rare)
+    trained = train_dual(dataset, prepared, inputs, plan, search, job)
+    return as_model(dataset, trained.features, trained.rank, config.search, job)
+
+
+def prepare_dual(dataset: Dataset, config: DualEncoderConfig, job: Job) -> Prepared:
+    """The encoder with the tokens of all documents and, behind them, of all labels."""
+    if config.dual.weight > 0:
+        tell_wordless(dataset.labels, dataset.name)
+    made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout, frozen=config.frozen)
+    names = tokenise(label_words(dataset.labels), made.features.tokenizer, job, "label-tokens")
+    return replace(made, tokens=Tokens.concat([made.tokens, names]))
+
+
+def train_dual(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, search: SearchConfig, job: Job, *,
+    name: str = "train",
+) -> Trained:  # fmt: skip
+    """Train the heads (and the encoder, unless `inputs` are of a frozen one); one stage, with checkpoints inside."""
+    world = World.join(prepared.device)
+
+    def make() -> Part:
+        rows, held_out = cut(dataset, plan.validation, job.seed)
+        known = known_of(dataset).only(rows)  # whatever is drawn, it is not from held-out documents
+        rows = rows[np.diff(known.indptr)[rows] > 0]  # nothing to learn from the others
+        if len(rows) == 0:
+            raise InputError("training: no text is left with a label. Give more texts, or fewer filter pairs.")
+        task, batches = _task(dataset, prepared, inputs, plan, known, rows, held_out, job.seed, world)
+        if isinstance(inputs, Encoded):
+            inputs.use_fast_layers()
+        if prepared.warmup is not None:
+            prepared.warmup.wait()
+        report(train(task, batches, _within_card(batches, task, plan), world=world, work=job.work, name=name))
+        transformer = prepared.features.to(torch.device("cpu"))  # in float32
+        features, rank = searched(task, dataset, transformer, plan.classifier, search, prepared.device, job.seed)
+        return Part("stage.towers.1", {}, {}, {"features": features.to_part(), "rank": rank.to_part()})
+
+    part = all_or_none(job, f"{name}ed", world, make)
+    return Trained(Towers.from_part(part.parts["features"]), Dual.from_part(part.parts["rank"]))
+
+
+def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
+    """One level: search over all labels, or over the near ones where there are many."""
+    near = index.near
+    if near == "auto":
+        near = "all" if dataset.n_labels <= MANY else "graph" if importlib.util.find_spec("faiss") else "lists"
+    shortlist: Shortlist = Everything(dataset.n_labels)
+    if near == "graph":
+        shortlist = Graph.of(rank.weight, rank.bias, keep=index.keep, effort=index.effort)
+    elif near == "lists":
+        lists = Ann.of(rank.weight, rank.bias, probe=index.probe, seed=job.seed)
+        shortlist, rank = lists, rank.ordered(lists.members)
+    level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
+    return Model.over(dataset, {features.name: features}, [[level]])
+
+
+def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:
+    """Encoder, tokens and label vectors with their optimiser states; a learning encoder reads a pool's labels too."""
+    size, n = EncoderSize.of(peek(config.encoder.encoder)), dataset.n_labels
+    view = float(size.width * len(config.encoder.layers))
+    c, pool = plan.classifier, min(plan.pool.size or n, n)
+    width, dual = 0.0 if c is None else c.dimension or view, config.dual.dimension or view
+    every = c is not None and c.labels == "all"
+    counts = ParameterCounts(
+        vectors=n * (width + dual), scored=pool * dual + (n if every else pool) * width,
+        low=n * width if c is not None and c.memory == "low" else 0.0, frozen=view if config.frozen else 0.0,
+        pool=pool if plan.dual is not None and not config.frozen else 0,
+    )  # fmt: skip
+    made = forecast_member(dataset, size, counts, plan.train, config.encoder.max_length)
+    read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch)
+    return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
+
+
+# --- before training ------------------------------------------------------------------------------------------------
+
+
+def _task(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, known: PairsKnown, rows: Rows, held_out: Rows,
+    seed: int, world: World,
+) -> tuple[PoolNetwork, PoolPlan]:  # fmt: skip
+    pool = plan.pool
+    queries = np.unique(known.indices) if pool.side == "labels" else rows
+    mining = Mining(len(queries), len(dataset), pool)
+    view = prepared.features.poolings[0]
+    width = prepared.features.encoder.view_width(view)
+    task = PoolNetwork(
+        inputs, dataset, known, plan.build(width, dataset.n_labels, inputs.device, world=world, seed=seed), mining,
+        view=view.name, encoder=plan.encoder, learn=plan.heads, seed=seed, world=world, held_out=held_out,
+    )  # fmt: skip
+    if plan.classifier is not None and plan.classifier.vectors == "text":
+        with devices.one_cpu_thread():
+            start_at_texts(task, rows, seed)
+
+    def mine(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
+        vectors, found = task.mine(rows, negatives=pool.kept if negatives else 0, depth=pool.depth)
+        lists = None
+        if found is not None:
+            lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
+            lists[torch.from_numpy(rows)] = found
+        if clusters and pool.side == "labels":
+            vectors = task.read(len(dataset) + queries, "dual")
+        return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
+
+    batches = PoolPlan(
+        queries, min(plan.train.batch, max(1, len(queries))), seed, rank=world.rank, size=world.size,
+        pools=Pools(known, pool, seed), mining=mining, config=pool, mine=mine,
+    )  # fmt: skip
+    return task, batches
+
+
+def _agreed(found: Tensor, world: World) -> Tensor:
+    """What the first process found, in all of them: bits of a GPU may differ."""
+    if world.size == 1:
+        return found
+    held = found.cpu().clone()
+    return world.sum(held if world.rank == 0 else held.zero_())
+
+
+@torch.no_grad()
+def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
+    """Let the classifier's label vectors start at what the encoder makes of the label texts.
+
+    The cosine with such a vector is multiplied by `size` in a logit. Biases make up for the mean text, and where labels
+    are judged one by one they start at the log odds.
+    """
+    head = task.head("classifier")
+    if not isinstance(head, FreeHead) or head.table is None:
+        return
+    c = head.config
+    sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[:SAMPLE])
+    H, V = task.read(sample, "classifier"), task.read(task.names, "classifier")
+    bias = torch.zeros(task.n_labels, device=task.device)
+    if not c.unit:
+        centre = H.mean(0)
+        # An encoder whose texts all point one way would make vectors so long that they spoil it.
+        spread = torch.maximum((H - centre).norm(dim=1).mean(), 0.5 * H.norm(dim=1).mean()).clamp_min(1e-6)
+        V -= V.mean(0)  # in place: all labels' vectors may be most of a card
+        V /= V.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        V *= c.size / (spread * c.scale)
+        bias -= c.scale * (V @ centre)
+    if c.log_odds or c.loss.bce > 0:
+        odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
+        bias += torch.from_numpy(odds).to(task.device)
+    head.table.init(V, bias)
+
+
+def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainConfig:
+    """As many parts of a batch as the card's free memory asks for, said before the first step."""
+    training, inputs, c = plan.train, task.inputs, plan.classifier
+    if not isinstance(inputs, Encoded) or task.device.type != "cuda":
+        return training
+    size = EncoderSize.of(inputs.encoder.settings)
+    pool = min(plan.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
+    tokens = batches.batch * inputs.store.count(np.arange(task.n)) / max(1, task.n)
+    tokens += pool * inputs.store.count(task.names) / max(1, task.n_labels)
+    there = c is not None and c.place == "device"
+    levels = Levels(task.n_labels if there else 0, low=c is not None and c.memory == "low")
+    held = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool
+
+    def needed(parts: int) -> float:
+        return gpu_memory(size, levels, rows=batches.batch // parts, tokens=tokens / parts, data=held)
+
+    return within_room(training, batches.batch, task.device, needed)

@@ -1,0 +1,111 @@
+"""A dual encoder first, then label vectors that begin at the encoder's and learn on while it stands still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from treetop.assemble.dual.fit import DualPlan, Trained, as_model, prepare_dual, train_dual
+from treetop.assemble.dual.new_labels import with_map
+from treetop.assemble.dual.search import sampled, with_unseen
+from treetop.assemble.dual.settings import SearchConfig, TwoHeadConfig
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.work import Job
+from treetop.evaluate.propensity import inverse_propensity
+from treetop.features.towers import Towers
+from treetop.model import Model
+from treetop.network.fit import cut
+from treetop.network.pool_heads import ClassifierConfig
+from treetop.network.samplers.pools import PoolConfig
+from treetop.network.settings import small_batches
+from treetop.rank.dual import Dual
+from treetop.rank.fusion import Fusion, grow, seen_pairs
+from treetop.train.batches import Rows
+from treetop.train.optim import ScheduleConfig
+from treetop.train.task import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagesConfig(TwoHeadConfig):
+    """Settings of dual encoders with a second stage; `classifier` and `learn_vectors` are those of the second."""
+
+    classifier: ClassifierConfig = setting(
+        ClassifierConfig(unit=True, bias=False, dropout=0.5), "the second stage's head with free label vectors"
+    )
+    search: SearchConfig = setting(SearchConfig(raw=False, dual=0.1), "what a text is compared with")
+    second_pool: PoolConfig = setting(
+        PoolConfig(start=0, clustered=False, negatives=5), "which texts and labels meet in a batch of the second stage"
+    )
+    second_train: TrainConfig = setting(
+        TrainConfig(epochs=10, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "the second stage's loop",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.frozen:
+            raise ConfigError("frozen: the first stage trains the encoder. Use unidec with preset=cpu, or false.")
+        if self.dual.weight == 0 or self.classifier.weight == 0:
+            raise ConfigError("dual.weight, classifier.weight: each stage trains one of them. Set both above 0.")
+        if self.search.raw or self.search.dual == 0:
+            raise ConfigError(
+                "search.raw, search.dual: the stages' cosines are added. Leave raw=false, and search.dual above 0."
+            )
+        if self.search.rare > 0:
+            raise ConfigError("search.rare: not where two stages' cosines are added. Leave it at 0.")
+
+
+def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float = 0.0, depth: int = 7) -> Model:
+    """Both stages, one search over the two label vectors of each label; with `fuse` a tree weighs the two scores.
+
+    The tree learns from held-out documents, so `config.validation` must be above 0 for it.
+    """
+    prepared = prepare_dual(dataset, config, job)
+    encoder = DualPlan.of(config, dataset)
+    one = train_dual(
+        dataset, prepared, prepared.learning(compiled=config.compile), encoder,
+        replace(config.search, heads="dual"), job, name="encoder",
+    )  # fmt: skip
+    frozen = prepared.with_features(one.features.transformer)
+    classifier = replace(
+        encoder, dual=None, classifier=config.classifier, pool=config.second_pool, vectors=config.learn_vectors,
+        train=small_batches(dataset, config.second_train, config.steps),
+    )  # fmt: skip
+    cosines = SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier)
+    two = train_dual(
+        dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier"
+    )  # fmt: skip
+    features, rank = joined(one, two, config.search)
+    queries = features.views(sampled(dataset, job.seed))[features.view_name()]
+    rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)
+    if fuse == 0:
+        rank = with_map(rank, queries, dataset.label_counts)
+    else:
+        _, held_out = cut(dataset, config.validation, job.seed)
+        rank = fused(dataset, held_out, features, rank, beta=fuse, depth=depth)
+    return as_model(dataset, features, rank, config.search, job)
+
+
+def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Dual]:
+    """The cosines of the stages asked for side by side; labels of equal texts keep the first stage's order."""
+    stages = {"both": (one, two), "dual": (one,), "classifier": (two,)}[search.heads]
+    towers = [tower for stage in stages for tower in stage.features.towers]
+    weight = np.hstack([stage.rank.weight for stage in stages])
+    widths = {name: width for stage in stages for name, width in stage.rank.widths.items()}
+    # The first stage's offset is what tells equal texts apart, in cosines ten times less than in margins.
+    offset = one.rank.bias - one.rank.bias.max() if one in stages else np.zeros_like(one.rank.bias)
+    return Towers(one.features.transformer, towers), Dual(weight, np.float32(0.1) * offset, widths=widths)
+
+
+def fused(dataset: Dataset, held_out: Rows, features: Towers, rank: Dual, *, beta: float, depth: int) -> Dual:
+    """The same label vectors with a small tree over both scores and the label's rarity, learned on held-out texts."""
+    if len(held_out) == 0:
+        return rank
+    n = int(dataset.documents.sum())
+    rare = inverse_propensity(dataset.label_counts, n, *dataset.propensity).astype(np.float32)
+    view = features.views(dataset.texts.take(held_out))[features.view_name()]
+    X, y = seen_pairs(Fusion(rank, rare, beta=beta), view, dataset.Y[held_out])
+    return Fusion(rank, rare, beta=beta, tree=grow(X, y, depth=depth))

@@ -1,0 +1,97 @@
+"""What DECAF and ECLARE share: a bag of words, and label vectors composed of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treetop.assemble.members import member_name
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.types import Combine, LabelTree, Level
+from treetop.core.work import Job
+from treetop.features.bag import DOCUMENT, BagConfig
+from treetop.features.tfidf import TfidfConfig
+from treetop.features.vectors import WordsConfig
+from treetop.labels.text import label_words, tell_wordless
+from treetop.network.build import LabelWords
+from treetop.network.fit import Trained, as_levels
+from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.head import HeadPlan
+from treetop.network.prepare import Prepared, prepare_words
+from treetop.network.settings import small_batches
+from treetop.network.vectors.parts import Blocks, PartsPlan
+from treetop.partition.balanced import BalancedConfig, sizes_of
+from treetop.tensors import devices
+from treetop.tensors.devices import World
+from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.task import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagsConfig:
+    """Settings of bags of words whose label vectors are made from label texts, too."""
+
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
+    network: BagConfig = setting(BagConfig(), "the network over them")
+    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
+    keep: int = setting(100, "clusters whose labels are ranked", low=1)
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words and blocks learn")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "how free label vectors learn")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    )
+    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+
+
+def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
+    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    n, size = dataset.n_labels, size_of_words(config.encoder)
+    training = small_batches(dataset, config.train, config.steps)
+    sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
+    plans = two_heads(DOCUMENT.name, DOCUMENT.name, size.width, sizes, config.keep, parts, parts)
+    need = forecast_member(dataset, size, count(plans, training.batch), training, config.encoder.max_length)
+    return forecast_members([need] * config.members)
+
+
+def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, own: Job, job: Job) -> Prepared:
+    """The m-th member's bag of words, which reads label texts too."""
+    return prepare_words(
+        dataset, config.encoder, ("decaf", config.network), (DOCUMENT,),
+        name=member_name("words", m), seed=own.seed, job=job, more=label_words(dataset.labels),
+    )  # fmt: skip
+
+
+def two_heads(
+    clusters_view: str, labels_view: str, width: int, sizes: Sequence[int], keep: int, clusters: PartsPlan,
+    labels: PartsPlan, *, dropouts: tuple[float, float] = (0.0, 0.0),
+) -> list[HeadPlan]:  # fmt: skip
+    """All clusters, then the labels below the best ones; vectors of both are composed of parts."""
+    return [
+        HeadPlan(
+            view=clusters_view, view_width=width, n=sizes[0], name="clusters", parts=clusters, dropout=dropouts[0]
+        ),
+        HeadPlan(
+            view=labels_view, view_width=width, n=sizes[1], keep=min(keep, sizes[0]), parts=labels, dropout=dropouts[1]
+        ),
+    ]  # fmt: skip
+
+
+def words_of(prepared: Prepared, before: Blocks | None = None) -> LabelWords:
+    """What label vectors are composed from."""
+    return LabelWords(prepared.features.tokenizer, prepared.tokens, prepared.features.encoder, before)
+
+
+def two_levels(trained: Trained, tree: LabelTree, plans: Sequence[HeadPlan], combine: Combine = "path") -> list[Level]:
+    """Clusters, then the labels of the best, as a model has them."""
+    views = [f"{trained.features.name}/{plan.view}" for plan in plans]
+    return as_levels(views, tree, trained.ranks, plans, combine)
+
+
+def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
+    """Say what is missing in the labels; refuse several processes."""
+    tell_wordless(dataset.labels, recipe)
+    World.join(devices.pick(job.device)).alone(recipe)

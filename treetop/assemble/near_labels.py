@@ -1,0 +1,92 @@
+"""Shortlists found beforehand: a text's own labels, then the nearest others (DeepXML's way)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.types import Floats, Level, Ranking
+from treetop.kernels import products
+from treetop.predict.beam import step
+from treetop.rank.head import Head
+
+Ids = NDArray[np.int32]
+BLOCK = 4_096  # texts whose near labels are held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class OwnLabels:
+    """The labels of each row, the surest first, so that the least sure are left out of a short list."""
+
+    Y: Csr  # (rows, labels) columns of a row in that order, not ascending
+    relevance: Csr | None  # in the same order
+    ignored: NDArray[np.int64]  # row * labels + label of pairs that are neither positives nor negatives
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> OwnLabels:
+        Y, n, ignored = dataset.Y, dataset.n_labels, dataset.ignored
+        keys = np.zeros(0, np.int64) if ignored is None else _keys(ignored)
+        rows = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(Y.indptr))
+        kept = np.flatnonzero((Y.data > 0) & ~np.isin(rows * n + Y.indices, keys))
+        kept = kept[np.lexsort((Y.indices[kept], -Y.data[kept], rows[kept]))]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(dataset)))])
+
+        def ordered(matrix: Csr) -> Csr:
+            return sparse.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), matrix.shape)
+
+        return cls(ordered(Y), None if dataset.relevance is None else ordered(dataset.relevance), keys)
+
+
+def _keys(matrix: Csr) -> NDArray[np.int64]:
+    """Row * columns + column of every entry."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    made: NDArray[np.int64] = rows * matrix.shape[1] + matrix.indices
+    return made
+
+
+def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
+    """The labels each of these vectors is near to, the nearest first.
+
+    On the CPU as the level finds them; a GPU looks at all in less time, and labels without texts it leaves out.
+    """
+    if device.type == "cpu" or not isinstance(level.rank, Head):
+        blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
+        return Ranking.concat([step(level, {level.view: block}, None, level.beam) for block in blocks])
+    return nearest_of_all(H, level.rank, level.beam, device)
+
+
+def nearest_of_all(H: Floats, head: Head, keep: int, device: torch.device) -> Ranking:
+    """The nearest of all labels that have texts."""
+    seen = np.flatnonzero(np.isfinite(head.bias))
+    queries, table = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (H, head.weight[seen]))
+    score, rows = (x.cpu().numpy() for x in products.best(queries, table, keep))
+    indptr = np.arange(len(H) + 1, dtype=np.int64) * rows.shape[1]
+    return Ranking(indptr, seen[rows].astype(np.int32).ravel(), score.ravel(), score.ravel())
+
+
+def shortlists(own: OwnLabels, found: Ranking, width: int) -> Ids:
+    """(rows, width) labels of each row: its own first, then those found for it; -1 stands behind the last."""
+    Y = own.Y
+    n_rows, n = Y.shape
+    mine = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(Y.indptr))
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(found.indptr))
+    free = ~np.isin(rows * n + found.ids, np.concatenate([mine * n + Y.indices, own.ignored]))
+    rows, ids = rows[free], found.ids[free]
+    made = np.full((n_rows, width), -1, np.int32)
+    first = np.diff(Y.indptr).astype(np.int64)
+    for at, what, start in ((mine, Y.indices, np.zeros(n_rows, np.int64)), (rows, ids, first)):
+        column = start[at] + _within(at, n_rows)
+        fits = column < width
+        made[at[fits], column[fits]] = what[fits]
+    return made
+
+
+def _within(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Place of each entry inside its row; rows ascend."""
+    counts = np.bincount(rows, minlength=n)
+    return np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

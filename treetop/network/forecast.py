@@ -1,0 +1,209 @@
+"""What training an encoder with levels on it takes, counted from shapes.
+
+`benchmarks/gpu/heads.py` checks the peak memory of a GPU on a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.log import logger
+from treetop.features.sources import at_hand
+from treetop.features.vectors import WordsConfig
+from treetop.kernels.full_bce_low import CHUNK, HELD
+from treetop.network.head import HeadPlan
+from treetop.network.inputs import Encoded
+from treetop.network.vectors.full import ALIGN, BLOCK
+from treetop.tensors import devices
+from treetop.train.batches import Rows
+from treetop.train.task import TrainConfig
+
+WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
+STEP = 7.2  # bytes a CPU takes for every saved activation: itself, attention, and gradients
+FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
+ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
+
+
+@dataclass(frozen=True)
+class EncoderSize:
+    """The numbers of a transformer that decide about memory and time."""
+
+    depth: int = 6
+    width: int = 384
+    inner: int = 1536
+    vocabulary: int = 30522
+    positions: int = 512
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> EncoderSize:
+        """From a `config.json`, whichever names it uses; what it lacks is as in MiniLM."""
+
+        def read(default: int, *names: str) -> int:
+            found = [config[name] for name in names if isinstance(config.get(name), int)]
+            return int(found[0]) if found else default
+
+        width = read(cls.width, "hidden_size", "dim", "d_model")
+        return cls(
+            read(cls.depth, "num_hidden_layers", "n_layers"),
+            width,
+            read(4 * width, "intermediate_size", "hidden_dim", "d_ff"),
+            read(cls.vocabulary, "vocab_size"),
+            read(cls.positions, "max_position_embeddings"),
+        )
+
+    @property
+    def layers(self) -> float:
+        """Weights that every token is multiplied with."""
+        return float(self.depth * (4 * self.width**2 + 2 * self.width * self.inner + 13 * self.width))
+
+    @property
+    def kept(self) -> float:
+        """Activations saved for the backward pass of a token: inputs of the linear layers, query, key, value, norms."""
+        return float(self.depth * (9 * self.width + 2 * self.inner) + 6 * self.width)
+
+    @property
+    def parameters(self) -> float:
+        return self.layers + float((self.vocabulary + self.positions + 4) * self.width)
+
+
+def size_of_words(config: WordsConfig) -> EncoderSize:
+    """A network over word vectors, counted as a transformer of one small layer."""
+    found = at_hand(config.encoder)
+    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.most)
+    return EncoderSize(1, config.width or here.width, 0, here.vocabulary, 0)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Labels, clusters above them (0: none) and how vectors are compared."""
+
+    labels: int
+    clusters: int = 0
+    keep: int = 0
+    bottleneck: int = 0
+    view_layers: int = 1
+    low: bool = False  # label vectors of two bytes a number
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterCounts:
+    """What heads add to an encoder."""
+
+    vectors: float  # numbers in all label and cluster vectors
+    scored: float  # of them multiplied with one text in a step
+    low: float = 0.0  # of the vectors' numbers, those of two bytes without optimiser states
+    frozen: float = 0.0  # numbers in a text's kept views; 0: the encoder learns
+    label_texts: bool = True  # whether these are encoded too
+    pool: int = 0  # label texts read in every step
+    composed: float = 0.0  # numbers in label vectors that are composed of parts in every step, all parts counted
+
+
+def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
+    """The numbers of these heads; `batch` rows share the composing of vectors."""
+    vectors = scored = composed = 0.0
+    for above, plan in zip([None, *plans], plans, strict=False):
+        whole = float(plan.n * plan.width)
+        share = 1.0 if above is None or not plan.keep else min(1.0, plan.keep / above.n)
+        vectors, scored = vectors + whole, scored + share * whole
+        composed += 0.0 if plan.parts is None else plan.parts.count * min(whole, batch * share * whole)
+    return ParameterCounts(vectors=vectors, scored=scored, composed=composed, label_texts=composed > 0)
+
+
+def forecast_member(
+    dataset: Dataset, size: EncoderSize, counts: ParameterCounts, training: TrainConfig, max_length: int
+) -> Forecast:
+    """Encoder, tokens and vectors with their optimiser states; time for two CPU cores.
+
+    `training` has the batches that are really taken (`small_batches`).
+    """
+    n, epochs = len(dataset), training.epochs
+    tokens = min(len(dataset.texts.blob) / 4.0, float(max_length) * n) + 2.0 * n
+    weights = 4.0 * size.parameters
+    states = 16.0 * (counts.vectors - counts.low) + 2.0 * counts.low + (0.0 if counts.frozen else 4.0 * weights)
+    model = weights + 4.0 * counts.vectors + len(dataset.labels.names.blob) * 2.0
+    memory, kept = 8e8 + 2 * weights + states + 6.0 * tokens, 0.0
+    if size.inner and not counts.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
+        texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
+        about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, float(max_length)) + 2.0
+        step = min(n, training.batch) / max(1, n) * tokens + counts.pool * about
+        kept = STEP * size.kept * step / training.accumulate
+    if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
+        memory += 6.0 * counts.frozen * n + ENCODING
+    read = tokens * (1.0 if counts.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * counts.label_texts
+    time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / 1e11
+    # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
+    memory += 60.0 * counts.composed
+    time += 12.0 * epochs * n / training.batch * counts.composed * size.width / 1e11
+    memory += kept + 4.0 * training.batch * dataset.n_labels
+    return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
+
+
+def forecast_members(needs: Sequence[Forecast]) -> Forecast:
+    """Members are trained one after the other; those that are done stay in memory."""
+    largest = max(needs, key=lambda need: need.memory)
+    return replace(
+        largest,
+        memory=largest.memory + sum(need.model for need in needs[1:]),
+        model=sum(need.model for need in needs),
+        time=sum(need.time for need in needs),
+    )
+
+
+def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, data: float) -> float:
+    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` lie on the card all the time."""
+    # Float32 master, gradient and two moments, bfloat16 weight and gradient.
+    states = 20.0 * size.parameters
+    activations = 2.0 * tokens * size.kept  # bfloat16, with one byte of dropout
+    view = size.width * levels.view_layers
+    pooled = 8.0 * tokens * size.width + 16.0 * rows * view
+    head = _tree(levels, rows, view) if levels.clusters else _flat(levels, rows, view)
+    return WORKSPACE + states + activations + pooled + head + data
+
+
+def micro_batches(
+    training: TrainConfig, inputs: Encoded, plans: Sequence[HeadPlan], *, rows: Rows, batch: int, low: bool
+) -> TrainConfig:
+    """As many micro-batches as the card's free memory asks for, said before the first step."""
+    size, last = EncoderSize.of(inputs.encoder.settings), plans[-1]
+    clusters = plans[-2].n if len(plans) > 1 else 0
+    layers = max(1, last.view_width // size.width)
+    levels = Levels(last.n, clusters, last.keep, last.dimension, layers, low and not clusters)
+    held = 8.0 * len(inputs.store.ids)  # and what the targets take
+    mean = inputs.store.count(rows) / max(1, len(rows))
+
+    def needed(micro: int) -> float:
+        part = -(-batch // micro)
+        return gpu_memory(size, levels, rows=part, tokens=part * mean, data=held)
+
+    return within_room(training, batch, inputs.device, needed)
+
+
+def within_room(training: TrainConfig, batch: int, device: torch.device, needed: Callable[[int], float]) -> TrainConfig:
+    """As many micro-batches as the card's free memory asks for; `needed(micro)` are the bytes of that many."""
+    micro, room = training.accumulate, float(devices.room(device))
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
+    while needed(micro) > room and micro < batch:
+        micro *= 2
+    return replace(training, accumulate=min(micro, batch))
+
+
+def _flat(levels: Levels, rows: int, view: int) -> float:
+    n = -(-levels.labels // ALIGN) * ALIGN
+    if levels.low:
+        return n * (2.0 * view + 4.0) + min(n, CHUNK, HELD // max(1, rows)) * (2.0 * rows + 4.0)
+    block = min(n, max(ALIGN, BLOCK // max(1, rows)))
+    return 12.0 * n * (view + 1) + block * (8.0 * view + 4.0 * rows)
+
+
+def _tree(levels: Levels, rows: int, view: int) -> float:
+    b = levels.bottleneck or view
+    candidates = rows * levels.keep * -(-levels.labels // levels.clusters)
+    nodes = 16.0 * levels.clusters * view + 40.0 * rows * levels.clusters
+    squeeze = 16.0 * b * view if levels.bottleneck else 0.0
+    return nodes + squeeze + levels.labels * (12.0 * (b + 1) + 12.0) + 80.0 * candidates

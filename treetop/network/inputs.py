@@ -1,0 +1,90 @@
+"""Where a batch's views come from: an encoder that learns too, or vectors computed once by a frozen one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from treetop.tensors.handover import send
+from treetop.tensors.packed import TokenRows
+from treetop.train.batches import Message, Rows
+
+
+class Inputs(Protocol):
+    """Where a batch's views come from."""
+
+    device: torch.device
+
+    @property
+    def lengths(self) -> Rows:
+        """(rows,) in whose order reading costs least."""
+        ...
+
+    def load(self, rows: Rows, static: bool = False) -> Message:
+        """What the device needs to know of these rows."""
+        ...
+
+    def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:
+        """Named views of the rows of a message; gradients of `detached` ones do not reach what views share."""
+        ...
+
+    def tokens(self, rows: Rows) -> int: ...
+
+
+class Encoded:
+    """Views computed by an encoder that learns too."""
+
+    def __init__(self, encoder: Any, store: TokenRows, poolings: Sequence[Any], *, compiled: bool = False) -> None:
+        """`encoder(packed, poolings, detached)` gives the views: a transformer, or a network over words."""
+        self.encoder, self.store, self.poolings = encoder, store, list(poolings)
+        self.device = store.device
+        self._compiled = compiled
+
+    @property
+    def lengths(self) -> Rows:
+        return self.store.lengths if self.store.rows is None else np.diff(self.store.rows)
+
+    def use_fast_layers(self) -> None:
+        """Put faster layers in place for training on a GPU."""
+        if self.device.type == "cuda":
+            self.encoder.compile_layers() if self._compiled else self.encoder.fuse_layers()
+
+    def load(self, rows: Rows, static: bool = False) -> Message:
+        places, shape = self.store.describe(rows, static)
+        return Message({"places": send(places, self.device)}, shape)
+
+    def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:
+        packed = self.store.packed(message["places"], message.facts)  # type: ignore[arg-type]
+        made: dict[str, Tensor] = self.encoder(packed, self.poolings, detached)
+        return made
+
+    def tokens(self, rows: Rows) -> int:
+        return self.store.count(rows)
+
+
+class Cached:
+    """Views of a frozen encoder, computed once; several lie side by side in one matrix."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[np.generic]], token_counts: Rows, device: torch.device) -> None:
+        self.token_counts, self.device = token_counts, device
+        self.names, self.arrays = list(arrays), list(arrays.values())
+
+    @property
+    def lengths(self) -> Rows:
+        return np.zeros(len(self.token_counts), np.int64)
+
+    def load(self, rows: Rows, static: bool = False) -> Message:
+        part = np.concatenate([array[rows].astype(np.float32) for array in self.arrays], axis=1)
+        return Message({"views": send(part, self.device)}, len(rows))
+
+    def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:
+        parts = torch.split(message["views"], [array.shape[1] for array in self.arrays], dim=1)
+        return dict(zip(self.names, parts, strict=True))
+
+    def tokens(self, rows: Rows) -> int:
+        return int(self.token_counts[rows].sum())

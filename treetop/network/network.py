@@ -1,0 +1,183 @@
+"""An encoder and heads trained together on rows: the task of the loop.
+
+The first head scores all its nodes, each further one the children of the best nodes above; or one head scores all
+labels, or those given for each row. All gradients reach the encoder in one backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from treetop.core.dataset import Csr
+from treetop.evaluate.match import hits
+from treetop.network.candidates.below import Below
+from treetop.network.head import Head
+from treetop.network.inputs import Encoded, Inputs
+from treetop.network.losses.glas import Penalty
+from treetop.network.samplers.mix import Mix, mixed_targets, mixed_views
+from treetop.network.targets import Known, TargetRows, joined
+from treetop.network.vectors.parts import Parts
+from treetop.rank.head import Head as HeadRank
+from treetop.tensors.devices import ALONE, World
+from treetop.train.batches import Batch, Loaded, Message, Rows
+from treetop.train.optim import AdamConfig
+from treetop.train.task import Table
+
+HELD = 1024  # held-out rows scored at a time
+
+
+@dataclass(frozen=True, eq=False)
+class RowTargets:
+    """What is known about all rows: targets, and where there are any, relevance weights and ignored pairs."""
+
+    Y: Csr
+    relevance: Csr | None = None
+    ignored: Csr | None = None
+
+
+class Network:
+    """The task the loop trains."""
+
+    def __init__(
+        self, inputs: Inputs, heads: Sequence[Head], known: RowTargets, *, encoder: AdamConfig, learn: AdamConfig,
+        learned: Rows, held_out: Rows | None = None, mix: Mix | None = None, penalty: Penalty | None = None,
+        detach_steps: int = 0, world: World = ALONE,
+    ) -> None:  # fmt: skip
+        """`encoder` and `learn` say how encoder and heads learn, `learned` which rows labels are seen in.
+
+        In the first `detach_steps` steps only the first head teaches what views share.
+        """
+        self.inputs, self.heads, self.device, self.world = inputs, list(heads), inputs.device, world
+        self.mix, self.penalty, self.detach_steps = mix, penalty, detach_steps
+        self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
+        self.Y = known.Y
+        self.seen = np.bincount(known.Y[learned].indices, minlength=known.Y.shape[1]) > 0
+        self.positives = TargetRows(known.Y, self.device)
+        self.relevance, self.ignored = (
+            None if matrix is None else TargetRows(matrix, self.device) for matrix in (known.relevance, known.ignored)
+        )
+        self.modules = self._modules(encoder, learn)
+        self.low = ("encoder",) if isinstance(inputs, Encoded) else ()
+        tables = {head.name: head.vectors.table for head in self.heads}
+        self.tables: dict[str, Table] = {name: table for name, table in tables.items() if table is not None}
+        self._everyone = any(head.fused is not None for head in self.heads)  # whose tables need all processes' targets
+
+    def _modules(self, encoder: AdamConfig, learn: AdamConfig) -> dict[str, tuple[nn.Module, AdamConfig]]:
+        """Blocks over label texts learn as the encoder does, everything else of the heads as the heads do."""
+        made: dict[str, tuple[nn.Module, AdamConfig]] = {}
+        if isinstance(self.inputs, Encoded):
+            made["encoder"] = self.inputs.encoder, encoder
+        vectors = [head.vectors for head in self.heads]
+        composers = nn.ModuleList([held.module for held in vectors if isinstance(held, Parts)])
+        if len(composers):
+            made["composers"] = composers, encoder
+        others = [held.module for held in vectors if not isinstance(held, Parts) and held.module is not None]
+        made["heads"] = nn.ModuleList([*(head.projection for head in self.heads), *others]), learn
+        return made
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Nothing beside weights."""
+        return {}
+
+    # --- training ---
+
+    def load(self, batch: Batch, static: bool) -> Loaded:
+        static = static and self.ignored is None and not any(isinstance(head.vectors, Parts) for head in self.heads)
+        rows, known = batch.rows, batch.everyone if self._everyone else batch.rows
+        mixed = None if self.mix is None else self.mix.draw(batch)
+        parts = {"inputs": self.inputs.load(rows if mixed is None else np.concatenate([rows, mixed.extra]), static)}
+        parts["targets"] = self.positives.load(known, static)
+        if mixed is not None:
+            parts["mix"] = mixed.load(batch, self.positives, static)
+        if self.ignored is not None:
+            parts["ignored"] = self.ignored.load(known)
+            parts["ignored of partners"] = self.ignored.load(rows[:0] if mixed is None else mixed.rows(batch))
+        if self.penalty is not None:
+            parts["penalty"] = self.penalty.load(batch, self.device)
+        parts |= {head.name: head.candidates.load(batch, static) for head in self.heads}
+        parts["detached"] = Message(facts=batch.step < self.detach_steps)
+        return Loaded(batch, parts, static)
+
+    def loss(self, loaded: Loaded) -> Tensor:
+        detached = [head.plan.view for head in self.heads[1:]] if loaded.parts["detached"].facts else []
+        views = self.inputs.views(loaded.parts["inputs"], detached)
+        if self.mix is not None:
+            views = mixed_views(views, loaded.parts["mix"])
+        known, above = self._known(loaded), None
+        total = torch.zeros((), device=self.device) + self._penalty(loaded)
+        for head in self.heads:
+            share, above = head.loss(views, known, loaded, above)
+            total = total + share
+        return total
+
+    def _known(self, loaded: Loaded) -> Known:
+        message = loaded.parts["targets"]
+        own = self.positives.targets(message)
+        positives = own if self.mix is None else mixed_targets(own, loaded.parts["mix"], self.positives)
+        # Relevance stands exactly where targets stand, so their message finds it too.
+        relevance = None if self.relevance is None else self.relevance.targets(message)
+        ignored = None
+        if self.ignored is not None:
+            ignored = self.ignored.targets(loaded.parts["ignored"])
+            if self.mix is not None:
+                ignored = joined(ignored, self.ignored.targets(loaded.parts["ignored of partners"]))
+        return Known(positives, relevance, ignored)
+
+    def _penalty(self, loaded: Loaded) -> Tensor | float:
+        """The batch's share of the penalty on the last head's vectors."""
+        if self.penalty is None:
+            return 0.0
+        message = loaded.parts["penalty"]
+        value = self.penalty.loss(self.heads[-1].vectors.vectors(message["ids"]), message)
+        return value * (len(loaded.batch.rows) / loaded.batch.total)
+
+    def tokens(self, rows: Rows) -> int:
+        return self.inputs.tokens(rows)
+
+    # --- looking at it ---
+
+    def validate(self) -> float | None:
+        """Mean of P@1, P@3 and P@5 on the held-out rows, in percent."""
+        if len(self.held_out) == 0:
+            return None
+        k, starts = min(5, self.heads[-1].plan.n), range(0, len(self.held_out), HELD)
+        top = np.concatenate([self.top_labels(self.held_out[start : start + HELD], k) for start in starts])
+        return mean_precision(top, self.Y[self.held_out])
+
+    @torch.no_grad()
+    def top_labels(self, rows: Rows, k: int) -> NDArray[np.int64]:
+        """(rows, k) labels as the trained heads rank them: product of the probabilities along the path."""
+        views = self.inputs.views(self.inputs.load(rows))
+        first, *below = self.heads
+        h = first.projection(views[first.plan.view])
+        if first.fused is not None:
+            return first.fused.best(h, k)[1].cpu().numpy()
+        path = first.vectors.logits(h, None).sigmoid()
+        ids = torch.arange(path.shape[1], device=self.device).expand_as(path)
+        for head in below:
+            if not isinstance(head.candidates, Below):
+                raise TypeError("only heads below each other can be validated")
+            top, children = torch.topk(path, min(head.candidates.keep, path.shape[1]), dim=1), head.candidates.children
+            ids = children.table[ids.gather(1, top.indices)].flatten(1)
+            above = top.values.repeat_interleave(children.table.shape[1], dim=1)
+            logits = head.vectors.logits(head.projection(views[head.plan.view]), ids)
+            path = (logits.sigmoid() * above).masked_fill(ids < 0, -1.0)
+        return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
+
+    def ranks(self) -> list[HeadRank]:
+        """The trained heads as they go into a model; labels never seen are barred, unless their text says enough."""
+        *above, last = self.heads
+        unseen = None if isinstance(last.vectors, Parts) else ~self.seen
+        return [*(head.rank() for head in above), last.rank(unseen)]
+
+
+def mean_precision(top: NDArray[np.integer], Y: Csr) -> float:
+    """Mean of P@1, P@3 and P@5 of the (rows, k) labels `top`, in percent."""
+    hit = hits(top, Y)
+    return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)

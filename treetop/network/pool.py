@@ -1,0 +1,295 @@
+"""An encoder and heads trained on batches whose rows share a pool of labels: the task of dual encoders.
+
+Texts of queries and, where a head reads them, of the pool's labels run through the encoder together. A loss over a pool
+needs the whole batch, so this is a task beside `network.py` over the same vectors and losses: a batch that memory does
+not hold is read in parts, once without a graph for all vectors and their gradients, then part by part with one
+(gradient caching), and several processes exchange vectors and go back alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treetop.core.dataset import Csr, Dataset
+from treetop.kernels import products
+from treetop.network.inputs import Encoded, Inputs
+from treetop.network.losses.pool import pool_loss
+from treetop.network.network import mean_precision
+from treetop.network.pool_heads import FreeHead, PoolHead
+from treetop.network.samplers.clustered import Mining
+from treetop.network.samplers.pools import PairsKnown, PoolBatch, even_share, without_positives
+from treetop.network.targets import POSITIVES, Known, TargetRows
+from treetop.network.vectors.full import EveryLabel
+from treetop.tensors import devices
+from treetop.tensors.devices import ALONE, World
+from treetop.tensors.handover import send
+from treetop.train.batches import Batch, Loaded, Message, Rows
+from treetop.train.optim import AdamConfig
+from treetop.train.task import Table
+
+TEXTS = {"cpu": 64, "cuda": 2048}  # read at a time outside training
+Vectors = Mapping[str, Tensor]  # per head
+
+
+class PoolNetwork:
+    """The task the loop trains. Row i of `inputs` is document i; behind the documents come the labels' texts."""
+
+    def __init__(
+        self, inputs: Inputs, dataset: Dataset, known: PairsKnown, heads: Sequence[PoolHead], mining: Mining, *,
+        view: str, encoder: AdamConfig, learn: AdamConfig, seed: int = 0, world: World = ALONE,
+        held_out: Rows | None = None,
+    ) -> None:  # fmt: skip
+        self.inputs, self.device, self.known, self.world = inputs, inputs.device, known, world
+        self.heads, self.mining = list(heads), mining
+        self.view, self.n, self.n_labels = view, len(dataset), dataset.n_labels
+        self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
+        self.Y: Csr = dataset.Y
+        self.targets = TargetRows(dataset.Y, self.device)
+        ignored = dataset.ignored
+        self.ignored = None if ignored is None else TargetRows(ignored, self.device)
+        self.labels_read = any(head.reads_labels for head in heads)
+        self.full = any(isinstance(head.table, EveryLabel) for head in heads)
+        self._tokens, self._slopes, self._draw = 0, list[Vectors](), seed << 32
+        self.tables: dict[str, Table] = {head.name: head.table.table for head in heads if head.table is not None}
+        projections = nn.ModuleList([head.projection for head in heads]).to(self.device)
+        self.modules: dict[str, tuple[nn.Module, AdamConfig]] = {"heads": (projections, learn)}
+        self.low: tuple[str, ...] = ()
+        if isinstance(inputs, Encoded):
+            self.modules = {"encoder": (inputs.encoder, encoder), **self.modules}
+            self.low = ("encoder",)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Clusters and hard negatives as last found."""
+        return self.mining.state()
+
+    # --- training ---
+
+    def load(self, batch: Batch, static: bool) -> Loaded:
+        pooled = _pooled(batch)
+        static = static and (self.ignored is None or not self.full)
+        parts = {
+            "inputs": self.inputs.load(self._share_of(pooled, pooled.part), static),
+            "pool": self._pool_message(pooled, static),
+        }
+        if self.full:
+            parts["targets"] = self.targets.load(batch.everyone, static)
+        self._tokens = self.inputs.tokens(self.n + pooled.pool) if self.labels_read else 0
+        return Loaded(batch, parts, static)
+
+    def _pool_message(self, batch: PoolBatch, static: bool) -> Message:
+        """The pool, places of positives with their weights and places of ignored pairs.
+
+        Where shapes are static, places are rounded up with ones behind the matrix.
+        """
+        cells = len(batch.everyone) * len(batch.pool)
+
+        def filled(array: NDArray[np.generic], filling: float) -> Tensor:
+            more = max(1, -(-len(array) // POSITIVES)) * POSITIVES - len(array) if static else 0
+            return send(np.concatenate([array, np.full(more, filling, array.dtype)]), self.device)
+
+        tensors = {
+            "labels": send(batch.pool, self.device),
+            "positive": filled(batch.positive, cells),
+            "value": filled(batch.value, 0),
+            "ignored": filled(batch.ignored, cells),
+        }
+        sizes = (len(batch.everyone), len(batch.pool))
+        return Message(tensors, (*sizes, len(tensors["positive"]), len(tensors["ignored"])))
+
+    def _read_rows(self, batch: PoolBatch) -> Rows:
+        """Texts this process reads: its queries, then its share of the pool; both are filled up (`even_share`)."""
+        if not self.labels_read:
+            return batch.rows
+        pool = even_share(batch.pool, self.world.rank, self.world.size)
+        return np.concatenate([batch.rows, self.n + pool])
+
+    def _share_of(self, batch: PoolBatch, part: int) -> Rows:
+        made: Rows = np.array_split(self._read_rows(batch), batch.parts)[part]
+        return made
+
+    def loss(self, loaded: Loaded) -> Tensor:
+        batch = _pooled(loaded.batch)
+        if batch.parts == 1 and self.world.size == 1:
+            pool, every = self._losses(self._vectors(loaded.parts["inputs"]), loaded)
+            return pool + every
+        return self._part_loss(batch, loaded)
+
+    def _vectors(self, message: Message) -> Vectors:
+        base = self.inputs.views(message)[self.view]
+        return {head.name: head.vectors(base) for head in self.heads}
+
+    def _losses(self, vectors: Vectors, loaded: Loaded) -> tuple[Tensor, Tensor]:
+        """(loss over the pool, loss over all labels) of all queries' vectors and the pool's labels' behind them."""
+        message, n = loaded.parts["pool"], len(loaded.batch.everyone)
+        width = len(message["labels"])
+        cells = torch.zeros(n * width + 1, device=self.device)
+        target = cells.scatter_(0, message["positive"], message["value"])[:-1].view(n, width)
+        ignored = None
+        if len(message["ignored"]):
+            void = torch.zeros(n * width + 1, dtype=torch.bool, device=self.device)
+            ignored = void.index_fill_(0, message["ignored"], True)[:-1].view(n, width)
+        total = every = torch.zeros((), device=self.device)
+        for head in self.heads:
+            own = vectors[head.name]
+            logits = head.logits(own[:n], own[n : n + width], message["labels"])
+            if logits is not None:
+                total = total + head.weight * pool_loss(logits, target, head.loss, ignored)
+            elif isinstance(head, FreeHead):
+                every = every + head.full_loss(own, self._known(loaded), loaded.batch, self.world)
+        return total, every
+
+    def _known(self, loaded: Loaded) -> Known:
+        ignored = None if self.ignored is None else self.ignored.gather(loaded.batch.everyone)
+        return Known(self.targets.targets(loaded.parts["targets"]), None, ignored)
+
+    # --- parts of a batch ---
+
+    def _part_loss(self, batch: PoolBatch, loaded: Loaded) -> Tensor:
+        """A number whose gradient is this part's share of the whole batch's; the first part carries the loss."""
+        value = torch.zeros((), device=self.device)
+        if batch.part == 0:
+            value = self._whole(batch, loaded)
+        self._seed(batch, batch.part)
+        made, slopes = self._vectors(loaded.parts["inputs"]), self._slopes[batch.part]
+        share = torch.stack([(made[name] * slopes[name]).sum() for name in made]).sum()
+        return share - share.detach() + value
+
+    def _whole(self, batch: PoolBatch, loaded: Loaded) -> Tensor:
+        """The loss, leaving the gradients of every part's vectors behind."""
+        found = []
+        with torch.no_grad():
+            for part in range(batch.parts):
+                self._seed(batch, part)
+                found.append(self._vectors(self.inputs.load(self._share_of(batch, part))))
+        n, sizes = len(batch.rows), [len(next(iter(vectors.values()))) for vectors in found]
+        leaves: dict[str, tuple[Tensor, Tensor]] = {}
+        for name in found[0]:
+            held = torch.cat([vectors[name] for vectors in found])
+            queries, labels = self.world.gather(held[:n]), self.world.gather(held[n:])
+            leaves[name] = queries.requires_grad_(), labels.requires_grad_()
+        devices.seed(self._draw + batch.step * 1024, self.device)  # all processes draw alike: theirs is one loss
+        count = len(batch.everyone)  # what fills up gets no gradient
+        whole = {name: torch.cat([queries[:count], labels]) for name, (queries, labels) in leaves.items()}
+        pool, every = self._losses(whole, loaded)
+        (pool + every).backward()  # type: ignore[no-untyped-call]
+        split = {name: torch.split(self._own_slopes(*pair, n), sizes) for name, pair in leaves.items()}
+        self._slopes = [{name: parts[i] for name, parts in split.items()} for i in range(batch.parts)]
+        return pool.detach() / self.world.size + every.detach()
+
+    def _own_slopes(self, queries: Tensor, labels: Tensor, n: int) -> Tensor:
+        """The share of this process in the gradients over all queries' and labels' vectors."""
+        rank, share = self.world.rank, len(labels) // self.world.size
+        return torch.cat(
+            [_slope(queries)[rank * n : (rank + 1) * n], _slope(labels)[rank * share : (rank + 1) * share]]
+        )
+
+    def _seed(self, batch: PoolBatch, part: int) -> None:
+        """Dropout must drop the same in both readings of a part."""
+        devices.seed(self._draw + ((batch.step + 1) * 4096 + part) * 1024 + self.world.rank, self.device)
+
+    def tokens(self, rows: Rows) -> int:
+        return self.inputs.tokens(rows) + self._tokens
+
+    # --- looking at it ---
+
+    def head(self, name: str) -> PoolHead | None:
+        """The head of this name, where there is one."""
+        return next((head for head in self.heads if head.name == name), None)
+
+    @contextmanager
+    def eval_mode(self) -> Iterator[None]:
+        """Dropout off, no graph."""
+        modules = [module for module, _ in self.modules.values()]
+        before = [module.training for module in modules]
+        for module in modules:
+            module.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module, was in zip(modules, before, strict=True):
+                module.train(was)
+
+    def read(self, rows: Rows, head: str) -> Tensor:
+        """(rows, width) vectors of these rows of `inputs` by one head, as the weights stand now."""
+        chosen, size, made = self.head(head), TEXTS[self.device.type], None
+        if chosen is None:
+            raise ValueError(f"no head is called '{head}'")
+        with self.eval_mode():
+            order = np.argsort(self.inputs.lengths[rows], kind="stable")
+            for start in range(0, max(1, len(rows)), size):
+                part = order[start : start + size]
+                found = chosen.vectors(self.inputs.views(self.inputs.load(rows[part]))[self.view])
+                if made is None:  # vectors of all labels are held once
+                    made = found.new_empty(len(rows), found.shape[1])
+                made[send(part, self.device)] = found
+        if made is None:
+            raise ValueError("nothing was read")
+        return made
+
+    @property
+    def names(self) -> Rows:
+        """Rows of `inputs` that hold the labels' texts."""
+        return self.n + np.arange(self.n_labels)
+
+    def top_labels(self, rows: Rows, k: int) -> NDArray[np.int64]:
+        """(rows, k) labels by the sum of the heads."""
+        with self.eval_mode():
+            sides, bias = [], None
+            for head in self.heads:
+                if isinstance(head, FreeHead):
+                    vectors, bias = head.label_rows()
+                else:
+                    vectors = self.read(self.names, head.name)
+                sides.append((head.query_scale * self.read(rows, head.name), vectors))
+            q, v = (torch.cat([side[i] for side in sides], 1) for i in (0, 1))
+            return products.best(q, v, k, bias)[1].cpu().numpy()
+
+    def validate(self) -> float | None:
+        """Mean of P@1, P@3 and P@5 on the held-out rows, in percent."""
+        if len(self.held_out) == 0:
+            return None
+        return mean_precision(self.top_labels(self.held_out, min(5, self.n_labels)), self.Y[self.held_out])
+
+    def mine(self, rows: Rows, *, negatives: int, depth: int) -> tuple[Tensor, Tensor | None]:
+        """Vectors of documents, and `negatives` hard negatives of each: the labels liked best less the true ones.
+
+        Both are by the head that reads label texts, where there is one.
+        """
+        head = self.heads[0]
+        with self.eval_mode():
+            queries = self.read(rows, head.name)
+            vectors = queries if head.reads_labels else F.normalize(queries, dim=1)
+            if negatives == 0:
+                return vectors, None
+            bias = None
+            if isinstance(head, FreeHead):
+                labels, bias = head.label_rows()
+            else:
+                labels = self.read(self.names, head.name)
+            score, top = products.best(queries, labels, max(depth, negatives), self._seen(bias))
+            likely = torch.where(torch.isfinite(score), top, -1)
+            return vectors, without_positives(likely, rows, self.known, negatives).cpu()
+
+    def _seen(self, bias: Tensor | None) -> Tensor:
+        """(labels,) the bias, -inf for labels no text carries: they would only ever be pushed away."""
+        counts = np.bincount(self.known.indices, minlength=self.n_labels)
+        seen = torch.from_numpy(counts > 0).to(self.device)
+        return torch.where(seen, torch.zeros(self.n_labels, device=self.device) if bias is None else bias, -torch.inf)
+
+
+def _pooled(batch: Batch) -> PoolBatch:
+    if not isinstance(batch, PoolBatch):
+        raise TypeError(f"a batch without a pool: {batch!r}")
+    return batch
+
+
+def _slope(leaf: Tensor) -> Tensor:
+    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad

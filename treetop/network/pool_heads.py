@@ -1,0 +1,186 @@
+"""Heads on a pool of labels that all rows of a batch share: label vectors from text, or free ones.
+
+A head's loss needs the whole batch (softmax over the pool, in both directions), unlike the row-wise ones of `head.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treetop.core.config import setting
+from treetop.core.errors import ConfigError
+from treetop.features.towers import Tower
+from treetop.network.losses.settings import LossConfig
+from treetop.network.projection import Init, TowerProjection, scaled_to
+from treetop.network.settings import MEMORY, Memory
+from treetop.network.targets import Known
+from treetop.network.vectors.full import EveryLabel
+from treetop.network.vectors.full_low import table_of
+from treetop.network.vectors.rows import RowTable
+from treetop.tensors.devices import World
+from treetop.tensors.handover import to_array
+from treetop.train.batches import Batch
+from treetop.train.optim import AdamConfig, DescentConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualConfig:
+    """The head that compares a text with the texts of labels, both at length 1."""
+
+    weight: float = setting(1.0, "weight of its loss; 0: no such head", low=0.0)
+    dimension: int = setting(0, "numbers of its vectors; 0: the encoder's own, without a layer", low=0, high=4096)
+    tanh: bool = setting(True, "squash what the layer gives")
+    first: Init = setting("identity", "where the layer begins: it changes nothing, or at random")
+    dropout: float = setting(0.0, "share of a vector dropped while training", low=0.0, high=0.99)
+    scale: float = setting(20.0, "how often a cosine counts", low=0.01)
+    loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig:
+    """The head that compares a text with a free vector for each label."""
+
+    weight: float = setting(1.0, "weight of its loss; 0: no such head", low=0.0)
+    labels: Literal["pool", "all"] = setting(
+        "pool", "labels scored: the pool, or all of them by BCE, logits never kept"
+    )
+    dimension: int = setting(0, "numbers of its vectors; 0: the encoder's own, without a layer", low=0, high=4096)
+    first: Init = setting("identity", "where the layer begins: it changes nothing, or at random")
+    dropout: float = setting(0.1, "share of a text's vector dropped while training", low=0.0, high=0.99)
+    label_dropout: float = setting(0.0, "share of a label's vector dropped while training", low=0.0, high=0.99)
+    unit: bool = setting(False, "compare directions: texts and labels at length 1")
+    length: float = setting(0.0, "length a text's vector is brought to; 0: as it is (1 where `unit`)", low=0.0)
+    scale: float = setting(1.0, "how often a product counts", low=0.001)
+    bias: bool = setting(True, "a number for each label beside its vector")
+    vectors: Literal["text", "random"] = setting("text", "label vectors begin at those of their texts, or at random")
+    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
+    loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
+    memory: Memory = setting("full", MEMORY + " (labels=all only)")
+    descent: DescentConfig = setting(DescentConfig(lr=30.0), "how label vectors learn where memory is low")
+    place: Literal["device", "host"] = setting(
+        "device", "label vectors and their states lie on the GPU, or in pinned memory of its host (labels=pool only)"
+    )
+
+    @property
+    def text_length(self) -> float:
+        """The length of a text's vector, 0: any."""
+        return 1.0 if self.unit else self.length
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether its logits are log odds: labels are judged one by one."""
+        return self.labels == "all" or self.loss.kind == "bce"
+
+    def __post_init__(self) -> None:
+        if self.labels == "all" and self.unit:
+            raise ConfigError("unit: all labels are scored by raw products. Use labels=pool, or unit=false.")
+        if self.labels == "all" and self.label_dropout > 0:
+            raise ConfigError("label_dropout: not with labels=all, whose vectors are never gathered. Use 0.")
+        if self.labels == "pool" and self.memory == "low":
+            raise ConfigError("memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
+        if self.labels == "all" and self.place == "host":
+            raise ConfigError("place: 'host' is for classifiers over a pool of labels. Use labels=pool, or device.")
+
+
+class PoolHead:
+    """A head on a pool: the vectors of texts, and their logits with the pool's labels."""
+
+    name: str
+    reads_labels = False  # whether label texts go through the encoder with the rows
+    query_scale = 1.0  # of a text's vector when it is compared with all labels
+    table: RowTable | EveryLabel | None = None
+    weight: float
+    loss: LossConfig
+    projection: TowerProjection
+
+    def vectors(self, base: Tensor) -> Tensor:
+        """(rows, width) of texts whose encoder vectors are `base`."""
+        raise NotImplementedError
+
+    def logits(self, queries: Tensor, labels: Tensor, pool: Tensor) -> Tensor | None:
+        """(queries, pool) with label texts' vectors `labels` or the pool's own; None: the head scores all labels."""
+        raise NotImplementedError
+
+    def tower(self, *, unit: bool, factor: float) -> Tower:
+        """What texts go through in a model."""
+        layer = self.projection.layer
+        weight = None if layer is None else to_array(layer.weight.float()).copy()
+        bias = None if layer is None else to_array(layer.bias.float()).copy()
+        return Tower(self.name, weight, bias, self.projection.tanh, unit, float(factor))
+
+
+class TextHead(PoolHead):
+    """Label vectors are what the encoder makes of the label texts; logits are scaled cosines."""
+
+    name = "dual"
+    reads_labels = True
+
+    def __init__(self, config: DualConfig, width: int) -> None:
+        self.config, self.weight, self.loss, self.query_scale = config, config.weight, config.loss, config.scale
+        self.projection = TowerProjection(
+            width, config.dimension, tanh=config.tanh, init=config.first, dropout=config.dropout
+        )
+
+    def vectors(self, base: Tensor) -> Tensor:
+        return F.normalize(self.projection(base), dim=1)
+
+    def logits(self, queries: Tensor, labels: Tensor, pool: Tensor) -> Tensor:
+        return self.config.scale * (queries @ labels.T)
+
+
+class FreeHead(PoolHead):
+    """A free vector for each label, of which a step reads the pool's, or all."""
+
+    name = "classifier"
+
+    def __init__(self, config: ClassifierConfig, width: int) -> None:
+        self.config, self.weight, self.loss = config, config.weight, config.loss
+        self.projection = TowerProjection(
+            width, config.dimension, tanh=False, init=config.first, dropout=config.dropout
+        )
+
+    def build_table(
+        self, n: int, learn: AdamConfig, device: torch.device, *, batch: int, world: World, seed: int
+    ) -> None:
+        """The label vectors; those of a pool start at random."""
+        c, width = self.config, self.projection.width
+        if c.labels == "all":
+            how = c.descent.at(batch) if c.memory == "low" else learn
+            self.table = table_of(n, width, how, device, bias=c.bias, world=world, seed=seed)
+            return
+        self.table = RowTable(n, width, learn, device, bias=c.bias, world=world, host=c.place == "host")
+        self.table.init(nn.init.xavier_uniform_(torch.empty(n, width)))
+
+    def vectors(self, base: Tensor) -> Tensor:
+        return scaled_to(self.projection(base), self.config.text_length)
+
+    def logits(self, queries: Tensor, labels: Tensor, pool: Tensor) -> Tensor | None:
+        c, table = self.config, self.table
+        if not isinstance(table, RowTable):
+            return None
+        rows = table.take(pool)
+        vectors = rows[:, : self.projection.width]
+        vectors = F.dropout(vectors, c.label_dropout, self.projection.training)
+        s = c.scale * (queries @ (F.normalize(vectors, dim=1) if c.unit else vectors).T)
+        return s + rows[:, -1] if c.bias else s
+
+    def full_loss(self, queries: Tensor, known: Known, batch: Batch, world: World) -> Tensor:
+        """The loss over all labels; the table itself exchanges what processes hold."""
+        if not isinstance(self.table, EveryLabel):
+            raise TypeError("only a classifier over all labels has such a loss")
+        start = world.rank * len(batch.rows)
+        h = self.config.scale * queries[start : start + len(batch.rows)]
+        return self.table.score_loss(h, known.full(), self.weight / batch.total, len(batch.everyone))
+
+    def label_rows(self) -> tuple[Tensor, Tensor]:
+        """(vectors, biases) of all labels, as logits want them."""
+        if self.table is None:
+            raise ValueError("label vectors were not built")
+        vectors, bias = self.table.whole()
+        c = self.config
+        return c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors.float()), bias

@@ -1,0 +1,107 @@
+"""An encoder with the data set's tokens: made once, however often it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from treetop.core.dataset import Dataset
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.types import Floats
+from treetop.core.work import Job
+from treetop.features.bag import Bag, rarity
+from treetop.features.learned import Learned
+from treetop.features.tokens import Tokens, tokenise
+from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.vectors import WordsConfig, WordVectors, find_vectors
+from treetop.features.word_layers import Task as View
+from treetop.features.words import Words
+from treetop.network.inputs import Cached, Encoded
+from treetop.tensors import devices
+from treetop.tensors.packed import TokenRows
+from treetop.tensors.warmup import Warmup
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Features that can learn, and the data set's texts as they read them."""
+
+    features: Any  # a `Transformer`, or another `Learned`
+    tokens: Tokens
+    device: torch.device
+    warmup: Warmup | None = None
+
+    def with_features(self, features: Any) -> Prepared:
+        """The same tokens read by other features."""
+        return Prepared(features, self.tokens, self.device)
+
+    def learning(self, *, compiled: bool = False) -> Encoded:
+        """Views by the encoder as it learns."""
+        encoder = self.features.encoder.to(self.device)
+        store = TokenRows(self.tokens.ids, self.tokens.offsets, self.device, self.tokens.rows)
+        return Encoded(encoder, store, self.features.poolings, compiled=compiled)
+
+    def frozen(self, job: Job, name: str = "views") -> Cached:
+        """Views by the encoder as it is, made once; one stage."""
+
+        def make() -> Part:
+            made = self.vectors()
+            short = {name.removeprefix(f"{self.features.name}/"): value for name, value in made.items()}
+            return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
+
+        return Cached(job.stage(name, make).arrays, self.tokens.lengths, self.device)
+
+    def vectors(self, poolings: Sequence[Any] = ()) -> dict[str, Floats]:
+        """(rows, width) per view, or for these ones, as the encoder stands: a copy runs, as a GPU rounds weights."""
+        copy = type(self.features).from_part(self.features.to_part()).to(self.device)
+        copy.poolings = tuple(poolings) or copy.poolings
+        made: dict[str, Floats] = copy.vectors(self.tokens, say="encoding texts")
+        return made
+
+
+def prepare(
+    dataset: Dataset, config: TransformerConfig, job: Job, *, name: str = "encoder", dropout: float | None = None,
+    frozen: bool = False,
+) -> Prepared:  # fmt: skip
+    """Load the encoder and tokenise the texts once; GPU programs for its training are compiled meanwhile."""
+    device = devices.pick(job.device)
+    transformer = Transformer.load(config, name=name, dropout=dropout, attention_dropout=dropout)
+    warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
+    return Prepared(transformer, read_tokens(dataset, transformer, job), device, warmup)
+
+
+def prepare_words(
+    dataset: Dataset, config: WordsConfig, net: tuple[str, Any], views: Sequence[View], *, name: str, seed: int,
+    job: Job, more: Texts | None = None,
+) -> Prepared:  # fmt: skip
+    """An untrained network over word vectors, its name and settings given, and texts as numbers.
+
+    `more` are other texts it will read, whose words are wanted too. Bags know how rare words are.
+    """
+    device = devices.pick(job.device)  # one that is not there is told before any work
+
+    def find() -> Part:
+        texts = dataset.texts if more is None else Texts.concat([dataset.texts, more])
+        found = find_vectors(config, texts, seed=job.seed)
+        return Part("stage.words.1", {}, {"vectors": found.vectors}, files={"tokenizer.json": found.tokenizer})
+
+    part = job.stage("words", find)
+    table = WordVectors(part.files["tokenizer.json"], np.array(part.arrays["vectors"]))
+    words = Words.begin(*net, table, max_length=config.max_length, views=views, seed=seed, name=name)
+    tokens = read_tokens(dataset, words, job)
+    if isinstance(words.encoder, Bag):
+        words.encoder.weigh(rarity(tokens, words.encoder.vocabulary))
+    return Prepared(words, tokens, device)
+
+
+def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:
+    """The texts as the numbers these features read."""
+    tokens = tokenise(dataset.texts, features.tokenizer, job)
+    logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
+    return tokens

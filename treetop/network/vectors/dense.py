@@ -1,0 +1,37 @@
+"""Free vectors of few nodes: all are scored in every step and updated by the loop's optimiser."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Dense(nn.Module):
+    """(n, width) vectors and biases as a linear layer."""
+
+    table = None
+
+    def __init__(self, n: int, width: int) -> None:
+        super().__init__()
+        self.n, self.width = n, width
+        self.layer = nn.Linear(width, n)
+
+    @property
+    def module(self) -> nn.Module:
+        return self
+
+    @torch.no_grad()
+    def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
+        self.layer.weight.copy_(vectors)
+        if bias is not None:
+            self.layer.bias.copy_(bias)
+
+    def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
+        made: Tensor = self.layer(h)
+        return made if ids is None else made.gather(1, ids.clamp_min(0))
+
+    def vectors(self, ids: Tensor) -> Tensor:
+        return self.layer.weight[ids]
+
+    def whole(self) -> tuple[Tensor, Tensor]:
+        return self.layer.weight, self.layer.bias
