@@ -60,7 +60,7 @@ def _end(server):
 def serve():
     """Fork a child for each line of standard input and answer with its exit code."""
     # Most of what a command loads; the code of kernels above all.
-    for name in ("scipy.sparse", "yaml", "typer", "pydantic", "treetop.kernels.terms"):
+    for name in ("scipy.sparse", "yaml", "typer", "pydantic", "treetop.kernels.text.terms"):
         importlib.import_module(name)
     gc.freeze()  # pages a child does not touch are not copied
     sys.dont_write_bytecode = False  # else every child would compile treetop's sources

@@ -14,7 +14,9 @@ from toy_edits import TEXTS, same
 from treetop.core import edits, target
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import DataError, ModelError, TreetopError, WorkError
-from treetop.data import jsonl, lines, write
+from treetop.data import write
+from treetop.data.formats import jsonl
+from treetop.data.parse import lines
 
 LOADS = {True: 150, False: 40}
 

@@ -34,15 +34,15 @@ from treetop.core.types import Features, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
 from treetop.explain.path import Step, walk
 from treetop.explain.words import Word, words
-from treetop.features.apart import with_terms
-from treetop.kernels import threads
+from treetop.features.namespaced import with_terms
+from treetop.kernels.runtime import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, proportions
 from treetop.predict.chain import check_members
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
-    from treetop.assemble.label_replay import Living
+    from treetop.edit.replay import Living
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 GOLDEN = 8
@@ -282,7 +282,7 @@ class Model:
         return self._edit("undo", who=who, note=note)
 
     def _edit(self, action: str, *labels: Any, who: str, note: str, **options: Any) -> Model:
-        from treetop.assemble import edit
+        from treetop.edit import changes as edit
 
         self._take(getattr(edit, action)(self, *labels, edit.By(who, note), **options))
         return self
@@ -419,7 +419,7 @@ def _load(folder: Folder, check: Check) -> Model:
             check_finite(part)
         part.let_go()
         if log := changes.read_edits(folder, model.seal, check=check):
-            from treetop.assemble.label_replay import replayed
+            from treetop.edit.replay import replayed
 
             model._take(replayed(folder.path, model, log))
     except (ModelError, InputError, ConfigError) as error:

@@ -38,7 +38,7 @@ from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import KEY, Job, is_finished, lone, open_work, remove_work
 from treetop.data.frame import from_lists
-from treetop.kernels import threads as pool
+from treetop.kernels.runtime import threads as pool
 from treetop.model import Model, load
 
 

@@ -28,10 +28,10 @@ from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
 from treetop.evaluate.match import hits
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.sources import find_encoder
-from treetop.features.tokens import Tokenizer
-from treetop.kernels import packed_attention as attention
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import find_encoder
+from treetop.features.encoder.tokens import Tokenizer
+from treetop.kernels.gpu import packed_attention as attention
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Batch, Plan, split_off
 from treetop.train.loop import train

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from treetop.rank.full import FullTable
 
-from treetop.kernels import full_bce_fused as fused
-from treetop.kernels.full_bce import Positives, full_loss
-from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows, plain_descent
+from treetop.kernels.gpu import full_bce_fused as fused
+from treetop.kernels.gpu.full_bce import Positives, full_loss
+from treetop.kernels.gpu.full_bce_low import CHUNK, Descent, LowRows, plain_descent
 from treetop.train.optim import AdamConfig
 
 GPU = torch.device("cuda")

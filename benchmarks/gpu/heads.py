@@ -28,8 +28,8 @@ from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.sources import Source, find_encoder
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import Source, find_encoder
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Plan
 from treetop.train.loop import train

@@ -34,8 +34,8 @@ from treetop.train.rows import RowTable
 
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
-from treetop.features.tokens import Tokens
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.tokens import Tokens
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.recipes import unidec
 from treetop.tensors.devices import ALONE
 from treetop.train import journal

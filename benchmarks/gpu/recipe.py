@@ -48,7 +48,7 @@ from treetop.data.split import holdout
 from treetop.evaluate.match import match
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
-from treetop.kernels.dense_dots import FEW
+from treetop.kernels.search.dense_dots import FEW
 from treetop.labels.text import label_words
 from treetop.predict.beam import step
 from treetop.rank import head

@@ -39,7 +39,7 @@ def fitted():
 
 def _blank(model):
     """Forget all changes."""
-    from treetop.assemble.label_replay import replay
+    from treetop.edit.replay import replay
 
     trained = model.trained
     return replay(trained.labels, trained.counts, trained.members, ())

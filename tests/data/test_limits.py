@@ -12,7 +12,7 @@ from scipy import sparse
 
 from treetop.core.errors import ConfigError, DataError
 from treetop.data.inputs import read_inputs, whole_input
-from treetop.data.limits import Limits
+from treetop.data.parse.limits import Limits
 from treetop.data.read import read
 from treetop.data.validate import validate
 
@@ -121,7 +121,7 @@ def test_an_endless_file_is_refused_by_predict():
 
 CODE = """
 import resource, sys
-from treetop.data.numbered import parse_pairs
+from treetop.data.parse.numbered import parse_pairs
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 line = " ".join(f"{i}:1" for i in range(600_000))
 before = peak()
@@ -138,7 +138,7 @@ def test_a_long_row_of_features_takes_a_few_times_its_size():
 
 LITERAL = """
 import resource
-from treetop.data.skos import _statements
+from treetop.data.formats.skos import _statements
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 text = '<urn:a> <urn:b> "' + "a b " * 500_000 + '" .'
 before = peak()

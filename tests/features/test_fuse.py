@@ -10,11 +10,11 @@ import toy_encoder
 from treetop.core.errors import ModelError
 from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features import fuse
-from treetop.features.fuse import Fuse, fused, view_of
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.kernels import threads
+from treetop.features import concatenate
+from treetop.features.concatenate import Fuse, fused, view_of
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.runtime import threads
 
 TEXTS = Texts.of(["cat dog", "", "a fish and a bird", "qqq", "stone river cloud stone"])
 
@@ -37,7 +37,7 @@ def slow(X, H):
 
 @pytest.mark.parametrize("rows", [1, 2, 4096])
 def test_joined_rows_equal_the_slow_way(rows, monkeypatch):
-    monkeypatch.setattr(fuse, "ROWS", rows)
+    monkeypatch.setattr(concatenate, "ROWS", rows)
     rng = np.random.default_rng(0)
     X = sparse.random(23, 40, 0.04, format="csr", dtype=np.float32, random_state=1)
     X.sort_indices()

@@ -14,8 +14,8 @@ from safetensors.numpy import load_file, save_file
 import toy
 from treetop.core.errors import ModelError, TreetopError
 from treetop.core.store import read_part, write_manifest, write_part
-from treetop.features.sources import at_hand, find_encoder
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.sources import at_hand, find_encoder
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 
 
 @pytest.fixture

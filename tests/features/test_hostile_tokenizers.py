@@ -9,8 +9,8 @@ pytest.importorskip("tokenizers")
 import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.texts import Texts
-from treetop.features.tokenizer_file import library_errors, read_tokenizer
-from treetop.features.tokens import Tokenizer
+from treetop.features.encoder.tokenizer_file import library_errors, read_tokenizer
+from treetop.features.encoder.tokens import Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_junk_is_refused(junk):
 
 
 def test_ids_of_special_tokens_count(values, encoder):
-    from treetop.features.transformer import Transformer, TransformerConfig
+    from treetop.features.encoder.transformer import Transformer, TransformerConfig
 
     beyond = {"type": "BertProcessing", "sep": ["[SEP]", 4_000_000_000], "cls": ["[CLS]", 2]}
     tokenizer = Tokenizer(raw(values, post_processor=beyond), 16)

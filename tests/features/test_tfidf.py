@@ -14,9 +14,9 @@ from treetop.core import config as build_config
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.store import Part, read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features import grams
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.kernels import threads
+from treetop.features.tfidf import grams
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.runtime import threads
 
 WORLD = [
     "The cat sat on the mat, the CAT!", "Crème brûlée à la façon de l'ÉCOLE", "Ο ΟΔΥΣΣΕΥΣ και ο Οδυσσέας ΣΑΣ Σ.Σ", "",

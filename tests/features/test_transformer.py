@@ -11,10 +11,10 @@ import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.sources import find_encoder
-from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.kernels import threads
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import find_encoder
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.kernels.runtime import threads
 
 TEXTS = Texts.of(["cat", "", "cat dog horse and a bird", "trees of stone " * 40, "fish", "salt wine"])
 

@@ -11,12 +11,12 @@ import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
-from treetop.features.inception import TASKS, InceptionConfig
-from treetop.features.tokens import Tokenizer
-from treetop.features.vectors import WordsConfig, find_vectors, narrowed
-from treetop.features.words import Words
-from treetop.kernels import threads
+from treetop.features.encoder.tokens import Tokenizer
+from treetop.features.words.bag import COARSE, FINE, NEAR, BagConfig, rarity
+from treetop.features.words.inception import TASKS, InceptionConfig
+from treetop.features.words.vectors import WordsConfig, find_vectors, narrowed
+from treetop.features.words.words import Words
+from treetop.kernels.runtime import threads
 
 WORDS = {"cat": 1.0, "dog": 2.0, "stone": 3.0, "river": 4.0}
 TEXTS = Texts.of(["Cat, dog; CAT!", "zebra and river", "zebra 42", "", "ein Zürich okapi"])

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from command import ENV
-from treetop.kernels import cache
-from treetop.kernels.compile import kernel
+from treetop.kernels.runtime import cache
+from treetop.kernels.runtime.compile import kernel
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system knows no owners of files")
 STRANGER = 54321
@@ -216,7 +216,7 @@ def test_writers_that_meet_leave_each_its_own_code(tmp_path, monkeypatch):
 ODD = """
 import sys
 sys.modules["fcntl"] = None  # as on Windows
-import numba, treetop.kernels.compile, treetop.model, treetop.training
+import numba, treetop.kernels.runtime.compile, treetop.model, treetop.training
 print(repr(numba.config.CACHE_DIR))
 from numba.core.caching import IndexDataCacheFile
 print(IndexDataCacheFile.save.__module__)

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("faiss")
 from treetop.core.errors import ModelError
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.shortlist.graph import LINKS, Graph
 
 

@@ -45,8 +45,8 @@ def compare(
     ks = parse_ks(k)
     from treetop.core import store
     from treetop.core.dataset import Dataset
-    from treetop.evaluate.page import check_folder
-    from treetop.kernels import threads as pool
+    from treetop.evaluate.report.page import check_folder
+    from treetop.kernels.runtime import threads as pool
 
     if report is not None:
         check_folder(report)  # a place that cannot be written is told before the work
@@ -114,8 +114,8 @@ def _compared(
 
 
 def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, k: int) -> Path:
-    from treetop.evaluate.examples import Examples
-    from treetop.evaluate.versus import Versus, write_versus
+    from treetop.evaluate.report.examples import Examples
+    from treetop.evaluate.report.versus import Versus, write_versus
 
     examples = Examples.of(found.matches, dataset, k=k)
     return write_versus(

@@ -42,10 +42,10 @@ def evaluate(
     from treetop.core.dataset import Dataset
     from treetop.core.target import check_new_file
     from treetop.evaluate.match import match
-    from treetop.evaluate.page import check_folder
     from treetop.evaluate.per_label import check_target, write_labels
+    from treetop.evaluate.report.page import check_folder
     from treetop.evaluate.score import score_matches
-    from treetop.kernels import threads as pool
+    from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
     if per_label is not None:
@@ -63,8 +63,8 @@ def evaluate(
         write_labels(matches, per_label)
     if report is not None:
         from treetop.core.texts import readable
-        from treetop.evaluate.examples import Examples
-        from treetop.evaluate.report import Page, write_report
+        from treetop.evaluate.report.evaluation import Page, write_report
+        from treetop.evaluate.report.examples import Examples
 
         facts = {
             "Model": readable(model.resolve().name),

@@ -50,7 +50,7 @@ def predict(
         _check_out(out, source, overwrite=overwrite)
     from treetop.core.target import replacing_file
     from treetop.data.inputs import read_inputs
-    from treetop.kernels import threads as pool
+    from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
     texts = read_inputs(source, shard)
@@ -123,7 +123,7 @@ def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
     import csv
 
     from treetop.core.spreadsheet import plain_cell
-    from treetop.data.table import joined
+    from treetop.data.formats.table import joined
 
     table = csv.writer(target, delimiter=mark)
     table.writerow(("id", "text", "ids", "labels", "scores"))

@@ -14,9 +14,9 @@ from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import DataError
 from treetop.core.log import logger
 from treetop.core.texts import TextsBuilder
-from treetop.data.rows import Notes, Reading, Row, Sparse, shown
-from treetop.data.space import LabelTable
-from treetop.data.surrogates import has_lone, whole
+from treetop.data.parse.rows import Notes, Reading, Row, Sparse, shown
+from treetop.data.parse.space import LabelTable
+from treetop.data.parse.surrogates import has_lone, whole
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_COLUMNS = 2**31 - 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
-from treetop.data.rows import Reading, Row
+from treetop.data.parse.rows import Reading, Row
 
 # Everything a Dataset may carry; a format's `holds` is a subset, and a writer refuses to drop the rest.
 CONTENT = {

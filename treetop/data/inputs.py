@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from treetop.core.errors import ConfigError, DataError
-from treetop.data.fields import id_of, join_text
-from treetop.data.json_text import json_lines
-from treetop.data.limits import Limits, how_to_raise
-from treetop.data.lines import lines, refuse, stream_lines
-from treetop.data.numbered import is_whole
-from treetop.data.rows import Reading
-from treetop.data.surrogates import whole, without_lone
-from treetop.data.table import parquet_records, table_records
+from treetop.data.formats.table import parquet_records, table_records
+from treetop.data.parse.fields import id_of, join_text
+from treetop.data.parse.json_text import json_lines
+from treetop.data.parse.limits import Limits, how_to_raise
+from treetop.data.parse.lines import lines, refuse, stream_lines
+from treetop.data.parse.numbered import is_whole
+from treetop.data.parse.rows import Reading
+from treetop.data.parse.surrogates import whole, without_lone
 
 STDIN = "standard input"
 

@@ -15,11 +15,12 @@ from treetop.core.errors import DataError, InputError
 from treetop.core.log import logger
 from treetop.core.steady import FileStates, read_steadily
 from treetop.core.texts import readable
-from treetop.data import catalog, detect, huggingface
+from treetop.data import catalog, detect
 from treetop.data.build import Builder, out_of_range
 from treetop.data.format import SPLITS, Source, Split
-from treetop.data.rows import Reading, shown
-from treetop.data.space import LabelTable
+from treetop.data.formats import huggingface
+from treetop.data.parse.rows import Reading, shown
+from treetop.data.parse.space import LabelTable
 
 T = TypeVar("T")
 

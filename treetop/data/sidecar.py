@@ -12,14 +12,14 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError
 from treetop.core.texts import Texts
-from treetop.data.cells import cell_records
-from treetop.data.fields import kind
 from treetop.data.format import SPLITS, Writing
-from treetop.data.json_text import LABEL, json_lines, read_object
-from treetop.data.lines import writer
-from treetop.data.numbered import LARGEST
-from treetop.data.rows import Reading, listed, shown
-from treetop.data.surrogates import whole
+from treetop.data.parse.cells import cell_records
+from treetop.data.parse.fields import kind
+from treetop.data.parse.json_text import LABEL, json_lines, read_object
+from treetop.data.parse.lines import writer
+from treetop.data.parse.numbered import LARGEST
+from treetop.data.parse.rows import Reading, listed, shown
+from treetop.data.parse.surrogates import whole
 
 STATUS = ("active", "retired")
 FACTS = "dataset.json"

@@ -18,9 +18,9 @@ from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features.tokens import Tokenizer, Tokens
+from treetop.features.encoder.tokens import Tokenizer, Tokens
 from treetop.features.views import Views
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.tensors import devices
 from treetop.tensors.packed import Packed, TokenRows
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
-from treetop.kernels.compile import kernel
+from treetop.kernels.runtime.compile import kernel
 
 Ids = NDArray[np.int32]
 Doubles = NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.kernels.compile import kernel
+from treetop.kernels.runtime.compile import kernel
 
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]

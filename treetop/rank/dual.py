@@ -17,7 +17,7 @@ from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, Ranking
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.rank.head import Head
 from treetop.rank.text_map import TextMap, unit
 

@@ -16,9 +16,9 @@ from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View, check_view
-from treetop.kernels import threads
-from treetop.kernels.dense_dots import dots, gathered_dots
-from treetop.kernels.topk import best_of, kth_of_rows
+from treetop.kernels.runtime import threads
+from treetop.kernels.search.dense_dots import dots, gathered_dots
+from treetop.kernels.search.topk import best_of, kth_of_rows
 
 DOCUMENTS = 256  # in one block of work
 LABELS = 1 << 15  # whose margins are held at a time

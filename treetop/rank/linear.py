@@ -14,9 +14,10 @@ from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Level, Ranking, View, check_view
-from treetop.kernels import beam, chunk_sums, chunks, scores, threads
-from treetop.kernels.chunks import Chunks
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import Rows, rows_of
+from treetop.kernels.tree import beam, chunk_sums, chunks, scores
+from treetop.kernels.tree.chunks import Chunks
 
 BLOCK = 8192  # documents that walk down together, at most
 MANY = 2048  # documents worth sharing out

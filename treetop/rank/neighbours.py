@@ -11,7 +11,7 @@ from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Ranking, View, check_view
-from treetop.kernels.neighbours import Triple, nearest, vote
+from treetop.kernels.search.neighbours import Triple, nearest, vote
 
 
 class Neighbours:

@@ -15,7 +15,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import COMPILED, Forecast, data_memory
 from treetop.core.types import Level
 from treetop.core.work import Job
-from treetop.features.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.model import Model
 from treetop.rank.neighbours import Neighbours
 from treetop.shortlist.everything import Everything

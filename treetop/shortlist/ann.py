@@ -16,9 +16,9 @@ from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View, check_view
-from treetop.kernels import threads
-from treetop.kernels.dense_dots import dots
-from treetop.kernels.kmeans import SMALL_GAIN, Options, balanced_leaves
+from treetop.kernels.cluster.halving import SMALL_GAIN, Options, balanced_leaves
+from treetop.kernels.runtime import threads
+from treetop.kernels.search.dense_dots import dots
 
 LIST = 256  # labels of a list aimed at
 DOCUMENTS = 256  # in one block of work

@@ -17,7 +17,7 @@ from treetop.core.checked import number, whole
 from treetop.core.errors import ModelError, extra
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View, check_view
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 
 LINKS, CARE = 32, 100  # links of a vector, vectors looked at to find them
 FIELDS = ("levels", "offsets", "neighbors")  # as the library calls them
