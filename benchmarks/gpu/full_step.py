@@ -24,7 +24,7 @@ from torch import Tensor
 from treetop.kernels import full_bce_fused as fused
 from treetop.kernels.full_bce import Positives, full_loss
 from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows, plain_descent
-from treetop.rank.full import FullTable
+from treetop.network.vectors.full import FullTable
 from treetop.train.optim import AdamConfig
 
 GPU = torch.device("cuda")

@@ -31,8 +31,8 @@ from pack import unpack
 from recipe import say
 from scipy import sparse
 
+from treetop.assemble.dual.search import sampled
 from treetop.assemble.label_vectors import fit_map
-from treetop.assemble.tower_search import sampled
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.evaluate.match import hits
