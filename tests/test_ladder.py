@@ -13,7 +13,7 @@ import treetop
 ROOT = Path(__file__).parent.parent / "treetop"
 STAGES = ["data", "features", "labels", "partition", "shortlist", "rank", "predict", "evaluate", "explain"]
 LAYERS = {"core": 0, "kernels": 1, "tensors": 2, **dict.fromkeys(STAGES, 3), "train": 4, "network": 5}
-LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment"], 6) | {"recipes": 7}
+LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment", "edit"], 6) | {"recipes": 7}
 LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench", "__main__"], 8)
 HEAVY = {"torch", "transformers", "faiss", "fastapi", "pydantic"}
 
@@ -77,18 +77,17 @@ def test_only_encoder_files_import_torch_at_the_top() -> None:
 PREDICT = """
 import sys
 from treetop.model import load
-model = load(sys.argv[1])
-assert model.predict("cat and dogs", k=3)[0]
+for folder in sys.argv[1:]:
+    assert load(folder).predict("cat and dogs", k=3)[0]
 print(*(name for name in sys.modules if name.split(".")[:2] in (["treetop", "train"], ["treetop", "network"])))
 """
 
 
-@pytest.mark.parametrize("recipe", ["lightxml", "unidec"])
-def test_predicting_imports_no_training(recipe: str, encoder: str, tmp_path: Path) -> None:
+def test_predicting_imports_no_training(encoder: str, tmp_path: Path) -> None:
     quick = {"encoder": {"encoder": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch": 32}}
-    treetop.fit(recipe, toy.dataset(n=40), settings=quick, out=tmp_path / "m")
-    done = subprocess.run(
-        [sys.executable, "-c", PREDICT, str(tmp_path / "m")], capture_output=True, text=True, check=False
-    )
+    folders = [tmp_path / recipe for recipe in ("lightxml", "unidec")]
+    for folder in folders:
+        treetop.fit(folder.name, toy.dataset(n=40), settings=quick, out=folder)
+    done = subprocess.run([sys.executable, "-c", PREDICT, *folders], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []

@@ -32,8 +32,9 @@ def main() -> None:
     import torch
     from pack import unpack
 
-    from treetop.assemble import neural_fit
     from treetop.core.dataset import Dataset
+    from treetop.network import fit as network_fit
+    from treetop.network import prepare
     from treetop.train import loop
     from treetop.training import fit
 
@@ -41,8 +42,10 @@ def main() -> None:
     unpack(options.data)
     train = Dataset.read(options.data / "finna-yso-en-25k", "train")
     mark("read")
-    for name in ("tokenise", "_start", "NeuralTree", "train"):
-        real = getattr(neural_fit, name)
+    for module, name in (
+        (prepare, "tokenise"), (network_fit, "_starts"), (network_fit, "Network"), (network_fit, "train"),
+    ):  # fmt: skip
+        real = getattr(module, name)
 
         def seen(*args: Any, real: Any = real, name: str = name, **named: Any) -> Any:
             mark(f"{name} begins")
@@ -51,7 +54,7 @@ def main() -> None:
             mark(f"{name} ended")
             return made
 
-        setattr(neural_fit, name, seen)
+        setattr(module, name, seen)
     step, count = loop._Run._step, [0]
 
     def timed(self: Any, batch: Any) -> None:

@@ -21,17 +21,21 @@ from typing import Any
 import numpy as np
 import torch
 from pack import unpack
-from treetop.assemble.inputs import Encoded
-from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
-from treetop.core.types import LabelTree
 from treetop.evaluate.match import hits
 from treetop.features.encoder.encoder import Encoder, Pooling
 from treetop.features.encoder.sources import find_encoder
 from treetop.features.encoder.tokens import Tokenizer
 from treetop.kernels.gpu import packed_attention as attention
+from treetop.network.build import Blueprint, Learning
+from treetop.network.head import HeadPlan
+from treetop.network.inputs import Encoded
+from treetop.network.network import Network, RowTargets
+from treetop.network.vectors.full import FullTable
+from treetop.partition.flat import flat
+from treetop.tensors.devices import ALONE
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Batch, Plan, split_off
 from treetop.train.loop import train
@@ -161,7 +165,17 @@ def section_bare(data: Data) -> None:
             torch.cuda.reset_peak_memory_stats()
 
 
-def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralTree:
+def network(inputs: Encoded, dataset: Dataset, blueprint: Blueprint, held_out: np.ndarray | None = None) -> Network:
+    """The untrained network of a blueprint over all rows of a data set."""
+    heads = blueprint.heads(dataset, dataset.Y, inputs.device, world=ALONE, seed=0, penalty=False)
+    learning, known = blueprint.learning, RowTargets(dataset.Y)
+    return Network(
+        inputs, heads, known, encoder=learning.encoder, learn=learning.heads, learned=np.arange(len(dataset)),
+        held_out=held_out,
+    )  # fmt: skip
+
+
+def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> Network:
     encoder = Encoder(
         find_encoder(str(data.folder)), dropout=args.get("encoder_dropout"),
         attention_dropout=args.get("attention_dropout", args.get("encoder_dropout")),
@@ -173,26 +187,36 @@ def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> NeuralT
     pooling = Pooling(args.get("pooling", "mean"), tuple(args.get("layers", (-1,))))
     inputs = Encoded(encoder, data.store("train"), [pooling])
     width = encoder.width * len(pooling.layers)
-    plan = LevelPlan(pooling.name, width, dropout=args.get("dropout", 0.1), length=args.get("l2", 0.0))
-    config = TreeConfig(
-        AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01), eps=args.get("eps", 1e-8)),
-        AdamConfig(
+    plan = HeadPlan(
+        view=pooling.name, view_width=width, n=data.n_labels, dropout=args.get("dropout", 0.1),
+        length=args.get("l2", 0.0),
+    )  # fmt: skip
+    learning = Learning(
+        encoder=AdamConfig(lr=args.get("lr", 4e-4), weight_decay=args.get("decay", 0.01), eps=args.get("eps", 1e-8)),
+        heads=AdamConfig(
             lr=args.get("head_lr", 4e-3), weight_decay=args.get("head_decay", 0.0),
             beta2=args.get("head_beta2", 0.999), eps=args.get("head_eps", 1e-8),
         ),
         bias=args.get("bias", True), reduce=args.get("reduce", "sum"),
     )  # fmt: skip
-    tree = LabelTree((np.zeros(data.n_labels, np.int32),))
-    task = NeuralTree(inputs, data.dataset("train"), tree, [plan], config, held_out=held_out)
+    task = network(inputs, data.dataset("train"), Blueprint([plan], flat(data.n_labels), learning), held_out)
     if args.get("float32"):
-        task.low, task.full.kind = (), torch.float32
+        task.low, full(task).kind = (), torch.float32
     return task
+
+
+def full(task: Network) -> FullTable:
+    """The label vectors of its only head."""
+    vectors = task.heads[-1].vectors
+    if not isinstance(vectors, FullTable):
+        raise TypeError("its label vectors are not those of a full classifier")
+    return vectors
 
 
 class Stopwatch:
     """Reads the clock at two steps of a run, waiting for the device."""
 
-    def __init__(self, task: NeuralTree, first: int, last: int) -> None:
+    def __init__(self, task: Network, first: int, last: int) -> None:
         self.real, self.first, self.last, self.count, self.tokens = task.tokens, first, last, 0, 0
         self.times: list[float] = []
         task.tokens = self  # type: ignore[method-assign, assignment]
@@ -245,11 +269,11 @@ def section_profile(data: Data) -> None:
 
     def step() -> None:
         rows = rng.integers(0, 150_000, 2048)
-        task.full.prepare(1.0, fuse=True, value=False)
+        full(task).prepare(1.0, fuse=True, value=False)
         task.loss(task.load(Batch(rows, rows, 2048, 0), True)).backward()
         optimiser.collect()
         optimiser.step()
-        task.full.apply()
+        full(task).apply()
 
     for _ in range(5):
         step()
@@ -274,7 +298,7 @@ def section_check(data: Data) -> None:
         task = make_task(data, {**args, "encoder_dropout": 0.0, "dropout": 0.0}, np.zeros(0, np.int64))
         config = TrainConfig(epochs=2, batch=512, record=args.get("record", True))
         train(task, Plan(np.arange(n), 512, 0), config)
-        ends[name] = (task.full.weight.clone(), task.inputs.encoder.body.encoder.layer[0].output.dense.weight.clone())
+        ends[name] = (full(task).weight.clone(), task.inputs.encoder.body.encoder.layer[0].output.dense.weight.clone())
     for name in ("fused", "recorded", "again"):
         far = [float((a - b).norm() / b.norm()) for a, b in zip(ends[name], ends["plain"], strict=True)]
         say(section="check", name=name, relative_difference=far)
@@ -285,10 +309,10 @@ def section_check(data: Data) -> None:
     out: list[torch.Tensor] = []
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream), torch.no_grad():
-        views = task.inputs.views(static.tensors[0], static.facts[0])
+        views = task.inputs.views(static.parts["inputs"])
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            views = next(iter(task.inputs.views(static.tensors[0], static.facts[0]).values()))
+            views = next(iter(task.inputs.views(static.parts["inputs"]).values()))
         for seed in (1, 2, 1):
             torch.manual_seed(seed)
             graph.replay()
@@ -297,8 +321,8 @@ def section_check(data: Data) -> None:
     say(section="check", seeds_differ=bool((out[0] - out[1]).abs().max() > 0.01), repeats=torch.equal(out[0], out[2]))
 
 
-def precisions(task: NeuralTree, rows: np.ndarray, Y: Any) -> dict[str, float]:
-    top = np.concatenate([task.best(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
+def precisions(task: Network, rows: np.ndarray, Y: Any) -> dict[str, float]:
+    top = np.concatenate([task.top_labels(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
     hit = hits(top, Y[rows])
     return {f"P@{k}": round(100 * float(hit[:, :k].mean()), 2) for k in (1, 3, 5)}
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from treetop.rank.full import FullTable
 
 from treetop.kernels.gpu import full_bce_fused as fused
 from treetop.kernels.gpu.full_bce import Positives, full_loss
 from treetop.kernels.gpu.full_bce_low import CHUNK, Descent, LowRows, plain_descent
+from treetop.network.vectors.full import FullTable
 from treetop.train.optim import AdamConfig
 
 GPU = torch.device("cuda")

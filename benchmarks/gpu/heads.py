@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import traceback
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,20 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from engine import Stopwatch, run, say, timed
+from engine import Stopwatch, network, run, say, timed
 from pack import unpack
 from scipy import sparse
-from treetop.assemble.inputs import Encoded
-from treetop.assemble.neural_forecast import EncoderSize, Levels, gpu_memory
-from treetop.assemble.neural_tree import LevelPlan, NeuralTree, TreeConfig
 
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
 from treetop.features.encoder.encoder import Encoder, Pooling
 from treetop.features.encoder.sources import Source, find_encoder
+from treetop.network.build import Blueprint, Learning
+from treetop.network.forecast import EncoderSize, Levels, gpu_memory
+from treetop.network.head import HeadPlan
+from treetop.network.inputs import Encoded
+from treetop.network.network import Network
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Plan
 from treetop.train.loop import train
@@ -47,7 +50,7 @@ def bert_base(tokenizer: bytes) -> Source:
     return Source("bert-base", {**config.to_dict(), "model_type": "bert"}, weights, tokenizer)
 
 
-def make(source: Source, case: dict[str, Any]) -> tuple[NeuralTree, Plan]:
+def make(source: Source, case: dict[str, Any]) -> tuple[Network, Plan]:
     """A task over random texts of `length` tokens and `labels` labels, `clusters` of them or none."""
     rng = np.random.default_rng(0)
     batch, length, labels, clusters = (case[key] for key in ("batch", "length", "labels", "clusters"))
@@ -64,12 +67,15 @@ def make(source: Source, case: dict[str, Any]) -> tuple[NeuralTree, Plan]:
     texts = Texts(np.zeros(0, np.uint8), np.zeros(n + 1, np.int64))
     empty = Texts(np.zeros(0, np.uint8), np.zeros(labels + 1, np.int64))
     dataset = Dataset(texts, Y, LabelSet(empty, empty, empty, np.zeros(labels, np.uint8)))
-    plans, parents = [LevelPlan(pooling.name, width, dropout=0.1)], [np.zeros(labels, np.int32)]
+    head = HeadPlan(view=pooling.name, view_width=width, n=labels, dropout=0.1)
+    plans, parents = [head], [np.zeros(labels, np.int32)]
     if clusters:
-        plans.append(LevelPlan(pooling.name, width, case["keep"], case.get("bottleneck", 400), 0.1))
+        below = replace(head, keep=case["keep"], dimension=case.get("bottleneck", 400))
+        plans = [replace(head, n=clusters, name="clusters"), below]
         parents = [np.zeros(clusters, np.int32), (np.arange(labels) * clusters // labels).astype(np.int32)]
-    learning = TreeConfig(AdamConfig(lr=1e-5), AdamConfig(lr=1e-4))
-    task = NeuralTree(Encoded(encoder, store, [pooling]), dataset, LabelTree(tuple(parents)), plans, learning)
+    learning = Learning(encoder=AdamConfig(lr=1e-5), heads=AdamConfig(lr=1e-4))
+    inputs = Encoded(encoder, store, [pooling])
+    task = network(inputs, dataset, Blueprint(plans, LabelTree(tuple(parents)), learning))
     return task, Plan(np.arange(n), batch, 0)
 
 

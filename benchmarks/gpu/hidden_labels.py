@@ -30,8 +30,8 @@ import torch
 from pack import unpack
 from recipe import say
 from scipy import sparse
-from treetop.assemble.tower_search import sampled
 
+from treetop.assemble.dual.search import sampled
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.edit.vectors import fit_map

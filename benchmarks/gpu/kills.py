@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 from pack import unpack
 
-from treetop.assemble import neural_fit, tower_fit  # noqa: F401 (loaded once, before the children are born)
+from treetop.assemble.dual import fit as dual_fit  # noqa: F401 (loaded once, before the children are born)
 from treetop.core.dataset import Dataset
+from treetop.network import fit as network_fit  # noqa: F401
 from treetop.train.checkpoint import Checkpoints
 from treetop.training import fit
 

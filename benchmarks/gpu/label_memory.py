@@ -25,17 +25,17 @@ import numpy as np
 import torch
 from pack import unpack
 from scipy import sparse
-from treetop.assemble.neural_fit import Prepared
-from treetop.assemble.tower_data import known_of
-from treetop.assemble.tower_fit import _task
-from treetop.train.clustered import PoolPlan
-from treetop.train.pools import PoolConfig
-from treetop.train.rows import RowTable
 
+from treetop.assemble.dual.fit import DualPlan, _task
+from treetop.assemble.dual.pairs import known_of
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.features.encoder.tokens import Tokens
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.network.prepare import Prepared
+from treetop.network.samplers.clustered import PoolPlan
+from treetop.network.samplers.pools import PoolConfig
+from treetop.network.vectors.rows import RowTable
 from treetop.recipes import unidec
 from treetop.tensors.devices import ALONE
 from treetop.train import journal
@@ -153,14 +153,16 @@ def one(
     inputs = prepared.learning()
     started = clock.now()
     rows = np.arange(len(data))
-    task, plan = _task(data, inputs, known_of(data), rows, rows[:0], config, 0, ALONE, prepared)
-    if not isinstance(task.table, RowTable):
+    heads = DualPlan.of(config, data, config.classifier, config.learn_vectors)
+    task, plan = _task(data, prepared, inputs, heads, known_of(data), rows, rows[:0], 0, ALONE)
+    free = task.head("classifier")
+    table = None if free is None else free.table
+    if not isinstance(table, RowTable):
         raise TypeError("not UniDEC's task")
-    inputs.hasten()
+    inputs.use_fast_layers()
     built = clock.now() - started
     times, refresh = watched(plan, steps, clock, options.steps)
-    result = train(task, plan, config.train, name="train")
-    table = task.table
+    result = train(task, plan, heads.train, name="train")
     vectors = table.weight.nbytes
     states = sum(tensor.nbytes for tensor in table.state().values()) - vectors
     ids, there = inputs.store.ids.nbytes, 0 if place == "host" else vectors + states
@@ -211,7 +213,7 @@ def same_bits(labels: int, pool: int, device: torch.device, width: int = 384) ->
     for host in (False, False, True):
         torch.manual_seed(0)
         table = RowTable(labels, width, AdamConfig(lr=1e-3), device, bias=True, host=host)
-        table.fill(torch.randn(labels, width))
+        table.init(torch.randn(labels, width))
         pools = [torch.randperm(labels)[:pool].sort().values.to(device) for _ in range(20)]
         slopes = torch.randn(pool, width + 1).to(device)
 

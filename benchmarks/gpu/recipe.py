@@ -36,11 +36,10 @@ from typing import Any
 import numpy as np
 import torch
 from pack import unpack
-from treetop.assemble.two_tower import TwoTower
 from treetop.train.clustered import PoolPlan
 from variants import on_same_features, variants, variants_of
 
-from treetop.assemble import neural_fit, neural_tree, tower_fit
+from treetop.assemble.dual import fit as dual_fit
 from treetop.assemble.probe import model_bytes
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -50,6 +49,10 @@ from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
 from treetop.kernels.search.dense_dots import FEW
 from treetop.labels.text import label_words
+from treetop.network import fit as network_fit
+from treetop.network import network, pool, prepare
+from treetop.network.pool import PoolNetwork
+from treetop.network.samplers.clustered import PoolPlan
 from treetop.predict.beam import step
 from treetop.rank import head
 from treetop.train import journal
@@ -99,7 +102,7 @@ def halves(folder: Path, on: str) -> tuple[Dataset, Dataset]:
 
 def watch() -> None:
     """Remember what every training says about itself and how long stages take, and tokenise a data set once."""
-    real, tokenise, held, stage = neural_fit.train, neural_fit.tokenise, {}, Job.stage
+    real, tokenise, held, stage = network_fit.train, prepare.tokenise, {}, Job.stage
 
     def timed(self: Job, name: str, make: Any) -> Any:
         started = time.perf_counter()
@@ -132,14 +135,14 @@ def watch() -> None:
             held[key] = (texts, tokenise(texts, tokenizer, *rest))
         return held[key][1]
 
-    for module in (neural_fit, tower_fit):
-        module.train, module.tokenise = train, once  # type: ignore[assignment]
+    network_fit.train = dual_fit.train = train
+    prepare.tokenise = dual_fit.tokenise = once
     Job.stage = timed  # type: ignore[method-assign]
 
 
 def score_epochs() -> None:
     """Remember P@1 and PSP@5 whenever a training looks at the documents it holds out."""
-    real = neural_tree.mean_precision
+    real = network.mean_precision
 
     def scored(top: Any, Y: Any) -> float:
         train = halves(RUN["root"] / RUN["data"], RUN.get("on", "held-out"))[0]
@@ -151,7 +154,7 @@ def score_epochs() -> None:
         POINTS.append([round(100 * float(hit[:, 0].mean()), 2), round(100 * psp, 2)])
         return float(real(top, Y))
 
-    neural_tree.mean_precision = scored
+    network.mean_precision = pool.mean_precision = scored
 
 
 def quicker() -> None:
@@ -206,10 +209,10 @@ def count(plan: PoolPlan) -> None:
     object.__setattr__(plan, "refresh", timed)
 
 
-def strip(task: TwoTower) -> None:
+def strip(task: PoolNetwork) -> None:
     """Leave nothing but the encoder: what it makes of the texts is added up."""
-    task.tables.pop("labels", None)
-    task._losses = lambda vectors, loaded: (1e-6 * vectors[0].sum(), 0.0 * vectors[0].sum())  # type: ignore
+    task.tables.pop("classifier", None)
+    task._losses = lambda vectors, loaded: (1e-6 * vectors["dual"].sum(), 0.0 * vectors["dual"].sum())  # type: ignore
 
 
 def one(root: Path, run: dict[str, Any]) -> None:

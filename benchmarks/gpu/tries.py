@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from treetop.assemble.neural_tree import NeuralTree
 
 from treetop.evaluate.match import hits
 from treetop.evaluate.propensity import inverse_propensity
+from treetop.network.network import Network
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Plan, split_off
 from treetop.train.loop import train
@@ -33,7 +33,7 @@ GPU = engine.GPU
 
 
 @torch.no_grad()
-def vectors(task: NeuralTree, store: TokenRows, rows: np.ndarray, scale: float) -> Tensor:
+def vectors(task: Network, store: TokenRows, rows: np.ndarray, scale: float) -> Tensor:
     task.inputs.encoder.eval()
     made = []
     for i in range(0, len(rows), 2048):
@@ -44,14 +44,14 @@ def vectors(task: NeuralTree, store: TokenRows, rows: np.ndarray, scale: float) 
 
 
 @torch.no_grad()
-def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.ndarray) -> None:
+def begin(task: Network, data: engine.Data, args: dict[str, Any], rows: np.ndarray) -> None:
     """Fill the table as `start` says."""
     kind = args.get("start", "zero")
-    full, scale = task.full, args.get("l2", 0.0)
+    full, scale = engine.full(task), args.get("l2", 0.0)
     prior = full.bias.clone()
     if kind == "random":
         torch.manual_seed(args.get("seed", 0))
-        full.fill((torch.rand(full.n, full.width, device=GPU) * 2 - 1) * full.width**-0.5)
+        full.init((torch.rand(full.n, full.width, device=GPU) * 2 - 1) * full.width**-0.5)
         return
     if kind == "zero":
         return
@@ -72,7 +72,7 @@ def begin(task: NeuralTree, data: engine.Data, args: dict[str, Any], rows: np.nd
         count = torch.from_numpy(np.asarray(A.sum(1)).ravel()).to(GPU)[:, None]
         V += F.normalize((csr @ (H - centre)) / (count + 1e-9), dim=1)
     W = args.get("size", 10.0) * F.normalize(V, dim=1) / spread
-    full.fill(W, prior - W @ centre)
+    full.init(W, prior - W @ centre)
 
 
 def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
@@ -108,7 +108,7 @@ def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
     )  # fmt: skip
 
 
-def score_of(task: NeuralTree, data: engine.Data, held_out: np.ndarray, look: bool) -> dict[str, float]:
+def score_of(task: Network, data: engine.Data, held_out: np.ndarray, look: bool) -> dict[str, float]:
     for module, _ in task.modules.values():
         module.eval()
     Y = data.parts["train"][2]
@@ -121,9 +121,9 @@ def score_of(task: NeuralTree, data: engine.Data, held_out: np.ndarray, look: bo
     return made
 
 
-def tops(task: NeuralTree, rows: np.ndarray, Y: Any, train: Any) -> dict[str, float]:
+def tops(task: Network, rows: np.ndarray, Y: Any, train: Any) -> dict[str, float]:
     """Precision and propensity-scored precision of the best labels."""
-    top = np.concatenate([task.best(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
+    top = np.concatenate([task.top_labels(rows[i : i + 2048], 5) for i in range(0, len(rows), 2048)])
     return measures(top, Y[rows], train)
 
 

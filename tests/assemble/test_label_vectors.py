@@ -225,7 +225,8 @@ TRAIN = {
 
 
 OWN = ("horses and bread", "cat", "river glass")
-TOWERS = {"pool": {"size": 24, "start": 2, "every": 4}, "learn_vectors": {"lr": 0.02}}
+POOL = {"pool": {"size": 24, "start": 2, "every": 4}}
+TWO_HEADS = {**POOL, "learn_vectors": {"lr": 0.02}}
 
 
 @pytest.mark.parametrize(
@@ -238,10 +239,10 @@ TOWERS = {"pool": {"size": 24, "start": 2, "every": 4}, "learn_vectors": {"lr": 
         ),
         ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "keep": [4], "begin": "text"}),
         ("renee", {"begin": "text"}),
-        ("depsl", TOWERS),
-        ("unidec", TOWERS),
-        ("unidec", {**TOWERS, "search": {"near": "lists", "probe": 99}}),
-        pytest.param("ngame", {**TOWERS, "second_train": {"epochs": 6.0}}, marks=pytest.mark.slow),
+        ("depsl", POOL),
+        ("unidec", TWO_HEADS),
+        ("unidec", {**TWO_HEADS, "search": {"near": "lists", "probe": 99}}),
+        pytest.param("ngame", {**TWO_HEADS, "second_train": {"epochs": 6.0}}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -263,7 +264,7 @@ def test_a_new_label_is_the_best_answer_to_its_own_text(encoder, n_labels, texts
     """A model of a handful of labels knows them by heart; a new one must not drown in that."""
     data = toy.dataset(n=60)
     data = toy_heads.without(data, list(range(n_labels, data.n_labels)))
-    chosen = {**TRAIN, **TOWERS, "train": {"epochs": 20.0, "batch": 16}}
+    chosen = {**TRAIN, **TWO_HEADS, "train": {"epochs": 20.0, "batch": 16}}
     model = treetop.fit("unidec", data, settings={**chosen, "encoder": {"encoder": encoder, "max_length": 32}})
     assert (model.members[0][-1].rank.new is None) == (n_labels < 20)
     for text in texts:

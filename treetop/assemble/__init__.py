@@ -10,11 +10,9 @@
 | `budget.py`, `probe.py` | a byte budget into storage and thresholds that keep it; samples into a better forecast |
 | `label_rows.py` | label texts into further rows to learn from |
 | `coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
-| `two_tower.py`, `tower_*.py`, `two_stage.py` | an encoder, label texts and free label vectors into one search |
-| `neural_tree.py`, `neural_*.py`, `inputs.py` | an encoder and label vectors into jointly trained levels |
-| `label_text_*.py`, `label_parts.py` | words and label texts into levels whose vectors are made of texts |
-| `shortlisted.py` | shortlists of near labels into label vectors that learn from these alone |
-| `neural_hooks.py` | mixed rows and priced vectors of augmentations into these levels |
+| `dual/` | an encoder, label texts and free label vectors into one search |
+| `label_text_bags.py` | bags of words and label texts into levels whose vectors are composed of parts |
+| `near_labels.py` | the labels nearest to each text into shortlists that label vectors learn from |
 | `members.py`, `blend.py` | several trainings, or trained models, into one model |
 | `edit.py`, `label_replay.py`, `label_vectors.py` | a trained model and changes to its labels into labels of today |
 """
