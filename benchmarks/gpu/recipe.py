@@ -36,7 +36,6 @@ from typing import Any
 import numpy as np
 import torch
 from pack import unpack
-from treetop.train.clustered import PoolPlan
 from variants import on_same_features, variants, variants_of
 
 from treetop.assemble.dual import fit as dual_fit

@@ -12,8 +12,9 @@ from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.evaluate.match import Matches
 from treetop.evaluate.paired import difference
+from treetop.evaluate.report import cards
 from treetop.evaluate.report.cards import texts_section
-from treetop.evaluate.report.evaluation import Page, cards, render
+from treetop.evaluate.report.evaluation import Page, render
 from treetop.evaluate.report.examples import LONG, Examples, differing, from_worst_to_best, most_right
 from treetop.evaluate.report.page import document
 from treetop.evaluate.report.versus import Versus, write_versus

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
 from treetop.core.texts import Texts
-from treetop.features.encoder.encoder import packed_linear, quick_layers
+from treetop.features.encoder import packed_linear, quick_layers
 from treetop.features.encoder.quick_layers import QuickLayers
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 

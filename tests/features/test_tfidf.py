@@ -14,7 +14,8 @@ from treetop.core import config as build_config
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.store import Part, read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig, grams
+from treetop.features.tfidf import grams
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.kernels.runtime import threads
 
 WORLD = [

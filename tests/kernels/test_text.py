@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from treetop.core.texts import Texts
 from treetop.features.tfidf.grams import Cutter
 from treetop.kernels import reference
-from treetop.kernels.text.scanner import scanner, terms, weigh
+from treetop.kernels.text import scanner, terms, weigh
 
 TEXTS = [
     "", " ", "a", "ab", "A cat, a CAT; the cat.", "naïve Ünïcode ÉCOLE", "ΟΔΟΣ ὈΔΥΣΣΕΎΣ Σ", "İstanbul ISPARTA ıİ",

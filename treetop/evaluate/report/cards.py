@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from treetop.evaluate.report.evaluation import charts
+from treetop.evaluate.report import charts
 from treetop.evaluate.report.examples import RARE, Answer, Example, Examples, Truth, most_right
 from treetop.evaluate.report.page import section
 

@@ -15,8 +15,8 @@ from treetop.core.types import Scores
 from treetop.evaluate.match import Matches
 from treetop.evaluate.metrics import curves
 from treetop.evaluate.per_label import extremes
+from treetop.evaluate.report import charts
 from treetop.evaluate.report.cards import short_name, texts_section
-from treetop.evaluate.report.evaluation import charts
 from treetop.evaluate.report.examples import Examples
 from treetop.evaluate.report.page import document, number_cell, section, spanned, write
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from treetop.core.types import Scores
 from treetop.evaluate.paired import Difference
+from treetop.evaluate.report import charts
 from treetop.evaluate.report.cards import texts_section
-from treetop.evaluate.report.evaluation import charts
 from treetop.evaluate.report.examples import Examples
 from treetop.evaluate.report.page import document, number_cell, section, spanned, write
 

@@ -21,7 +21,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from treetop.core.errors import ConfigError, ModelError
-from treetop.features.encoder.encoder import packed_linear
+from treetop.features.encoder import packed_linear
 from treetop.features.encoder.files import AGAIN, check_settings, known_config, model_errors
 from treetop.features.encoder.quick_layers import QuickLayers
 from treetop.features.encoder.sources import Source, quiet

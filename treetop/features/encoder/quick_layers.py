@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treetop.features.encoder.encoder import packed_linear
+from treetop.features.encoder import packed_linear
 from treetop.kernels.gpu.packed_attention import attend_plain
 from treetop.tensors.packed import Packed, TokenRows
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.kernels.runtime.threads import stream
-from treetop.kernels.text.scanner import scanner as scanner
-from treetop.kernels.text.scanner import terms as kernel
+from treetop.kernels.text import scanner as scanner
+from treetop.kernels.text import terms as kernel
 from treetop.kernels.text.weigh import weigh
 
 Array = NDArray[Any]

@@ -18,9 +18,9 @@ from treetop.core.errors import ConfigError, ModelError
 from treetop.core.store import Part
 from treetop.features.encoder.tokens import Tokenizer
 from treetop.features.learned import Learned
+from treetop.features.words import bag, inception
 from treetop.features.words.layers import Task, WordNet
 from treetop.features.words.vectors import LONGEST, WordVectors
-from treetop.features.words.words import bag, inception
 from treetop.tensors.handover import to_array
 
 NETS: dict[str, tuple[Any, type, tuple[Task, ...]]] = {
