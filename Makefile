@@ -4,6 +4,7 @@ export OMP_NUM_THREADS ?= 1
 PYTHON ?= python3
 PIP := .venv/bin/pip install -q -c constraints.txt
 WANTS := pyproject.toml constraints.txt
+GPU_PROGRAMS := $(addprefix tests/kernels/gpu/test_,full_bce_low.py one_pass_layers.py packed_attention.py)
 
 .PHONY: demo test check lint setup docs slow fuzz triton bench-peers clean
 
@@ -42,7 +43,12 @@ fuzz: .venv/.test
 # GPU programs without a GPU, interpreted; Triton lies apart, so that the suite shows what runs without it.
 triton: .venv/.test
 	$(PIP) --target build/triton --no-deps --upgrade triton
-	PYTHONPATH=build/triton TRITON_INTERPRET=1 .venv/bin/python -m pytest $(addprefix tests/kernels/test_,full_bce_low.py fused_layers.py packed_attention.py)
+	PYTHONPATH=build/triton TRITON_INTERPRET=1 .venv/bin/python -m pytest $(GPU_PROGRAMS)
+
+# On a machine with a GPU, with the Python that has torch there (nothing is installed): every network and GPU program.
+gpu:
+	$(PYTHON) -m pytest -m gpu tests/gpu
+	$(PYTHON) -m pytest $(GPU_PROGRAMS)
 
 bench-peers: .venv/.test
 	.venv/bin/treetop bench peers
