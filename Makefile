@@ -5,7 +5,7 @@ PYTHON ?= python3
 PIP := .venv/bin/pip install -q -c constraints.txt
 WANTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check lint setup docs slow triton bench-peers clean
+.PHONY: demo test check lint setup docs slow fuzz triton bench-peers clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
@@ -31,6 +31,13 @@ docs: .venv/.test
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow
+
+# Random input through the real entry points, kernels with bounds checks: `make fuzz SECONDS=600 SEED=7`.
+fuzz: SECONDS ?= 60
+fuzz: SEED ?= 0
+fuzz: .venv/.test
+	NUMBA_BOUNDSCHECK=1 TREETOP_CACHE=build/fuzz-cache HF_HUB_OFFLINE=1 \
+		.venv/bin/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(FUZZ)
 
 # GPU programs without a GPU, interpreted; Triton lies apart, so that the suite shows what runs without it.
 triton: .venv/.test

@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -22,16 +23,21 @@ ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
 SECONDS = 120  # a command that takes longer is ended
 
 
-def run(*words, stdin="", cwd=None):
-    """What `subprocess.run` would give for `treetop words...`: returncode, stdout, stderr."""
+def run(*words, stdin="", cwd=None, closed=(), encoding="utf-8", files=None):
+    """What `subprocess.run` would give for `treetop words...`: returncode, stdout, stderr.
+
+    `closed`: numbers of streams the shell closed (>&-); `encoding`: PYTHONIOENCODING; `files`: ulimit -n.
+    """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "0").write_text(stdin)
         call = {"words": list(map(str, words)), "cwd": str(cwd or Path.cwd()), "streams": folder}
+        call |= {"closed": closed, "encoding": encoding, "files": files}
         server = _server()
         server.stdin.write(json.dumps(call) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
-        return subprocess.CompletedProcess(words, code, *(Path(folder, name).read_text() for name in "12"))
+        out, err = (Path(folder, name).read_bytes().decode(encoding, "surrogateescape") for name in "12")
+        return subprocess.CompletedProcess(words, code, out, err)
 
 
 @functools.cache
@@ -54,7 +60,7 @@ def _end(server):
 def serve():
     """Fork a child for each line of standard input and answer with its exit code."""
     # Most of what a command loads; the code of kernels above all.
-    for name in ("scipy.sparse", "yaml", "typer", "pydantic", "treetop.kernels.terms"):
+    for name in ("scipy.sparse", "yaml", "typer", "pydantic", "treetop.kernels.text.terms"):
         importlib.import_module(name)
     gc.freeze()  # pages a child does not touch are not copied
     sys.dont_write_bytecode = False  # else every child would compile treetop's sources
@@ -67,13 +73,20 @@ def serve():
             _become(**json.loads(line))
 
 
-def _become(words, cwd, streams):
+def _become(words, cwd, streams, closed, encoding, files):
     signal.alarm(SECONDS)
     for number, kind in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)):
         os.dup2(os.open(f"{streams}/{number}", kind), number)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding=encoding, errors=stream.errors)
+    for number in closed:
+        os.close(number)
+        setattr(sys, ("stdin", "stdout", "stderr")[number], None)  # as Python does when it starts
     os.chdir(cwd)
     sys.argv = ["treetop", *words]
     from treetop.cli.main import main
 
+    if files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     main()  # always exits

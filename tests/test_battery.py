@@ -15,7 +15,7 @@ from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.training import plan, presets
 
 # Small settings so that a recipe trains on the toy corpus in about a second.

@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from treetop.core.errors import ConfigError, InputError
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.sklearn import XMCClassifier
 
 SPARSE = "predict marks the best k labels in a sparse indicator, so it has no single class per row"

@@ -1,6 +1,7 @@
-"""What `treetop.fit` refuses before it trains."""
+"""What `treetop.fit` refuses before it trains, and what it takes for done."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from scipy import sparse
 import toy
 import treetop
 from treetop.core.dataset import LABEL_TEXT, RETIRED
-from treetop.core.errors import ConfigError, InputError
+from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
 from treetop.core.texts import Texts
+from treetop.core.work import open_work
 
 
 def with_roles(data):
@@ -114,6 +116,20 @@ def test_features_and_weights_that_are_no_numbers_are_refused(value):
         dataclasses.replace(data, relevance=-data.Y)
 
 
+@pytest.mark.parametrize("values", [[3e38, 0.0, 0.0], [2e19, 2e19, 0.0], [1e300, 0.0, 0.0]])
+def test_ready_made_features_whose_squares_overflow_are_refused(values):
+    data = toy.dataset(n=3)
+    X = sparse.csr_matrix(np.diag([1.0, 1.0, 1.0]) + np.array([[0.0] * 3, values, [0.0] * 3]))
+    with pytest.raises(InputError, match="toy: features 'given' are too large: the squares in row 1 add up to more"):
+        dataclasses.replace(data, features={"given": X})
+
+
+def test_large_ready_made_features_whose_squares_do_not_overflow_are_taken():
+    data = toy.dataset(n=3)
+    X = sparse.csr_matrix(np.diag(np.full(3, 1e19, np.float32)))
+    assert dataclasses.replace(data, features={"given": X}).features["given"] is X
+
+
 def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -138,3 +154,63 @@ def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog
 def test_settings_no_training_could_end_with_are_refused(recipe, setting, message):
     with pytest.raises(ConfigError, match=message):
         treetop.training.plan(recipe, settings=[setting])
+
+
+def job(out, data=None, **changes):
+    options = {"settings": {"tfidf": {"min_df": 1}}, "budget": "model=1MB", "resume": True, **changes}
+    return treetop.fit(options.pop("recipe", "xr_linear"), data or toy.dataset(), out=out, **options)
+
+
+def test_resuming_a_finished_job_is_content_with_its_model(tmp_path, caplog):
+    job(tmp_path / "m")
+    before = {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in tmp_path.rglob("*") if file.is_file()}
+    open_work(tmp_path / "n", {}).rename(tmp_path / "m.work")  # of another job
+    with caplog.at_level("INFO", "treetop"):
+        model = job(tmp_path / "m", device="cpu", threads=1)
+    assert model.predict("a cat") and f"{tmp_path / 'm'}: the model of this job is there already" in caplog.text
+    shutil.rmtree(tmp_path / "m.work")
+    assert {f: (f.stat().st_mtime_ns, f.read_bytes()) for f in tmp_path.rglob("*") if f.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"data": toy.dataset(1)}, "data"),
+        ({"settings": {"tfidf": {"min_df": 2}}}, "settings"),
+        ({"recipe": "bonsai"}, "recipe"),
+        ({"seed": 1}, "seed"),
+        ({"budget": "model=1001KB"}, "budget"),  # the card rounds it to the same
+        ({"budget": ""}, "budget"),
+    ],
+)
+def test_resuming_does_not_take_the_model_of_another_job(tmp_path, changes, what):
+    job(tmp_path / "m")
+    before = (tmp_path / "m/manifest.json").read_bytes()
+    with pytest.raises(WorkError, match=rf"/m: exists already and is the model of a job with other .*\b{what}\b.*over"):
+        job(tmp_path / "m", **changes)
+    assert (tmp_path / "m/manifest.json").read_bytes() == before and [f.name for f in tmp_path.iterdir()] == ["m"]
+    job(tmp_path / "m", **changes, overwrite=True)
+    assert job(tmp_path / "m", **changes)
+
+
+def test_resuming_refuses_a_damaged_model_and_files_that_are_no_model(tmp_path):
+    job(tmp_path / "m")
+    (tmp_path / "m/golden.jsonl").unlink()
+    with pytest.raises(ModelError, match="golden.jsonl: missing"):
+        job(tmp_path / "m")
+    (tmp_path / "m/manifest.json").unlink()
+    with pytest.raises(WorkError, match="m: exists already"):
+        job(tmp_path / "m")
+
+
+def test_stages_left_by_a_kill_after_the_model_was_saved_are_removed(tmp_path, monkeypatch):
+    def killed(*_, **__):
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("treetop.training.remove_work", killed)
+        with pytest.raises(SystemExit):
+            job(tmp_path / "m")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["m", "m.work"]
+    job(tmp_path / "m")
+    assert [f.name for f in tmp_path.iterdir()] == ["m"]

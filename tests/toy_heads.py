@@ -10,7 +10,7 @@ import toy
 from treetop.core.card import Card
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Join, LabelTree, Level
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.network.targets import log_odds

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from treetop.kernels.full_bce import Positives
+from treetop.kernels.gpu.full_bce import Positives
 from treetop.network.losses.pairs import Pairs
 from treetop.network.losses.settings import LossConfig, loss_of
 from treetop.network.targets import TargetRows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import time
 from collections import ChainMap
@@ -19,10 +18,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import edits as changes
+from treetop.core import golden as golden_file
 from treetop.core import registry, sealed, store, target
 from treetop.core.card import UNSAVED, Card, readme
+from treetop.core.checked import check_finite
 from treetop.core.dataset import Csr, Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, ModelError, choose
+from treetop.core.errors import ConfigError, InputError, ModelError, TreetopError, choose
+from treetop.core.folder import Folder
 from treetop.core.label_part import labels_from_part, labels_part
 from treetop.core.level_part import level_from_part, level_part
 from treetop.core.sealed import Check
@@ -32,17 +34,19 @@ from treetop.core.types import Features, Level, Ranking, Scores, View
 from treetop.core.version import VERSION
 from treetop.explain.path import Step, walk
 from treetop.explain.words import Word, words
-from treetop.features.apart import with_terms
-from treetop.kernels import threads
+from treetop.features.namespaced import with_terms
+from treetop.kernels.runtime import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, proportions
+from treetop.predict.chain import check_members
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
-    from treetop.assemble.label_replay import Living
+    from treetop.edit.replay import Living
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 GOLDEN = 8
+MOST_DOCUMENTS = 1 << 40  # a model may be trained on
 
 
 class Label(NamedTuple):
@@ -92,13 +96,22 @@ class Model:
     weights: Sequence[float] = ()  # of the members; empty: all the same
 
     def __post_init__(self) -> None:
+        check_members(self.members, self.n_trained)
         object.__setattr__(self, "weights", check_weights(self.weights, len(self.members)))
         check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
-        for member in self.members:
-            if not member or member[-1].rank.n != self.n_trained:
-                raise ModelError(f"the last level must rank the model's {self.n_trained} labels.")
+        self._check_counts()
         overlay = Overlay.hiding(self.labels.status) if self.edits is None else self.edits.overlay
         object.__setattr__(self, "_overlay", overlay)
+
+    def _check_counts(self) -> None:
+        """Refuse counts that no training could have found; sums of them must not overflow."""
+        if not 0 <= self.n_train <= MOST_DOCUMENTS:
+            raise ModelError(f"n_train: {self.n_train} is no number of training texts.")
+        if len(self.counts) != len(self.labels):
+            raise ModelError(f"counts: {len(self.counts)} training counts for {len(self.labels)} labels.")
+        low, high = int(self.counts.min(initial=0)), int(self.counts.max(initial=0))
+        if low < 0 or high > self.n_train:
+            raise ModelError(f"counts: labels of {low} to {high} training texts, but there are {self.n_train}.")
 
     @classmethod
     def over(
@@ -152,10 +165,17 @@ class Model:
 
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
         overlay: Overlay | None = getattr(self, "_overlay", None)
-        if overlay is not None:
-            return overlay.rank(self.members, self.blend, views, k, self.weights)
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
-        return blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
+        if overlay is not None:
+            found = overlay.rank(self.members, self.blend, views, k, self.weights)
+        else:
+            found = blended([descend(member, views, wide) for member in self.members], self.blend, k, self.weights)
+        if not np.isfinite(found.score).all():
+            raise ModelError(
+                "a score is NaN or infinite: the model, or ready-made features it was given, hold values that are not "
+                "finite or too large. Check the model with `treetop verify` and the scale of the features."
+            )
+        return found
 
     def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
         """Texts as named matrices, a row each; ready-made ones win, the others are computed when first read."""
@@ -262,7 +282,7 @@ class Model:
         return self._edit("undo", who=who, note=note)
 
     def _edit(self, action: str, *labels: Any, who: str, note: str, **options: Any) -> Model:
-        from treetop.assemble import edit
+        from treetop.edit import changes as edit
 
         self._take(getattr(edit, action)(self, *labels, edit.By(who, note), **options))
         return self
@@ -305,8 +325,18 @@ class Model:
             living = self.edits
             if living is not None and living.log:
                 living = dataclasses.replace(living, log=changes.write_anew(fresh, seal, living.log))
+            self._check_saved(fresh, folder)
         object.__setattr__(self, "edits", living)
         object.__setattr__(self, "seal", seal)
+
+    def _check_saved(self, fresh: Path, folder: Path) -> None:
+        """Refuse to put a model in place that does not open again."""
+        try:
+            readable = list(load(fresh).golden) == list(self.golden)
+        except TreetopError as error:
+            raise ModelError(f"{folder}: not saved, as the model does not open again: {error}") from error
+        if not readable:
+            raise ModelError(f"{folder}: not saved, as its golden inputs do not read as they were written.")
 
     def _save_edits(self, folder: Path) -> bool:
         """Whether the folder holds this very model and all it lacked were changes to its labels."""
@@ -340,9 +370,10 @@ class Model:
         config: dict[str, Any] = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
         config |= {"weights": list(self.weights)} if self.weights else {}
         parts = {"labels": labels_part(self.labels, self.counts), "features": features, **members}
-        store.write_part(folder, Part("model.1", config, {}, parts))
-        golden = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.golden)
-        (folder / "golden.jsonl").write_text(golden, encoding="utf-8")
+        whole = Part("model.1", config, {}, parts)
+        check_finite(whole)
+        store.write_part(folder, whole)
+        (folder / golden_file.FILE).write_bytes(golden_file.to_lines(self.golden))
         (folder / "README.md").write_text(readme(self.card, len(self.labels), self.n_train), encoding="utf-8")
 
     def with_golden(self, texts: Texts) -> Model:
@@ -374,29 +405,52 @@ class Model:
 
 def load(path: str | Path, *, check: Check = "quick") -> Model:
     """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash."""
-    folder = Path(path)
     choose("check", check, get_args(Check))
-    manifest = store.check_folder(folder, check=check)
-    part = store.read_part(folder)
-    try:
-        labels, counts = labels_from_part(part.parts["labels"])
-        members = [
-            [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
-            for m in range(part.setting("members", int))
-        ]
-        features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
-        golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
-        card = Card(manifest["recipe"], manifest["config"], manifest["seed"], manifest["data"])
-        part.let_go()
-        blend, weights = part.setting("blend", str), part.config.get("weights", ())
-        n_train, seal = part.setting("n_train", int), str(manifest.get("sha256"))
-        model = Model(labels, features, members, counts, n_train, card, blend, golden, seal=seal, weights=weights)
-    except (KeyError, TypeError, AttributeError, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{folder}: a part of the model is missing or malformed ({error}). Copy it again.") from None
-    except (ModelError, InputError, ConfigError) as error:
-        raise ModelError(f"{folder}: {error}") from None
-    if log := changes.read_edits(folder, seal, check=check):
-        from treetop.assemble.label_replay import replayed
+    return store.read_model(Path(path), lambda folder: _load(folder, check))
 
-        model._take(replayed(folder, model, log))
+
+def _load(folder: Folder, check: Check) -> Model:
+    manifest, listed = store.open_manifest(folder, check=check)
+    part = store.part_of(listed)
+    try:
+        golden = golden_file.from_lines(listed.read(golden_file.FILE), listed.place(golden_file.FILE))
+        model = _restored(part, manifest, golden)
+        if check == "full":
+            check_finite(part)
+        part.let_go()
+        if log := changes.read_edits(folder, model.seal, check=check):
+            from treetop.edit.replay import replayed
+
+            model._take(replayed(folder.path, model, log))
+    except (ModelError, InputError, ConfigError) as error:
+        where = "" if str(error).startswith(str(folder.path)) else f"{folder.path}: "
+        raise ModelError(f"{where}{error}") from None
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
+        raise ModelError(
+            f"{folder.path}: a part of the model is missing or malformed ({error}). Copy it again."
+        ) from None
     return model
+
+
+def _restored(part: Part, manifest: Mapping[str, Any], golden: Sequence[Mapping[str, Any]]) -> Model:
+    labels, counts = labels_from_part(part.parts["labels"])
+    n_members, n_train = part.setting("members", int), part.setting("n_train", int)
+    if n_members < 1 or n_train < 0:
+        raise ModelError(f"{n_members} members, trained on {n_train} texts. The model is damaged; copy it again.")
+    members = [
+        [level_from_part(level) for _, level in sorted(part.parts[f"member-{m:02d}"].parts.items())]
+        for m in range(n_members)
+    ]
+    features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
+    return Model(
+        labels,
+        features,
+        members,
+        counts,
+        n_train,
+        Card.of(manifest),
+        part.setting("blend", str),
+        golden,
+        seal=str(manifest.get("sha256")),
+        weights=part.config.get("weights", ()),
+    )

@@ -14,7 +14,7 @@ from treetop.core.errors import InputError, extra
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 from treetop.data.frame import from_lists
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.model import Model
 from treetop.training import fit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -21,14 +22,24 @@ from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
-from treetop.core.errors import ConfigError, InputError, TreetopError, did_you_mean
+from treetop.core.errors import (
+    ConfigError,
+    InputError,
+    TreetopError,
+    WorkError,
+    did_you_mean,
+    shortened,
+    shown,
+    visible,
+)
 from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
+from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, lone, open_work
+from treetop.core.work import KEY, Job, is_finished, lone, open_work, remove_work
 from treetop.data.frame import from_lists
-from treetop.kernels import threads as pool
-from treetop.model import Model
+from treetop.kernels.runtime import threads as pool
+from treetop.model import Model, load
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     """
     for what, name in (("recipe", recipe), ("preset", preset)):
         if not isinstance(name, str):
-            raise ConfigError(f"{what}: expected a name, got {name!r}. `treetop recipes` lists all.")
+            raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
@@ -123,14 +134,18 @@ def fit(
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
-    With `out` the model is saved there, and a killed run goes on with `resume=True`.
+    With `out` the model is saved there, and a killed run goes on with `resume=True`, which is also content with the
+    model of a finished run of the same job.
     """
     check_run(seed, device, threads)
     dataset = _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
-    planned.check_device(device)
     folder = None if out is None else Path(out)
     limits = parse_budget(budget)
+    if folder is not None and resume and not overwrite and _is_there(folder, _key(planned, dataset, seed, limits)):
+        logger.info("%s: the model of this job is there already", folder)
+        return load(folder)
+    planned.check_device(device)
     needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
@@ -145,10 +160,10 @@ def fit(
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
     """Refuse a seed, a device or a number of threads that no recipe could use."""
     if type(seed) is not int or not 0 <= seed < 2**63:
-        raise ConfigError(f"seed: {seed!r} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
+        raise ConfigError(f"seed: {shown(seed)} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ConfigError(
-            f"threads: {threads!r} is out of range. Allowed are whole numbers from 1, or None for all cores."
+            f"threads: {shown(threads)} is out of range. Allowed are whole numbers from 1, or None for all cores."
         )
     if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
         raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
@@ -186,21 +201,46 @@ def check_trainable(dataset: Dataset) -> None:
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
     facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
-    if limits := ", ".join(f"{name} {size(job.budget[name])}" for name in ("memory", "model") if name in job.budget):
-        facts["budget"] = f"{limits}, so weights may be fewer and narrower than the settings say"
+    if limits := _limits(job.budget):
+        facts["budget"] = limits
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
-def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
-    key = {
+def _limits(budget: Mapping[str, float]) -> str:
+    """What a model's card says of the budget that its training had."""
+    limits = ", ".join(f"{name} {size(budget[name])}" for name in ("memory", "model") if name in budget)
+    return f"{limits}, so weights may be fewer and narrower than the settings say" if limits else ""
+
+
+def _key(planned: Plan, dataset: Dataset, seed: int, budget: Mapping[str, float]) -> dict[str, Any]:
+    """All that decides a model."""
+    return {
         "data": dataset.fingerprint,
         "settings": planned.settings,
         "recipe": planned.recipe,
-        "seed": job.seed,
-        "budget": {name: limit for name, limit in job.budget.items() if name in {"model", "memory"}},
+        "seed": seed,
+        "budget": {name: limit for name, limit in budget.items() if name in {"model", "memory"}},
         "format": FORMAT_VERSION,
     }
+
+
+def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
+    """Whether a finished run of the same job left its model in `folder`; a model of another job is refused."""
+    if not (folder / "manifest.json").is_file():
+        return False
+    manifest = unseal(folder / "manifest.json")
+    data = manifest.get("data")
+    data = data if isinstance(data, dict) else {}
+    run = unseal(folder / "run.json") if (folder / "run.json").is_file() else {}
+    rounded = key["budget"] if data.get("budget", "") == _limits(key["budget"]) else data.get("budget")
+    said = {name: manifest.get(name) for name in ("recipe", "seed", "format")}
+    said |= {"data": data.get("sha256"), "settings": manifest.get("config"), "budget": run.get("budget", rounded)}
+    return is_finished(folder, key, said)
+
+
+def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
+    key = _key(planned, dataset, job.seed, job.budget)
     rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
     target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
     work = open_work(target, key, resume=resume, overwrite=overwrite)
@@ -209,19 +249,24 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         try:
             model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
         except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
-            if {file.name for file in work.iterdir()} == {KEY}:
-                shutil.rmtree(work)
+            with contextlib.suppress(OSError):
+                if {file.name for file in work.iterdir()} == {KEY}:
+                    shutil.rmtree(work)
             raise
         except KeyboardInterrupt:
             logger.warning("%s: finished stages are kept here; go on with the same command and --resume", work)
             raise
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
-            model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count()})
-        shutil.rmtree(work)
+            model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count(), "budget": key["budget"]})
+        try:
+            remove_work(work)
+        except WorkError as error:
+            logger.warning("%s The model is complete.", error)
     return model
 
 
 def describe(dataset: Dataset) -> str:
     """One line a person reads before training."""
-    return f"{dataset.name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"
+    name = visible(shortened(dataset.name))
+    return f"{name} ({len(dataset):,} texts, {dataset.n_labels:,} labels, {dataset.Y.nnz:,} assignments)"

@@ -14,7 +14,7 @@ import numpy as np
 import treetop
 from treetop.bench.record import provenance
 from treetop.core.dataset import Dataset
-from treetop.features.transformer import Transformer
+from treetop.features.encoder.transformer import Transformer
 
 LEARNED, HELD = 10_000, 3_000
 LAYERS = {"dual": {"dimension": 384}, "classifier": {"dimension": 384}}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from treetop.assemble.linear_tree import LinearConfig, Task, train_member
+from treetop.assemble.linear.tree import LinearConfig, Task, train_member
 from treetop.bench import record, synthetic
 from treetop.core.types import LabelTree
 from treetop.core.work import Job

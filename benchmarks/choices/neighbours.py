@@ -14,8 +14,8 @@ from treetop.core.dataset import Dataset
 from treetop.core.types import Ranking
 from treetop.data.split import holdout
 from treetop.evaluate.score import score
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.kernels.neighbours import vote
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.search.neighbours import vote
 from treetop.rank.neighbours import Neighbours
 
 GRAMS, KS, POWERS = ((1, 1), (1, 2)), (20, 50, 100, 200), (1.0, 2.0, 3.0, 4.0)

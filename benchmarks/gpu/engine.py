@@ -25,10 +25,10 @@ from pack import unpack
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.evaluate.match import hits
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.sources import find_encoder
-from treetop.features.tokens import Tokenizer
-from treetop.kernels import packed_attention as attention
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import find_encoder
+from treetop.features.encoder.tokens import Tokenizer
+from treetop.kernels.gpu import packed_attention as attention
 from treetop.network.build import Blueprint, Learning
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded

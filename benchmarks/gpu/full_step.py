@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treetop.kernels import full_bce_fused as fused
-from treetop.kernels.full_bce import Positives, full_loss
-from treetop.kernels.full_bce_low import CHUNK, Descent, LowRows, plain_descent
+from treetop.kernels.gpu import full_bce_fused as fused
+from treetop.kernels.gpu.full_bce import Positives, full_loss
+from treetop.kernels.gpu.full_bce_low import CHUNK, Descent, LowRows, plain_descent
 from treetop.network.vectors.full import FullTable
 from treetop.train.optim import AdamConfig
 

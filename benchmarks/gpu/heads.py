@@ -26,8 +26,8 @@ from scipy import sparse
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.sources import Source, find_encoder
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import Source, find_encoder
 from treetop.network.build import Blueprint, Learning
 from treetop.network.forecast import EncoderSize, Levels, gpu_memory
 from treetop.network.head import HeadPlan

@@ -32,11 +32,11 @@ from recipe import say
 from scipy import sparse
 
 from treetop.assemble.dual.search import sampled
-from treetop.assemble.label_vectors import fit_map
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
+from treetop.edit.vectors import fit_map
 from treetop.evaluate.match import hits
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.labels.text import label_words
 from treetop.rank.text_map import unit
 from treetop.training import fit

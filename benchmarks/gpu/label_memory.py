@@ -30,8 +30,8 @@ from treetop.assemble.dual.fit import DualPlan, _task
 from treetop.assemble.dual.pairs import known_of
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
-from treetop.features.tokens import Tokens
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.tokens import Tokens
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.network.prepare import Prepared
 from treetop.network.samplers.clustered import PoolPlan
 from treetop.network.samplers.pools import PoolConfig

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treetop.features.sources import find_encoder
+from treetop.features.encoder.sources import find_encoder
 
 
 def pack(out: Path, data: list[Path], encoder: str) -> None:

@@ -46,7 +46,7 @@ from treetop.data.split import holdout
 from treetop.evaluate.match import match
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
-from treetop.kernels.dense_dots import FEW
+from treetop.kernels.search.dense_dots import FEW
 from treetop.labels.text import label_words
 from treetop.network import fit as network_fit
 from treetop.network import network, pool, prepare

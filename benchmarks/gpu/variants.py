@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.blend import blend
-from treetop.assemble.linear_tree import Task, train_member
+from treetop.assemble.linear.tree import Task, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.types import Join
 from treetop.core.work import Job

@@ -25,7 +25,7 @@ from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 from treetop.core.version import VERSION
 from treetop.evaluate.score import score
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 
 ROOT = Path(__file__).resolve().parents[2]
 

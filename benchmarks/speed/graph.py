@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.labels.graph import ShareConfig, share_graph, share_needs
 
 ROOT = Path(__file__).resolve().parents[2]

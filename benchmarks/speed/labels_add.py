@@ -29,7 +29,7 @@ from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import Join, LabelTree, Level
 from treetop.core.version import VERSION
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.model import Model
 from treetop.rank.head import Head
 from treetop.shortlist.descend import Descend

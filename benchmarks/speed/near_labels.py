@@ -23,8 +23,8 @@ from treetop.core.dataset import Dataset
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.data.catalog import bundled_folder
-from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.kernels import threads
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.kernels.runtime import threads
 from treetop.shortlist.graph import Graph
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,8 +24,8 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from treetop.core.version import VERSION
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.kernels import threads
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.runtime import threads
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {"min_df": 2, "dtype": np.float32, "sublinear_tf": True}

@@ -15,7 +15,7 @@ import treetop
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.texts import Texts
-from treetop.features.apart import Apart
+from treetop.features.namespaced import Apart
 from treetop.model import Model, load
 
 TEXTS = list(toy_edits.TEXTS)[:20]
@@ -109,7 +109,7 @@ def test_features_are_kept_once_or_apart(xr, three, plt):
 
 
 def test_one_reading_of_the_texts_serves_all_members(xr, plt, monkeypatch):
-    from treetop.features.tfidf import Tfidf
+    from treetop.features.tfidf.tfidf import Tfidf
 
     both, seen = treetop.blend([xr, plt]), []
     plain = Tfidf.transform
@@ -243,7 +243,7 @@ def test_encoders_and_words_go_together(xr, encoder, tmp_path):
 
 def test_unlike_encoders_are_kept_apart_and_found_again(encoder, tmp_path):
     from toy_encoder import write_encoder
-    from treetop.features.sources import find_encoder
+    from treetop.features.encoder.sources import find_encoder
 
     second = str(write_encoder(tmp_path / "bert", seed=1))
     models = [toy_heads.model(name, toy.dataset(), tree=True) for name in (encoder, second)]

@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 
 import toy
 from toy_network import LEARN, batch, build, cached, loss_of
-from treetop.assemble.coarse_to_fine import (
+from treetop.assemble.linear.tree import LevelTask, Task, level_relevance, problems_of
+from treetop.assemble.staged.coarse_to_fine import (
     FineConfig,
     bootstrap,
     candidate_parents,
@@ -19,11 +20,10 @@ from treetop.assemble.coarse_to_fine import (
     dense_rows,
     padded,
 )
-from treetop.assemble.linear_tree import LevelTask, Task, level_relevance, problems_of
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Ranking
-from treetop.features.fuse import unit
-from treetop.kernels.descent import Settings
+from treetop.features.concatenate import unit
+from treetop.kernels.linear.descent import Settings
 from treetop.network.build import Blueprint, Learning
 from treetop.network.head import HeadPlan
 from treetop.network.init import Start

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from toy_edits import TEXTS, hashes, same, scores
 from treetop.core import edits
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError, LabelError, ModelError, TreetopError, WorkError
+from treetop.core.folder import Folder
 
 LINEAR = ["popular", "neighbours", "dismec", "xr_linear", "parabel"]
 TINY = {"tfidf": {"min_df": 1}}
@@ -39,7 +39,7 @@ def fitted():
 
 def _blank(model):
     """Forget all changes."""
-    from treetop.assemble.label_replay import replay
+    from treetop.edit.replay import replay
 
     trained = model.trained
     return replay(trained.labels, trained.counts, trained.members, ())
@@ -262,8 +262,7 @@ def test_a_change_that_fails_anywhere_leaves_the_old_model(fitted, tmp_path, mon
     with monkeypatch.context() as patch:
         for name in ("sync", "write_part", "seal"):
             patch.setattr(edits, name, failing(getattr(edits, name)))
-        patch.setattr(Path, "rename", failing(Path.rename))
-        patch.setattr(Path, "replace", failing(Path.replace))
+        patch.setattr(Folder, "rename", failing(Folder.rename))
         model = treetop.load(tmp_path / "m").retire_labels(["L02"])
         done = False
         try:

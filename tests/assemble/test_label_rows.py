@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 import toy
 from treetop.assemble.label_rows import tells, with_label_rows
 from treetop.core.dataset import LabelSet
-from treetop.features.tfidf import Tfidf, TfidfConfig
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 
 
 def parts(**changes):

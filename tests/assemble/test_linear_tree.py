@@ -11,14 +11,15 @@ from scipy import sparse
 
 import toy
 import treetop
-from treetop.assemble.linear_tree import LinearConfig, Task, _inside, level_relevance, level_targets, train_member
+from treetop.assemble.linear.tree import LinearConfig, Task, _inside, level_relevance, level_targets, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Level, Ranking
 from treetop.core.work import Job
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.kernels import chunk_sums, threads
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import Rows
+from treetop.kernels.tree import chunk_sums
 from treetop.labels.pifa import pifa
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.partition.kmeans import KmeansConfig, kmeans

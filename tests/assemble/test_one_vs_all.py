@@ -6,12 +6,13 @@ from scipy import sparse
 
 import toy
 import treetop
-from treetop.assemble import one_vs_all
-from treetop.assemble.one_vs_all import OneVsAllConfig, train_labels
+from treetop.assemble.linear import one_vs_all
+from treetop.assemble.linear.one_vs_all import OneVsAllConfig, train_labels
 from treetop.core.types import Join
 from treetop.core.work import Job
-from treetop.kernels import reference, threads
-from treetop.kernels.chunks import ABSENT
+from treetop.kernels import reference
+from treetop.kernels.runtime import threads
+from treetop.kernels.tree.chunks import ABSENT
 from treetop.shortlist.everything import Everything
 
 

@@ -102,7 +102,7 @@ def test_a_label_file_spoils_no_data(run, tmp_path):
 
 def test_a_label_file_that_breaks_off_leaves_nothing(run, tmp_path, monkeypatch):
     def broken(matches):
-        yield dict.fromkeys(per_label.COLUMNS, 1)
+        yield dict.fromkeys(per_label.COLUMNS, "1")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(per_label, "label_rows", broken)

@@ -74,6 +74,9 @@ def test_predict_from_pipe_file_and_shards(home, tmp_path):
     assert (tmp_path / "out.jsonl").read_text() == piped.stdout
 
 
+FORMULAS = ["=1+1", "+2", "-3", "@SUM(A1)", "\tx", "\ry", "a = b"]
+
+
 def test_predictions_as_a_table(home, tmp_path):
     (tmp_path / "in.txt").write_text('a "cat", and\tbirds\nstones\n')
     for name, mark in (("p.csv", ","), ("p.tsv", "\t")):
@@ -87,6 +90,35 @@ def test_predictions_as_a_table(home, tmp_path):
         assert [(row["id"], row["text"]) for row in rows] == [("", 'a "cat", and\tbirds'), ("", "stones")]
         assert [row["ids"].split("|") for row in rows] == [answer["ids"] for answer in answers]
         assert [[*map(float, row["scores"].split("|"))] for row in rows] == [answer["scores"] for answer in answers]
+
+
+def test_a_table_holds_no_formulas_and_changes_no_id(tmp_path):
+    """A spreadsheet would compute cells that begin so; ids are for programs."""
+    rows = [{"id": f"={i}", "text": text, "labels": [f"+{i}"]} for i, text in enumerate(FORMULAS)]
+    labels = [{"id": f"+{i}", "name": f"@name {i}"} for i in range(len(FORMULAS))]
+    for name, records in (("train", rows), ("labels", labels)):
+        file = tmp_path / "data" / f"{name}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert run("fit", "popular", tmp_path / "data", "--out", tmp_path / "m").returncode == 0
+    done = run("predict", tmp_path / "m", tmp_path / "data/train.jsonl", "-k", 2, "--out", tmp_path / "p.csv")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "p.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["text"] for row in found] == [*("'" + text for text in FORMULAS[:-1]), FORMULAS[-1]]
+    assert [row["id"] for row in found] == [row["id"] for row in rows]
+    assert {row["labels"] for row in found} == {"'@name 0|@name 1"} and {row["ids"] for row in found} == {"+0|+1"}
+    run("data", "convert", tmp_path / "data", tmp_path / "csv", "--to", "csv")
+    with (tmp_path / "csv/train.csv").open(newline="") as file:
+        assert [row["text"] for row in csv.DictReader(file)] == FORMULAS
+
+
+def test_predict_refuses_an_endless_stream(home):
+    command = f"{sys.executable} -m treetop predict {home}/model < /dev/zero"
+    env = {**ENV, "TREETOP_MAX_LINE": "1MB"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=env, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith("error: standard input:1: the line is longer than 1 MB")
+    assert "TREETOP_MAX_LINE=256MB" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_predictions_carry_the_ids_of_their_texts(home, tmp_path):

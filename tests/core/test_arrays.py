@@ -40,6 +40,13 @@ def header(entries, body=b""):
         (header({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, bytes(4)), "outside the file"),
         (header({"a": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}}, bytes(4)), "outside the file"),
         (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}}, bytes(8)), "overlap or leave holes"),
+        (
+            header({"a": {"dtype": "U8", "shape": [1] * 99, "data_offsets": [0, 1]}}, bytes(1)),
+            "no array can have",
+        ),
+        (header({"a": {"dtype": "U8", "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}), "no array can have"),
+        (header({"a": {"dtype": "U8", "shape": [10**30], "data_offsets": [0, 0]}}), "not valid JSON"),
+        ((20_000).to_bytes(8, "little") + b"[" * 20_000, "not valid JSON"),
         (header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}, bytes(8)), "cover 4 of 8 bytes"),
     ],
 )

@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from treetop.core.config import build, describe, override, read_yaml, setting, to_dict
@@ -33,10 +34,13 @@ class Outer:
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),
         ({"beam": 0}, "beam: 0 is out of range. Allowed is 1 to 100."),
+        ({"cap": 10**5000}, "cap: a number of 5001 digits is out of range. Give a smaller one."),
+        ({"cap": [10**5000]}, "cap: expected int or null, got list (too many digits to show)."),
         ({"cap": 10**400}, "cap: a number of 401 digits is out of range. Give a smaller one."),
         ({"inner": {"rate": 10**400}}, "inner.rate: a number of 401 digits is out of range. Give a smaller one."),
         ({"fast": 1}, "fast: expected bool, got int 1. Write true or false."),
         ({"loss": "hindge"}, "loss: unknown value 'hindge'. Choose one of 'hinge', 'logistic'. Did you mean 'hinge'?"),
+        ({"loss": np.zeros(2)}, "loss: unknown value array([0., 0.]). Choose one of 'hinge', 'logistic'."),
         ({"cap": "x"}, "cap: expected int or null, got str 'x'."),
         ({"inner": {"rate": "5e-5"}}, "inner.rate: expected float, got str '5e-5'. YAML read it as text: "
          "write 5.0e-5 without quotes."),

@@ -1,12 +1,18 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import toy
 from treetop.core import target
+from treetop.core.edits import Edit, write_edits
 from treetop.core.errors import ResourceError, WorkError
+from treetop.core.sealed import unseal
 from treetop.core.store import Part, write_manifest, write_part
 from treetop.core.target import alone, check_new_file, check_target, replacing, replacing_file
+from treetop.core.work import open_work
+from treetop.data.write import write
 
 
 def saved(folder):
@@ -110,3 +116,23 @@ def test_two_processes_do_not_write_one_file_at_once(tmp_path):
         ):
             pass
     assert (tmp_path / "f").read_text() == "first" and [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o027, 0o022, 0o002])
+def test_the_umask_says_who_may_read_what_is_written(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        for _ in range(2):  # new, and in the place of an old one
+            saved(tmp_path / "m")
+        seal = unseal(tmp_path / "m/manifest.json")["sha256"]
+        write_edits(tmp_path / "m", seal, [Edit({"action": "add"}, Part("x.1", arrays={"v": np.arange(3)}))])
+        write(toy.dataset(), tmp_path / "data")
+        with replacing_file(tmp_path / "file") as file:
+            file.write("x")
+        open_work(tmp_path / "n", {})
+    finally:
+        os.umask(before)
+    found = sorted(tmp_path.rglob("*"))
+    assert {"m/edits/0001", "data/train.jsonl", "n.work/key.json"} <= {str(p.relative_to(tmp_path)) for p in found}
+    for path in found:
+        assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path

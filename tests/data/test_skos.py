@@ -4,9 +4,9 @@ import pytest
 import rdflib
 
 from treetop.core.errors import DataError
-from treetop.data import skos
+from treetop.data.formats import skos
+from treetop.data.parse.rows import Reading
 from treetop.data.read import read
-from treetop.data.rows import Reading
 
 TURTLE = r'''
 @prefix skos: <http://www.w3.org/2004/02/skos/core#> .

@@ -9,7 +9,7 @@ from treetop.evaluate import bootstrap, match
 from treetop.evaluate.match import Matches
 from treetop.evaluate.paired import difference
 from treetop.evaluate.score import score
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 
 
 def coin_case(flags: np.ndarray):

@@ -10,16 +10,16 @@ from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
-from treetop.evaluate import cards
-from treetop.evaluate.cards import texts_section
-from treetop.evaluate.examples import LONG, Examples, differing, from_worst_to_best, most_right
 from treetop.evaluate.match import Matches
-from treetop.evaluate.page import document
 from treetop.evaluate.paired import difference
-from treetop.evaluate.report import Page, render
+from treetop.evaluate.report import cards
+from treetop.evaluate.report.cards import texts_section
+from treetop.evaluate.report.evaluation import Page, render
+from treetop.evaluate.report.examples import LONG, Examples, differing, from_worst_to_best, most_right
+from treetop.evaluate.report.page import document
+from treetop.evaluate.report.versus import Versus, write_versus
+from treetop.evaluate.report.versus import render as render_versus
 from treetop.evaluate.score import score_matches
-from treetop.evaluate.versus import Versus, write_versus
-from treetop.evaluate.versus import render as render_versus
 
 COUNTS = np.array([50, 5, 6, 0, 1, 40])
 

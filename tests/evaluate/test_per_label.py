@@ -52,6 +52,18 @@ def test_files_hold_the_rows(tmp_path: Path, suffix):
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx", "\rx"])
+def test_names_are_no_formulas_and_ids_stay(tmp_path: Path, name):
+    case = random_case(14)
+    labels = LabelSet.of([f"={i}\r" for i in range(40)], [name] * 40)
+    matches = Matches.of(case.ranking, Dataset(case.dataset.texts, case.dataset.Y, labels), case.counts, 100)
+    write_labels(matches, tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["name"] for row in rows} == {"'" + name}
+    assert [row["id"] for row in rows] == [row["id"] for row in label_rows(matches)]
+
+
 def test_unknown_ending_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match=r"unknown ending '.xlsx' for the label report. Use .csv, .tsv, .jsonl"):
         write_labels(Matches.of(*random_case(0).arguments), tmp_path / "labels.xlsx")

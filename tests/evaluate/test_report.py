@@ -10,9 +10,9 @@ import pytest
 from checked_html import checked
 from ranking_cases import dataset_of, random_case, ranking_of
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.evaluate import charts
 from treetop.evaluate.match import Matches
-from treetop.evaluate.report import Page, render, write_report
+from treetop.evaluate.report import charts
+from treetop.evaluate.report.evaluation import Page, render, write_report
 from treetop.evaluate.score import score_matches
 
 

@@ -6,8 +6,8 @@ import pytest
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features.apart import Apart, with_terms
-from treetop.features.tfidf import Tfidf
+from treetop.features.namespaced import Apart, with_terms
+from treetop.features.tfidf.tfidf import Tfidf
 from treetop.features.views import Views
 
 TEXTS = Texts.of(["a black cat", "the black dog"])

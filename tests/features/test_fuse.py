@@ -8,13 +8,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
 from treetop.core.errors import ModelError
-from treetop.core.store import read_part, write_part
+from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features import fuse
-from treetop.features.fuse import Fuse, fused, view_of
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.kernels import threads
+from treetop.features import concatenate
+from treetop.features.concatenate import Fuse, fused, view_of
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.runtime import threads
 
 TEXTS = Texts.of(["cat dog", "", "a fish and a bird", "qqq", "stone river cloud stone"])
 
@@ -37,7 +37,7 @@ def slow(X, H):
 
 @pytest.mark.parametrize("rows", [1, 2, 4096])
 def test_joined_rows_equal_the_slow_way(rows, monkeypatch):
-    monkeypatch.setattr(fuse, "ROWS", rows)
+    monkeypatch.setattr(concatenate, "ROWS", rows)
     rng = np.random.default_rng(0)
     X = sparse.random(23, 40, 0.04, format="csr", dtype=np.float32, random_state=1)
     X.sort_indices()
@@ -84,6 +84,7 @@ def test_it_survives_a_folder_and_shares_its_words(both, tmp_path):
     other.name = "encoder-1"
     made = Fuse(tfidf, [transformer, other])
     write_part(tmp_path, made.to_part())
+    write_manifest(tmp_path, {})
     again = Fuse.from_part(read_part(tmp_path))
     a, b = made.views(TEXTS), again.views(TEXTS)
     assert set(a) == set(b) and {view_of("fused", 1), "encoder-1/mean:-1"} <= set(a)

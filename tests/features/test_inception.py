@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.core.errors import ConfigError
-from treetop.features.inception import TASKS, Inception, InceptionConfig
-from treetop.features.word_layers import BatchNorm, Spectral
+from treetop.features.words.inception import TASKS, Inception, InceptionConfig
+from treetop.features.words.layers import BatchNorm, Spectral
 from treetop.tensors.packed import TokenRows
 
 N_WORDS, WIDTH, LENGTH, FILTERS = 30, 96, 6, 5

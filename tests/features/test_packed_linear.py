@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from treetop.features import packed_linear
+from treetop.features.encoder import packed_linear
 
 
 def test_packed_layers_give_the_same_and_follow_their_weights():

@@ -5,9 +5,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
 from treetop.core.texts import Texts
-from treetop.features import packed_linear, quick_layers
-from treetop.features.quick_layers import QuickLayers
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder import packed_linear, quick_layers
+from treetop.features.encoder.quick_layers import QuickLayers
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 
 TEXTS = Texts.of(["a", "the small cat sat", "", "dogs and cats and birds " * 5, "the"])
 

@@ -12,11 +12,11 @@ from sklearn.preprocessing import normalize
 
 from treetop.core import config as build_config
 from treetop.core.errors import ConfigError, InputError, ModelError
-from treetop.core.store import Part, read_part, write_part
+from treetop.core.store import Part, read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features import grams
-from treetop.features.tfidf import Tfidf, TfidfConfig
-from treetop.kernels import threads
+from treetop.features.tfidf import grams
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.runtime import threads
 
 WORLD = [
     "The cat sat on the mat, the CAT!", "Crème brûlée à la façon de l'ÉCOLE", "Ο ΟΔΥΣΣΕΥΣ και ο Οδυσσέας ΣΑΣ Σ.Σ", "",
@@ -165,6 +165,7 @@ def test_bits_depend_on_neither_threads_nor_blocks(small_blocks, monkeypatch):
 def test_saved_and_loaded(tmp_path):
     tfidf, rows = Tfidf.fit_transform(WORLD, TfidfConfig(chars=(2, 3)))
     write_part(tmp_path / "t", tfidf.to_part())
+    write_manifest(tmp_path / "t", {})
     part = read_part(tmp_path / "t")
     assert part.kind == "features.tfidf.1"
     loaded = Tfidf.from_part(part)

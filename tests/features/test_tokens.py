@@ -7,9 +7,9 @@ import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
-from treetop.features import tokens as tokens_
-from treetop.features.tokens import Tokenizer, tokenise
-from treetop.kernels import threads
+from treetop.features.encoder import tokens as tokens_
+from treetop.features.encoder.tokens import Tokenizer, tokenise
+from treetop.kernels.runtime import threads
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.core.errors import ModelError
-from treetop.features.towers import Tower, Towers
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.towers import Tower, Towers
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, TextHead
 from treetop.network.projection import TowerProjection
 

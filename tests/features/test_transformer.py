@@ -9,12 +9,12 @@ transformers = pytest.importorskip("transformers")
 import toy
 import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
-from treetop.core.store import read_part, write_part
+from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.sources import find_encoder
-from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.kernels import threads
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import find_encoder
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.kernels.runtime import threads
 
 TEXTS = Texts.of(["cat", "", "cat dog horse and a bird", "trees of stone " * 40, "fish", "salt wine"])
 
@@ -128,11 +128,13 @@ def test_saved_and_loaded_without_its_folder(folder, tmp_path):
     features = load(copy, Pooling("cls", (-1, -2)), l2=True)
     before = features.views(TEXTS)["encoder/cls:-1,-2"]
     write_part(tmp_path / "part", features.to_part())
+    write_manifest(tmp_path / "part", {})
     shutil.rmtree(copy)
     after = Transformer.from_part(read_part(tmp_path / "part"))
     assert np.array_equal(after.views(TEXTS)["encoder/cls:-1,-2"], before)
     np.testing.assert_allclose(np.linalg.norm(before, axis=1), 1.0, atol=1e-5)
     write_part(tmp_path / "again", after.to_part())
+    write_manifest(tmp_path / "again", {})
     for name in ("part.json", "arrays.safetensors", "tokenizer.json"):
         assert (tmp_path / "part" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 

@@ -9,14 +9,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy_encoder
 from treetop.core.errors import ConfigError, ModelError
-from treetop.core.store import read_part, write_part
+from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
-from treetop.features.bag import COARSE, FINE, NEAR, BagConfig, rarity
-from treetop.features.inception import TASKS, InceptionConfig
-from treetop.features.tokens import Tokenizer
-from treetop.features.vectors import WordsConfig, find_vectors, narrowed
-from treetop.features.words import Words
-from treetop.kernels import threads
+from treetop.features.encoder.tokens import Tokenizer
+from treetop.features.words.bag import COARSE, FINE, NEAR, BagConfig, rarity
+from treetop.features.words.inception import TASKS, InceptionConfig
+from treetop.features.words.vectors import WordsConfig, find_vectors, narrowed
+from treetop.features.words.words import Words
+from treetop.kernels.runtime import threads
 
 WORDS = {"cat": 1.0, "dog": 2.0, "stone": 3.0, "river": 4.0}
 TEXTS = Texts.of(["Cat, dog; CAT!", "zebra and river", "zebra 42", "", "ein Zürich okapi"])
@@ -160,6 +160,7 @@ def test_parts_round_trip_and_threads_change_nothing(glove, tmp_path, net):
     views, config = (TASKS, InceptionConfig(filters=4)) if net == "inception" else ((FINE, NEAR), BagConfig())
     words = make(glove, net, views, config)
     write_part(tmp_path / "part", words.to_part())
+    write_manifest(tmp_path / "part", {})
     again = Words.from_part(read_part(tmp_path / "part"))
     texts = Texts.of([*TEXTS] * 20)
     with threads.limited(2):

@@ -4,8 +4,8 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 from treetop.kernels import reference
-from treetop.kernels.batched_newton import Features, solve
-from treetop.kernels.newton import Penalty
+from treetop.kernels.linear.batched_newton import Features, solve
+from treetop.kernels.linear.newton import Penalty
 
 
 def problems(n=120, words=30, width=5, n_problems=6, seed=0):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.kernels import beam, chunk_sums, chunks, reference, scores
+from treetop.kernels import reference
 from treetop.kernels.sparse import Rows, rows_of
+from treetop.kernels.tree import beam, chunk_sums, chunks, scores
 from treetop.rank.linear import Linear
 
 RULES = {"noop": (scores.NOOP, 0), "sigmoid": (scores.SIGMOID, 0), "hinge": (scores.HINGE, 1)}

@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from treetop.kernels import cooccurrence, reference, threads
-from treetop.kernels.cooccurrence import Rule, shares
+from treetop.kernels import reference
+from treetop.kernels.graph import cooccurrence
+from treetop.kernels.graph.cooccurrence import Rule, shares
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import csr_of, rows_of
 
 

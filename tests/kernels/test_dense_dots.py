@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from treetop.kernels import reference
-from treetop.kernels.dense_dots import all_dots, gathered_dots
+from treetop.kernels.search.dense_dots import all_dots, gathered_dots
 
 
 @pytest.mark.parametrize(("n", "width", "candidates"), [(7, 384, 30), (1, 1, 1), (3, 5, 0), (0, 4, 0), (40, 17, 200)])

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.kernels import descent, reference
+from treetop.kernels import reference
+from treetop.kernels.linear import descent
 from treetop.kernels.sparse import Rows, csr_of, gather, rows_of, scramble, shuffle
 
 NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))

@@ -1,7 +1,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels.full_bce import Positives, full_loss
+from treetop.kernels.gpu.full_bce import Positives, full_loss
 from treetop.network.losses.pairs import Pairs
 from treetop.network.losses.settings import LossConfig, loss_of
 

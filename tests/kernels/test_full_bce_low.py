@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels import full_bce_low, fused
-from treetop.kernels.full_bce import Positives
-from treetop.kernels.full_bce_low import Descent, LowRows, plain_descent, random_bits, rounded
+from treetop.kernels.gpu import full_bce_low, triton_runs
+from treetop.kernels.gpu.full_bce import Positives
+from treetop.kernels.gpu.full_bce_low import Descent, LowRows, plain_descent, random_bits, rounded
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -136,7 +136,7 @@ def test_small_steps_are_not_lost():
 
 
 def tiles(*, way="each", chunk=64):
-    from treetop.kernels.full_bce_fused import Tile, Tiles
+    from treetop.kernels.gpu.full_bce_fused import Tile, Tiles
 
     step = Tile(64, 128, 64, 8, 3, "both") if way == "both" else Tile(64, 32, 64, 4, 2)
     return Tiles(Tile(64, 32, 64, 4, 2, "bulk" if way == "bulk" else "each"), step, chunk)
@@ -149,10 +149,10 @@ WAYS += [pytest.param(size, "both", marks=HOPPER) for size in WIDE]
 
 
 def needs_programs():
-    if not (GPU or fused.INTERPRETED):
+    if not (GPU or triton_runs.INTERPRETED):
         pytest.skip("no GPU, and TRITON_INTERPRET is not set")
     pytest.importorskip("triton")
-    from treetop.kernels.full_bce_fused import fused_descent
+    from treetop.kernels.gpu.full_bce_fused import fused_descent
 
     return fused_descent
 
@@ -230,7 +230,7 @@ def test_programs_without_triples_or_biases():
 
 def test_the_programs_interpreted():
     """The tests above in a Python that interprets the programs."""
-    if GPU or fused.INTERPRETED or importlib.util.find_spec("triton") is None:
+    if GPU or triton_runs.INTERPRETED or importlib.util.find_spec("triton") is None:
         pytest.skip("the programs run here anyway, or Triton is not installed")
     call = [sys.executable, "-m", "pytest", "-q", "-x", "-k", "programs and not interpreted", __file__]
     done = subprocess.run(call, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)

@@ -3,7 +3,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels import fused, fused_layers, gathered_rows
+from treetop.kernels.gpu import gathered_rows, one_pass_layers, triton_runs
 from treetop.network.vectors.rows import RowTable
 from treetop.train.optim import AdamConfig
 
@@ -12,7 +12,7 @@ DEVICE = torch.device("cuda" if GPU else "cpu")
 
 
 def needs_programs():
-    if not (GPU or fused.INTERPRETED):
+    if not (GPU or triton_runs.INTERPRETED):
         pytest.skip("no GPU, and TRITON_INTERPRET is not set")
     pytest.importorskip("triton")
 
@@ -22,8 +22,8 @@ def test_exchange_keeps_names_and_results():
     net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.LayerNorm(5), torch.nn.Linear(5, 2, bias=False))
     x = torch.randn(7, 6)
     before, names = net(x), list(net.state_dict())
-    fused_layers.exchange(net)
-    assert isinstance(net[0], fused_layers.Linear) and isinstance(net[1], fused_layers.Norm)
+    one_pass_layers.exchange(net)
+    assert isinstance(net[0], one_pass_layers.Linear) and isinstance(net[1], one_pass_layers.Norm)
     assert type(net[2]) is torch.nn.Linear and list(net.state_dict()) == names
     torch.testing.assert_close(net(x), before)
 
@@ -38,14 +38,14 @@ def test_norm_and_affine_equal_torch(shape):
     matrix, offset = torch.randn(130, width, device=DEVICE), torch.randn(130, device=DEVICE)
 
     def norm(a, b, c):
-        return fused_layers.LayerNorm.apply(a, b, c, 1e-5)
+        return one_pass_layers.LayerNorm.apply(a, b, c, 1e-5)
 
     def plain(a, b, c):
         return torch.nn.functional.layer_norm(a, (width,), b, c)
 
     cases = (
         (norm, plain, (x, weight, bias)),
-        (fused_layers.Affine.apply, torch.nn.functional.linear, (x, matrix, offset)),
+        (one_pass_layers.Affine.apply, torch.nn.functional.linear, (x, matrix, offset)),
     )
     for ours, theirs, leaves in cases:
         grads = []

@@ -3,7 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from treetop.kernels import reference
-from treetop.kernels.halving import leaves
+from treetop.kernels.cluster.dense_halving import leaves
 
 
 def vectors(n, width=5, seed=0):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.kernels import groups, kmeans, reference
+from treetop.kernels import reference
+from treetop.kernels.cluster import halving
 from treetop.kernels.sparse import rows_of
 
 
@@ -15,20 +16,20 @@ def unit(n, d, seed, density=0.2):
 
 
 @pytest.mark.parametrize("spherical", [True, False])
-@pytest.mark.parametrize("rule", [kmeans.SAME_SET, kmeans.SMALL_GAIN])
+@pytest.mark.parametrize("rule", [halving.SAME_SET, halving.SMALL_GAIN])
 @pytest.mark.parametrize(("n", "d", "density"), [(2, 5, 0.9), (3, 40, 0.1), (31, 50, 0.2), (120, 900, 0.01)])
 def test_halves_equal_the_slow_ones(n, d, density, rule, spherical):
     for seed in range(5):
         Z = unit(n, d, seed, density)
-        start = kmeans.two_of(n, seed)
+        start = halving.two_of(n, seed)
         assert start[0] != start[1] and start.max() < n
         # a members list that is not 0..n-1: every row stands twice in the matrix
         twice = rows_of(sparse.vstack([unit(n, d, seed + 99, density), Z], format="csr"))
         counts = np.zeros(d, np.uint32)
-        options = kmeans.Options(rule, 9, 1e-4, spherical)
-        found = kmeans.halve(twice, np.arange(n, 2 * n, dtype=np.uint32), start, options, counts)
+        options = halving.Options(rule, 9, 1e-4, spherical)
+        found = halving.halve(twice, np.arange(n, 2 * n, dtype=np.uint32), start, options, counts)
         slow = reference.halve(
-            Z.toarray().astype(np.float64), tuple(start), gains=rule == kmeans.SMALL_GAIN,
+            Z.toarray().astype(np.float64), tuple(start), gains=rule == halving.SMALL_GAIN,
             max_iter=9, eps=1e-4, spherical=spherical,
         )  # fmt: skip
         assert found.sum() == n - n // 2
@@ -38,16 +39,16 @@ def test_halves_equal_the_slow_ones(n, d, density, rule, spherical):
 
 def test_halves_of_dense_rows_are_the_same():
     Z = unit(60, 30, 3)
-    options = kmeans.Options(kmeans.SAME_SET, 20)
-    sparse_side = kmeans.halve(
+    options = halving.Options(halving.SAME_SET, 20)
+    sparse_side = halving.halve(
         rows_of(Z), np.arange(60, dtype=np.uint32), np.array([4, 9]), options, np.zeros(30, np.uint32)
     )
-    assert np.array_equal(sparse_side, kmeans.halve_dense(Z.toarray(), np.array([4, 9]), options))
+    assert np.array_equal(sparse_side, halving.halve_dense(Z.toarray(), np.array([4, 9]), options))
 
 
 def test_ties_go_by_row():
     Z = rows_of(sparse.csr_matrix(np.ones((7, 2), np.float32)))
-    sides = kmeans.halve(Z, np.arange(7, dtype=np.uint32), np.array([0, 1]), kmeans.Options(), np.zeros(2, np.uint32))
+    sides = halving.halve(Z, np.arange(7, dtype=np.uint32), np.array([0, 1]), halving.Options(), np.zeros(2, np.uint32))
     assert sides.tolist() == [False, False, False, True, True, True, True]
 
 
@@ -57,7 +58,7 @@ def test_groups_equal_the_slow_ones(k):
         Z = unit(80, 60, seed)
         start = np.random.default_rng(seed).permutation(80)[:k]
         counts = np.zeros(60, np.uint32)
-        found = groups.group(rows_of(Z), np.arange(80, dtype=np.uint32), start, (10, 1e-4), counts)
+        found = halving.group(rows_of(Z), np.arange(80, dtype=np.uint32), start, (10, 1e-4), counts)
         slow = reference.group(Z.toarray().astype(np.float64), start, 10, 1e-4)
         assert not counts.any()
         assert np.mean(found != slow) <= 0.05
@@ -68,4 +69,4 @@ def test_kth_smallest_equals_sorting():
     for n in (1, 2, 17, 300):
         values = rng.integers(0, 20, n).astype(np.float32)
         for k in {0, n // 2, n - 1}:
-            assert kmeans._kth_smallest(values.copy(), k) == np.sort(values)[k]
+            assert halving._kth_smallest(values.copy(), k) == np.sort(values)[k]

@@ -3,8 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from treetop.kernels import reference, threads
-from treetop.kernels.neighbours import nearest, vote
+from treetop.kernels import reference
+from treetop.kernels.runtime import threads
+from treetop.kernels.search.neighbours import nearest, vote
 
 VALUES = [0.0, 0.0, 0.0, 0.25, 0.5, 1.0, -0.5]  # exact in binary, so that sums and ties are exact
 

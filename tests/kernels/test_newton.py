@@ -3,8 +3,8 @@ import pytest
 from scipy import sparse
 
 from treetop.kernels import reference
-from treetop.kernels import working_set as ws
-from treetop.kernels.newton import Design, Penalty, Rules, dot, newton
+from treetop.kernels.linear import working_set as ws
+from treetop.kernels.linear.newton import Design, Penalty, Rules, dot, newton
 from treetop.kernels.sparse import Rows, rows_of
 
 NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))

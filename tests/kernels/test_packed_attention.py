@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels.packed_attention import attend, beyond_tiles
+from treetop.kernels.gpu.packed_attention import attend, beyond_tiles
 
 
 def test_every_sequence_attends_to_itself_alone():
@@ -29,7 +29,7 @@ def test_fused_programs_equal_the_twin():
     if not gpu and os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("no GPU, and TRITON_INTERPRET is not set")
     device, kind = (torch.device("cuda"), torch.bfloat16) if gpu else (torch.device("cpu"), torch.float32)
-    from treetop.kernels.packed_attention import attend_plain
+    from treetop.kernels.gpu.packed_attention import attend_plain
 
     torch.manual_seed(0)
     lengths = np.array([0, 1, 5, 31, 32, 33, 64, 65, 97, 127, 128, 0])

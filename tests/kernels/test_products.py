@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels import products, reference
+from treetop.kernels import reference
+from treetop.kernels.search import products
 
 
 @pytest.mark.parametrize("k", [1, 3, 50])

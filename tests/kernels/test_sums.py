@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import csr_of, rows_of
 from treetop.kernels.sums import unit_sums
 

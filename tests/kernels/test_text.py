@@ -1,4 +1,3 @@
-import os
 import re
 import subprocess
 import sys
@@ -6,15 +5,15 @@ import unicodedata
 from collections import Counter
 from itertools import pairwise
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treetop.core.texts import Texts
-from treetop.features.grams import Cutter
-from treetop.kernels import reference, terms, text, weigh
+from treetop.features.tfidf.grams import Cutter
+from treetop.kernels import reference
+from treetop.kernels.text import scanner, terms, weigh
 
 TEXTS = [
     "", " ", "a", "ab", "A cat, a CAT; the cat.", "naïve Ünïcode ÉCOLE", "ΟΔΟΣ ὈΔΥΣΣΕΎΣ Σ", "İstanbul ISPARTA ıİ",
@@ -52,12 +51,12 @@ CUTTERS = [
 
 def test_character_table_agrees_with_python_on_every_code_point():
     wrong, odd = [], []
-    for point, entry in enumerate(text.characters().tolist()):
+    for point, entry in enumerate(scanner.characters().tolist()):
         character = chr(point)
         lower, letter = character.lower(), character.isalnum()
         mark = (unicodedata.category(character)[0] == "M" and not letter) or point in (0x200C, 0x200D)
-        flags = text.WORD * (letter or character == "_") | text.SPACE * character.isspace() | text.MARK * mark
-        if entry & text.ODD:
+        flags = scanner.WORD * (letter or character == "_") | scanner.SPACE * character.isspace() | scanner.MARK * mark
+        if entry & scanner.ODD:
             odd.append(character)
             continue
         fits = lower == character or 2 * len(lower.encode()) <= 3 * len(character.encode())  # room in the buffer
@@ -105,9 +104,9 @@ def test_scanners_survive_wrong_utf8_unprepared():
     blob = random.integers(0, 256, 50_000).astype(np.uint8)
     offsets = np.sort(np.concatenate([[0, len(blob)], random.integers(0, len(blob), 3000)]))
     for scan in (
-        text.scan_words(blob, offsets, text.characters(), text.WORD, 1, True),
-        text.scan_characters(blob, offsets, text.characters(), True, True),
-        text.scan_characters(blob, offsets, text.characters(), False, True),
+        scanner.scan_words(blob, offsets, scanner.characters(), scanner.WORD, 1, True),
+        scanner.scan_characters(blob, offsets, scanner.characters(), True, True),
+        scanner.scan_characters(blob, offsets, scanner.characters(), False, True),
     ):
         scan[0].tobytes().decode()  # what is written is sound again
 
@@ -116,14 +115,14 @@ def test_scanners_survive_wrong_utf8_unprepared():
 def test_stored_terms_have_the_hash_of_their_grams(cutter):
     _, hashes, *_ = cutter(Texts.of(TEXTS))
     grams = Texts.of([gram for row in names(cutter, TEXTS) for gram in row])
-    again = text.hash_terms(grams.blob, grams.offsets, cutter.unit == "words")
+    again = scanner.hash_terms(grams.blob, grams.offsets, cutter.unit == "words")
     assert np.array_equal(hashes, again)
 
 
 def packed(rows, hashes=None):
     """Grams as `list_grams` gives them, from lists of strings."""
     flat = Texts.of([gram for row in rows for gram in row])
-    values = text.hash_terms(flat.blob, flat.offsets, True) if hashes is None else hashes(len(flat))
+    values = scanner.hash_terms(flat.blob, flat.offsets, True) if hashes is None else hashes(len(flat))
     ends = flat.offsets.astype(np.int32)
     pointers = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     return flat.blob, values, ends[:-1].copy(), ends[1:].copy(), pointers
@@ -215,7 +214,7 @@ def test_weights_are_those_of_the_slow_twin(rules, seed):
 
 
 KERNELS = [
-    *(text.odd_texts, text.scan_words, text.scan_characters, text.list_grams, text.hash_terms),
+    *(scanner.odd_texts, scanner.scan_words, scanner.scan_characters, scanner.list_grams, scanner.hash_terms),
     *(terms.count_terms, terms.merge_terms, terms.find_terms, terms.fill_table, terms.prefixes),
     *(terms.settle_ties, terms.take_terms, weigh.weigh),
 ]
@@ -231,14 +230,13 @@ def test_read_only_arrays_need_no_kernel_of_their_own():
 
 def test_second_process_compiles_nothing():
     code = (
-        "from treetop.features.tfidf import Tfidf, TfidfConfig;"
+        "from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig;"
         "from treetop.kernels import terms, text, weigh;"
         "Tfidf.fit_transform(['a cat', 'the cat'], TfidfConfig(chars=(1, 3)))[0].transform(['cat']);"
         "found = [v for m in (text, terms, weigh) for v in vars(m).values() if hasattr(v, 'stats')];"
         "print(len(found), sum(v.stats.cache_misses.total() for v in found))"
     )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(numba.config.CACHE_DIR)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     count, misses = map(int, re.findall(r"\d+", done.stdout))
     assert count >= len(KERNELS)
     assert misses == 0

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treetop.kernels import reference, topk
+from treetop.kernels import reference
+from treetop.kernels.search import topk
 
 NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32) | st.sampled_from([0.0, -0.0, 1.0, np.inf, -np.inf])
 

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.kernels import reference, threads
+from treetop.kernels import reference
+from treetop.kernels.graph.walks import visited
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import rows_of
-from treetop.kernels.walks import visited
 
 
 def random_targets(rng, n, labels, share):

@@ -5,7 +5,7 @@ from scipy import sparse
 import toy
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import InputError
-from treetop.features.tfidf import Tfidf, TfidfConfig
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.labels.combine import beside, mixed
 from treetop.labels.pifa import pifa, unit_rows
 from treetop.labels.text import label_text

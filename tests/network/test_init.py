@@ -12,7 +12,7 @@ import toy
 import toy_encoder
 from toy_network import FLAT, PARENT, TREE, network
 from treetop.core.dataset import LabelSet
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.labels.text import label_words
 from treetop.network.init import Start, from_texts, ordered_share
 from treetop.network.targets import log_odds

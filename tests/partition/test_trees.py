@@ -3,8 +3,8 @@ import pytest
 from scipy import sparse
 
 from treetop.core.errors import ConfigError
-from treetop.kernels import threads
-from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, Options, balanced_leaves, halve, halve_dense
+from treetop.kernels.cluster.halving import SAME_SET, SMALL_GAIN, Options, balanced_leaves, halve, halve_dense
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import rows_of
 from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.partition.flat import flat

@@ -5,7 +5,7 @@ import pytest
 
 from treetop.core.errors import ModelError
 from treetop.core.types import Candidates, Join
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.rank import head as head_
 from treetop.rank.head import Head
 

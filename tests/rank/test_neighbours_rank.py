@@ -28,5 +28,5 @@ def test_damaged_weights_are_refused():
     for name, bad in (("y_val", np.zeros(2, np.float32)), ("y_val", np.float32([1, np.nan]))):
         with pytest.raises(ModelError, match="the model is damaged"):
             Neighbours.from_part(type(part)(part.kind, part.config, {**part.arrays, name: bad}))
-    with pytest.raises(ModelError, match="power -1.0"):
+    with pytest.raises(ModelError, match="setting 'power' is -1.0"):
         Neighbours.from_part(type(part)(part.kind, {**part.config, "power": -1.0}, part.arrays))

@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 import toy
 import treetop
 from kills import assert_kills_change_nothing
-from treetop.assemble import fused_level
+from treetop.assemble.linear import concatenated
 from treetop.core.errors import ConfigError
 from treetop.predict import beam as predict_beam
 from treetop.recipes import cascadexml
@@ -96,13 +96,13 @@ def test_a_linear_level_below_the_network(encoder, ranker, resolutions, tmp_path
 
 def test_the_linear_level_learns_from_texts_whose_clusters_are_kept(encoder, monkeypatch):
     seen = []
-    real = fused_level.train_level
+    real = concatenated.train_level
 
     def watch(task, *rest):
         seen.append(task)
         return real(task, *rest)
 
-    monkeypatch.setattr(fused_level, "train_level", watch)
+    monkeypatch.setattr(concatenated, "train_level", watch)
     data, chosen = toy.dataset(), settings(encoder, ranker="linear", linear={"beam": 2})
     chosen["train"] = {"epochs": 2.0, "batch": 16}
     model = treetop.fit("cascadexml", data, settings=chosen)

@@ -10,7 +10,7 @@ import toy_encoder
 import treetop
 from kills import assert_kills_change_nothing
 from treetop.core.errors import ConfigError
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.network import fit as network_fit
 from treetop.network.network import Network
 

@@ -16,7 +16,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 
 TREE = {"max_leaf": 5, "width": 2, "top": 2}
 SETTINGS = {
@@ -62,7 +62,7 @@ def test_variants_learn(encoder, changes):
 
 def test_levels_hand_on_what_they_learned(encoder, monkeypatch):
     """Each level trains on the nodes of its own, from the weights of the one before."""
-    from treetop.assemble import coarse_to_fine
+    from treetop.assemble.staged import coarse_to_fine
 
     seen = []
     real = coarse_to_fine.train_network

@@ -61,7 +61,7 @@ def test_saved_and_damaged():
     for name, value in (("members", made.members + 1), ("indptr", made.indptr[::-1].copy())):
         with pytest.raises(ModelError):
             Ann.from_part(type(part)(part.kind, part.config, {**part.arrays, name: value}))
-    with pytest.raises(ModelError, match="got vectors of 3 numbers"):
+    with pytest.raises(ModelError, match="got a view of 3 columns"):
         made.candidates(np.zeros((1, 3), np.float32), None)
 
 

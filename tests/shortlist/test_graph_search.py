@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("faiss")
 from treetop.core.errors import ModelError
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.shortlist.graph import LINKS, Graph
 
 
@@ -82,7 +82,7 @@ def test_links_that_lead_nowhere_are_refused(graph):
     ):
         with pytest.raises(ModelError, match="lead nowhere"):
             dataclasses.replace(links, **changes).check(LINKS)
-    with pytest.raises(ModelError, match="got vectors of 3 numbers"):
+    with pytest.raises(ModelError, match="got a view of 3 columns"):
         graph[0].candidates(np.zeros((1, 3), np.float32), None)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import treetop
 from treetop.core.dataset import Dataset
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 
 DATA = Path(__file__).parents[3] / "shared/data/finna-yso-en-25k"
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not DATA.exists(), reason="no data beside the repository")]

@@ -20,7 +20,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level
-from treetop.features.apart import Apart
+from treetop.features.namespaced import Apart
 from treetop.model import Model, load
 from treetop.predict.blend import Blend, check_blend, check_heard, check_weights, proportions
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from treetop.core.dataset import DOCUMENT, LABEL_TEXT, Csr, Dataset, Ints
 from treetop.core.log import logger
 from treetop.core.texts import Texts
-from treetop.features.tfidf import Tfidf
+from treetop.features.tfidf.tfidf import Tfidf
 from treetop.labels.text import label_words, plain
 
 Barred = dict[str, set[int]]

@@ -11,9 +11,9 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.types import Combine, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.bag import DOCUMENT, BagConfig
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.vectors import WordsConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.words.bag import DOCUMENT, BagConfig
+from treetop.features.words.vectors import WordsConfig
 from treetop.labels.text import label_words, tell_wordless
 from treetop.network.build import LabelWords
 from treetop.network.fit import Trained, as_levels

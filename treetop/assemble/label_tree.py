@@ -16,7 +16,7 @@ from treetop.core.errors import ConfigError
 from treetop.core.store import Part
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.combine import beside, mixed
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa

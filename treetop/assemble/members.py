@@ -10,10 +10,10 @@ from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import Level
 from treetop.core.work import Job
-from treetop.features.fuse import Fuse
+from treetop.features.concatenate import Fuse
+from treetop.features.encoder.transformer import TransformerConfig
 from treetop.features.learned import Learned
-from treetop.features.tfidf import Tfidf
-from treetop.features.transformer import TransformerConfig
+from treetop.features.tfidf.tfidf import Tfidf
 from treetop.model import Model
 
 Member = tuple[Sequence[Learned[Any]], Sequence[list[Level]]]  # its encoders, and the levels that read them

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.types import Floats, Level, Ranking
-from treetop.kernels import products
+from treetop.kernels.search import products
 from treetop.predict.beam import step
 from treetop.rank.head import Head
 

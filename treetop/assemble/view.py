@@ -12,7 +12,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Features
 from treetop.core.work import Job
-from treetop.features.tfidf import Tfidf, TfidfConfig
+from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 
 GIVEN = "given"
 

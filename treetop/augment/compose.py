@@ -14,7 +14,7 @@ from typing import Any
 from treetop.core import registry
 from treetop.core.config import build
 from treetop.core.dataset import Dataset
-from treetop.core.errors import ConfigError, did_you_mean
+from treetop.core.errors import ConfigError, did_you_mean, shown
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 
@@ -64,7 +64,7 @@ def augmentation(name: str, values: Any) -> Augmentation:
     """An augmentation with its settings, given as plain values."""
     module = registry.find("augment", name)
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{name}: expected settings inside, as {name}.x=..., got {values!r}.")
+        raise ConfigError(f"{name}: expected settings inside, as {name}.x=..., got {shown(values)}.")
     return Augmentation(name, module, build(module.Config, values, path=name))
 
 

@@ -95,7 +95,7 @@ def candidates(texts: Iterable[str]) -> Table:
 
 def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
     """Per word the candidate whose vector lies nearest to its own; the first of equals."""
-    from treetop.features.transformer import Transformer, TransformerConfig
+    from treetop.features.encoder.transformer import Transformer, TransformerConfig
     from treetop.tensors import devices
 
     words = sorted({*table, *(other for others in table.values() for other in others)})

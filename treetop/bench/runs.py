@@ -44,7 +44,7 @@ def select(results: Path, name: str, data: str, split: str) -> list[Run]:
 def lines(file: Path) -> Iterator[Run]:
     """Runs of a file that ended with a score, less what its `command` lines take from them."""
     past, timed, recipe = False, True, None
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8").removesuffix("\n").split("\n"):  # LF alone ends a line
         run = json.loads(line)
         if run["section"] == "command":
             past, timed = bool(run.get("past")), bool(run.get("seconds", True))

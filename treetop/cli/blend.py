@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from treetop.cli.streams import confirm
 from treetop.core.errors import ConfigError
 
 
@@ -36,7 +37,7 @@ def blend(
     for path in models:
         check_folder(path)
     join(models, parsed, how).save(out, overwrite=overwrite)  # type: ignore[arg-type]
-    typer.echo(str(out))
+    confirm(str(out))
 
 
 def _parse(weights: str) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +11,8 @@ import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
 from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
+from treetop.cli.streams import echo, json_line, note
+from treetop.core.errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,8 +45,8 @@ def compare(
     ks = parse_ks(k)
     from treetop.core import store
     from treetop.core.dataset import Dataset
-    from treetop.evaluate.page import check_folder
-    from treetop.kernels import threads as pool
+    from treetop.evaluate.report.page import check_folder
+    from treetop.kernels.runtime import threads as pool
 
     if report is not None:
         check_folder(report)  # a place that cannot be written is told before the work
@@ -57,9 +58,9 @@ def compare(
         found = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
     if report is not None:
         page = _write_page(report, f"{dataset.name} ({split})", found, dataset, k=max(ks))
-        typer.echo(f"report: {page}", err=True)
+        note(f"report: {page}")
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        echo(json_line(found.to_dict()))
         return
     from rich.console import Console
 
@@ -113,8 +114,8 @@ def _compared(
 
 
 def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, k: int) -> Path:
-    from treetop.evaluate.examples import Examples
-    from treetop.evaluate.versus import Versus, write_versus
+    from treetop.evaluate.report.examples import Examples
+    from treetop.evaluate.report.versus import Versus, write_versus
 
     examples = Examples.of(found.matches, dataset, k=k)
     return write_versus(
@@ -124,8 +125,10 @@ def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, 
 
 def _names(models: list[Path]) -> list[str]:
     """Folder names where they tell the models apart, else whole paths; the same folder twice is numbered."""
-    short = [path.name or str(path) for path in models]
-    names = short if len(set(short)) == len(short) else [str(path) for path in models]
+    from treetop.core.texts import readable
+
+    short = [readable(path.name or str(path)) for path in models]
+    names = short if len(set(short)) == len(short) else [readable(str(path)) for path in models]
     return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
 
 
@@ -143,7 +146,9 @@ def _show(console: Console, found: Compared) -> None:
         if names:
             console.print()
     if found.differences:
-        console.print(Text(f"\nDifferences from {first} on the same documents, 95 % intervals; p by random exchange."))
+        console.print(
+            Text(f"\nDifferences from {visible(first)} on the same documents, 95 % intervals; p by random exchange.")
+        )
 
 
 def _table(found: Compared, names: list[str]) -> Table:
@@ -154,7 +159,7 @@ def _table(found: Compared, names: list[str]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in names:
-        table.add_column(Text(name), justify="right")
+        table.add_column(Text(visible(name)), justify="right")
         if name in found.differences:
             table.add_column("difference", no_wrap=True)
             table.add_column("p", no_wrap=True)

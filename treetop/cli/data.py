@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from treetop.cli.streams import confirm, echo, json_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +38,7 @@ def stats(
 
     facts = describe(read_all(path, strict=strict, one_based=one_based, separator=separator))
     if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        echo(json_line(facts))
         return
     from rich.console import Console
 
@@ -57,8 +58,11 @@ def stats(
 
 def _splits_table(facts: dict[str, Any]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=facts["name"], title_justify="left")
+    from treetop.core.errors import shortened, visible
+
+    table = Table(title=Text(visible(shortened(facts["name"]))), title_justify="left")
     table.add_column("")
     for name in facts["splits"]:
         table.add_column(name, justify="right")
@@ -104,16 +108,16 @@ def validate(
 
     report = check(path, limit=limit, strict=strict, one_based=one_based, separator=separator)
     if as_json:
-        typer.echo(json.dumps(to_dict(report), ensure_ascii=False))
+        echo(json_line(to_dict(report)))
     else:
         for sentence in report.problems:
-            typer.echo(sentence)
+            echo(sentence)
         for sentence in report.notes:
-            typer.echo(f"note: {sentence}")
+            echo(f"note: {sentence}")
         rows = ", ".join(f"{count:,} {name}" for name, count in report.rows.items())
         shown = f", {len(report.problems):,} listed (--limit)" if len(report.problems) < report.count else ""
         verdict = "good" if report.good else f"{report.count:,} problem{'s' if report.count > 1 else ''}{shown}"
-        typer.echo(f"{report.path}: {report.format or 'unknown format'}, {rows or 'no'} rows: {verdict}.")
+        echo(f"{report.path}: {report.format or 'unknown format'}, {rows or 'no'} rows: {verdict}.")
     if not report.good:
         raise typer.Exit(2)
 
@@ -143,7 +147,7 @@ def convert(
     for name in wanted:
         choose("--splits", name, data, InputError)
     write({name: data[name] for name in wanted}, out, to, lossy=lossy, gzip=gzip)
-    typer.echo(f"{out}: {to}, " + ", ".join(f"{len(data[name]):,} {name}" for name in wanted) + " rows.")
+    confirm(f"{out}: {to}, " + ", ".join(f"{len(data[name]):,} {name}" for name in wanted) + " rows.")
 
 
 @app.command()
@@ -175,4 +179,4 @@ def split(
     train, valid = holdout(data["train"], fraction, seed)
     parts = {"train": data["train"].take(train), "valid": data["train"].take(valid)}
     write(parts | {name: part for name, part in data.items() if name != "train"}, out, to, lossy=lossy, gzip=gzip)
-    typer.echo(f"{out}: {len(train):,} train and {len(valid):,} valid rows.")
+    confirm(f"{out}: {len(train):,} train and {len(valid):,} valid rows.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def evaluate(
     from treetop.core.dataset import Dataset
     from treetop.core.target import check_new_file
     from treetop.evaluate.match import match
-    from treetop.evaluate.page import check_folder
     from treetop.evaluate.per_label import check_target, write_labels
+    from treetop.evaluate.report.page import check_folder
     from treetop.evaluate.score import score_matches
-    from treetop.kernels import threads as pool
+    from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
     if per_label is not None:
@@ -62,16 +62,21 @@ def evaluate(
     if per_label is not None:
         write_labels(matches, per_label)
     if report is not None:
-        from treetop.evaluate.examples import Examples
-        from treetop.evaluate.report import Page, write_report
+        from treetop.core.texts import readable
+        from treetop.evaluate.report.evaluation import Page, write_report
+        from treetop.evaluate.report.examples import Examples
 
-        facts = {"Model": model.resolve().name, "Recipe": opened.card.title, "Data": f"{dataset.name} ({split})"}
+        facts = {
+            "Model": readable(model.resolve().name),
+            "Recipe": opened.card.title,
+            "Data": f"{dataset.name} ({split})",
+        }
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
         examples = Examples.of({facts["Model"]: matches}, dataset, k=max(ks))
         page = Page.of(matches, scores, facts, examples=examples)
-        typer.echo(f"report: {write_report(report, page)}", err=True)
+        note(f"report: {write_report(report, page)}")
     if as_json:
-        typer.echo(json.dumps(scores.to_dict(), ensure_ascii=False))
+        echo(json_line(scores.to_dict()))
         return
     from rich.console import Console
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.core.errors import ConfigError, InputError
+from treetop.cli.streams import as_text, echo, json_line
+from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
     from treetop.model import Explanation, Model
@@ -19,8 +19,12 @@ BAR = 24  # letters of a whole bar
 
 def explain(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    text: Annotated[str | None, typer.Option(help="The text to explain; - reads it from standard input.")] = None,
-    label: Annotated[str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="The text to explain; - reads it from standard input.", callback=as_text)
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.", callback=as_text)
+    ] = None,
     data: Annotated[str | None, typer.Option(help="With --label: the training data neighbours are counted in.")] = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Labels to explain (3), or neighbours to draw (10).")
@@ -47,7 +51,7 @@ def explain(
         text = whole_input()
     found = opened.explain(str(text), k or 3)
     if as_json:
-        typer.echo(json.dumps([_plain(item) for item in found], ensure_ascii=False))
+        echo(json_line([_plain(item) for item in found]))
         return
     from rich.console import Console
 
@@ -65,7 +69,7 @@ def explain(
 
 def _title(id_: str, name: str) -> str:
     """A label as a person looks it up: its id, and its name where that says more."""
-    return id_ if name == id_ else f"{id_}  {name}"
+    return visible(id_ if name == id_ else f"{id_}  {name}")
 
 
 def _part(model: Model, m: int) -> str:
@@ -75,7 +79,7 @@ def _part(model: Model, m: int) -> str:
     if not model.card.models:
         return ""
     parts = proportions(model.weights, len(model.members))
-    return f" ({model.card.recipes(len(parts))[m]}, {100 * parts[m] / sum(parts):.3g} %)"
+    return f" ({visible(model.card.recipes(len(parts))[m])}, {100 * parts[m] / sum(parts):.3g} %)"
 
 
 def _show(console: Any, seen: Any, *, last: bool) -> None:
@@ -85,7 +89,7 @@ def _show(console: Any, seen: Any, *, last: bool) -> None:
     name = "label" if last else f"node {step.node}"
     line = Text(f"  {name:<10} margin {step.margin:+.2f}, own {step.own:.3f}, so far {step.score:.3f}: ", style="dim")
     for word in seen.words[:SHOWN]:
-        line.append(f"{word.term} ")
+        line.append(f"{visible(word.term)} ")
         line.append(f"{word.contribution:+.2f}  ", style="green" if word.contribution > 0 else "red")
     rest = len(seen.words) - SHOWN
     line.append((f"and {rest} more, " if rest > 0 else "") + f"bias {step.bias:+.2f}", style="dim")
@@ -135,7 +139,7 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
             for n in found
         ]
         whole = {"id": labels.ids[column], "label": labels.names[column], "texts": texts, "neighbours": rows}
-        typer.echo(json.dumps(whole, ensure_ascii=False))
+        echo(json_line(whole))
         return
     from rich.console import Console
 

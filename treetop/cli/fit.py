@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError
 
 
@@ -42,15 +43,16 @@ def fit(
         raise ConfigError("--out: missing. Say where the model goes, or add --dry-run to see what it would need.")
     if out is not None and not dry_run:
         planned.check_device(device)
-        check_target(out, overwrite=overwrite)
+        if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
+            check_target(out, overwrite=overwrite)
     dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
     if dry_run:
         check_trainable(dataset)
         needs = planned.forecast(dataset, probe=True)
-        typer.echo(describe(dataset))
-        typer.echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
+        echo(describe(dataset))
+        echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
         needs.check(limits, out)
         return
     options = {"seed": seed, "threads": threads, "device": device, "budget": budget}
     train(recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, **options)  # type: ignore[arg-type]
-    typer.echo(str(out))
+    confirm(str(out))

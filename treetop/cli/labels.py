@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from treetop.core.errors import ConfigError, DataError, LabelError
+from treetop.cli.streams import as_text, confirm, echo, json_line
+from treetop.core.errors import ConfigError, DataError, LabelError, visible
 
 if TYPE_CHECKING:
     from treetop.model import Model
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Add, retire, restore, rename, merge and list a model's labels.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
-Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.")]
+Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]
 File = Annotated[Path | None, typer.Option("--file", help="Labels by a file with `id`: .jsonl, .csv, .tsv, .parquet.")]
-By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.")]
-Note = Annotated[str, typer.Option("--note", help="Why, for the log.")]
+By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.", callback=as_text)]
+Note = Annotated[str, typer.Option("--note", help="Why, for the log.", callback=as_text)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
@@ -76,9 +76,9 @@ def restore(
 @app.command()
 def rename(
     model: Folder,
-    label: Annotated[str, typer.Argument(metavar="[LABEL]", help="Id or name.")] = "",
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The new name.")] = "",
-    text: Annotated[str, typer.Option("--text", help="The new text.")] = "",
+    label: Annotated[str, typer.Argument(metavar="[LABEL]", help="Id or name.", callback=as_text)] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The new name.", callback=as_text)] = "",
+    text: Annotated[str, typer.Option("--text", help="The new text.", callback=as_text)] = "",
     re_encode: Annotated[
         bool, typer.Option("--re-encode", help="Renew the vectors of labels that were added by text.")
     ] = False,
@@ -103,7 +103,9 @@ def rename(
 def merge(
     model: Folder,
     labels: Labels = None,
-    into: Annotated[str, typer.Option("--into", help="Id or name of the label that gets their scores.")] = "",
+    into: Annotated[
+        str, typer.Option("--into", help="Id or name of the label that gets their scores.", callback=as_text)
+    ] = "",
     file: File = None,
     by: By = "",
     note: Note = "",
@@ -132,7 +134,9 @@ def undo(model: Folder, by: By = "", note: Note = "", as_json: AsJson = False) -
 def list_(
     model: Folder,
     status: Annotated[Status, typer.Option("--status", help="Only these labels.")] = "all",
-    find: Annotated[str, typer.Option("--find", help="Only labels with this in their id or name.")] = "",
+    find: Annotated[
+        str, typer.Option("--find", help="Only labels with this in their id or name.", callback=as_text)
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Print every label: id, name, status, training texts; tab-separated, or as JSON lines."""
@@ -141,7 +145,7 @@ def list_(
         sys.stdout.write("id\tname\tstatus\ttexts\n")
     for row in _rows(opened, status, find.casefold()):
         if as_json:
-            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_line(row) + "\n")
             continue
         state = f"merged into {row['into']}" if row["into"] else row["status"] + (", added" if row["added"] else "")
         cells = (row["id"], row["name"], state, str(row["texts"]))
@@ -155,7 +159,7 @@ def log(model: Folder, as_json: AsJson = False) -> None:
     opened = _open(model)
     for number, edit in enumerate(opened.edits.log if opened.edits is not None else (), 1):
         entry = {"number": number, **{key: value for key, value in edit.entry.items() if key != "files"}}
-        typer.echo(json.dumps(entry, ensure_ascii=False) if as_json else _line(entry))
+        echo(json_line(entry) if as_json else _line(entry))
 
 
 def _open(folder: Path) -> Model:
@@ -172,10 +176,10 @@ def _tell(folder: Path, model: Model, as_json: bool) -> None:
         raise ConfigError(f"{folder}: nothing was changed.")
     entry = {"number": len(edits.log), **{k: v for k, v in edits.log[-1].entry.items() if k != "files"}}
     if as_json:
-        typer.echo(json.dumps(entry, ensure_ascii=False))
+        confirm(json_line(entry))
         return
     count, action = entry["labels"], DONE[entry["action"]]
-    typer.echo(f"{folder}: {count:,} label{'s' if count != 1 else ''} {action} (change {entry['number']})")
+    confirm(f"{folder}: {count:,} label{'s' if count != 1 else ''} {action} (change {entry['number']})")
 
 
 def _line(entry: dict[str, Any]) -> str:
@@ -186,8 +190,8 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text on one line, without signs that move a terminal's cursor or colours."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
+    """Text on one line, without what moves a terminal's cursor or changes its colours."""
+    return visible(" ".join(text.split()))
 
 
 def _rows(model: Model, status: Status, find: str) -> Iterator[dict[str, Any]]:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
 import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from treetop.cli import bench, blend, compare, data, demo, evaluate, explain, fit, labels, predict, recipes, verify
-from treetop.core.errors import TreetopError
+from treetop.cli import (
+    bench,
+    blend,
+    compare,
+    data,
+    demo,
+    evaluate,
+    explain,
+    faults,
+    fit,
+    labels,
+    predict,
+    recipes,
+    streams,
+    verify,
+)  # fmt: skip
+from treetop.core.errors import TreetopError, shortened, visible
 from treetop.core.version import VERSION
 
 MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
 INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C, by SIGTERM
-PLACES = {
-    errno.ENOENT, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
-    errno.ELOOP, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EINVAL,
-}  # fmt: skip
 
 app = typer.Typer(
     name="treetop",
@@ -47,7 +56,7 @@ app.add_typer(bench.app, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"treetop {VERSION}")
+        streams.echo(f"treetop {VERSION}")
         raise typer.Exit
 
 
@@ -66,6 +75,7 @@ def _options(
 def main() -> None:
     """Run a command; a user's mistake is one sentence and exit code 2, a closed pipe ends quietly."""
     ended = _end_as_by_ctrl_c()
+    streams.prepare()
     try:
         code = app(prog_name="treetop", standalone_mode=False) or 0
     except TreetopError as error:
@@ -77,17 +87,16 @@ def main() -> None:
         command = "treetop" if error.ctx is None else error.ctx.command_path
         said = error.format_message().rstrip(".")
         _refuse(f"{said}{'' if said.endswith('?') else '.'} See `{command} --help`.")
-    except MemoryError:
-        _refuse("out of memory. Use less data or a smaller preset, or set --budget memory=...")
     except SystemExit as error:
         if not isinstance(error.__context__, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.put_away()
         code = 0
-    except OSError as error:
-        if error.errno not in PLACES:
+    except Exception as error:
+        said = faults.sentence(error)
+        if said is None:
             raise
-        _refuse(f"{error.filename or 'output'}: {error.strerror}. Check the path, its rights and the space left there.")
+        _refuse(said)
     if code == INTERRUPTED:
         sys.stderr.write("interrupted; what is half-made was put away, give the command again\n")
     sys.exit(TERMINATED if ended and code == INTERRUPTED else code)
@@ -106,6 +115,9 @@ def _end_as_by_ctrl_c() -> list[int]:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.write(f"error: {' '.join(sentence.split())}\n")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        streams.put_away()
+    sys.stderr.write(f"error: {visible(shortened(' '.join(sentence.split())))}\n")
     sys.exit(2)

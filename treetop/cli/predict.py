@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
+from treetop.cli.streams import json_line
 from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Networks batch texts by length inside a chunk, so shards that began at chunks would keep every bit. They would share
 # unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
 CHUNK = 4096
+LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
 Answer: TypeAlias = "tuple[Input, dict[str, list[Any]]]"
 TABLES = {".csv": ",", ".tsv": "\t"}  # endings of --out that give a table, and what stands between its cells
 OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
@@ -49,7 +50,7 @@ def predict(
         _check_out(out, source, overwrite=overwrite)
     from treetop.core.target import replacing_file
     from treetop.data.inputs import read_inputs
-    from treetop.kernels import threads as pool
+    from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
     texts = read_inputs(source, shard)
@@ -83,11 +84,13 @@ def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
 def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
     """Full chunks from files; from a pipe that pauses, what a person typed is still answered at its end."""
     chunk: list[Input] = []
+    letters = 0
     for text in texts:
         chunk.append(text)
-        if len(chunk) == CHUNK:
+        letters += len(text.text)
+        if len(chunk) == CHUNK or letters > LETTERS:
             yield chunk
-            chunk = []
+            chunk, letters = [], 0
     if chunk:
         yield chunk
 
@@ -109,17 +112,21 @@ def _answers(model: Any, inputs: list[Input], k: int) -> Iterator[Answer]:
 def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:
     for given, answer in answers:
         named = {} if given.id is None else {"id": given.id}
-        target.write(json.dumps({**named, **answer}, ensure_ascii=False) + "\n")
+        target.write(json_line({**named, **answer}) + "\n")
 
 
 def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
-    """Id (empty where there is none), text, ids, labels and scores, lists as CSV data have them."""
+    """Id (empty where there is none), text, ids, labels and scores, lists as CSV data have them.
+
+    Texts and names are shown by a spreadsheet as they are; ids are for programs and never changed.
+    """
     import csv
 
-    from treetop.data.table import joined
+    from treetop.core.spreadsheet import plain_cell
+    from treetop.data.formats.table import joined
 
-    columns = ("ids", "labels", "scores")
     table = csv.writer(target, delimiter=mark)
-    table.writerow(("id", "text", *columns))
+    table.writerow(("id", "text", "ids", "labels", "scores"))
     for given, answer in answers:
-        table.writerow((given.id or "", given.text, *(joined(answer[column]) for column in columns)))
+        ids, names, scores = (joined(answer[column]) for column in ("ids", "labels", "scores"))
+        table.writerow((given.id or "", plain_cell(given.text), ids, plain_cell(names), scores))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from treetop.cli.streams import echo
 from treetop.core.errors import ConfigError
 
 
@@ -26,7 +27,7 @@ def recipes(
     rows = [summary(recipe) for recipe in registry.names("recipe")]
     rows += [summary(name, "augment") for name in registry.names("augment")]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        echo(json.dumps(rows, indent=1))
         return
     from rich.console import Console
     from rich.table import Table
@@ -86,7 +87,7 @@ def _show(name: str, preset: str, as_json: bool) -> None:
         full = {**about, "name": name, "preset": preset, "presets": presets(base), "settings": settings}
         if before:
             full["scores"] = {}  # those of the recipe alone
-        typer.echo(json.dumps(full, indent=1, default=list))
+        echo(json.dumps(full, indent=1, default=list))
         return
     from rich.console import Console
     from rich.table import Table

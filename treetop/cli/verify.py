@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from treetop.cli.streams import confirm
+
 
 def verify(model: Annotated[Path, typer.Argument(help="Model folder.")]) -> None:
     """Check all hashes of a model folder and ask its golden inputs again."""
@@ -16,6 +18,6 @@ def verify(model: Annotated[Path, typer.Argument(help="Model folder.")]) -> None
     opened.check_golden()
     changes = 0 if opened.edits is None else len(opened.edits.log)
     changed = f", {changes:,} label change{'s' if changes > 1 else ''}" if changes else ""
-    typer.echo(
+    confirm(
         f"{model}: intact ({len(opened.labels):,} labels{changed}, {len(opened.golden)} golden inputs answered alike)"
     )

@@ -8,18 +8,21 @@ from __future__ import annotations
 import json
 import math
 import mmap
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.errors import ModelError
+from treetop.core.sealed import parse
 
 ALIGN = 64
-MAX_HEADER = 100 << 20
+MAX_HEADER = 64 << 20
 MAX_ARRAYS = 100_000
+MAX_DIMENSIONS, MAX_LENGTH = 8, 1 << 48
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "BF16": "<u2",
@@ -51,8 +54,17 @@ def write_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of a safetensors file as read-only memory maps; every declared length is checked first."""
-    base, room, header = _read_header(file)
+    """The arrays of a safetensors file (`map_arrays`)."""
+    with file.open("rb") as source:
+        return map_arrays(source, file)
+
+
+def map_arrays(source: BinaryIO, file: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of a safetensors file, open as `source`, as read-only memory maps; every declared length is checked first.
+
+    No array is touched, however large.
+    """
+    base, room, header = _read_header(source, file)
     entries = {name: _check_entry(file, name, entry, room) for name, entry in header.items()}
     at = 0
     for start, stop in sorted((start, stop) for _, _, start, stop in entries.values()):
@@ -61,21 +73,22 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
         at = stop
     if at != room:
         raise _damaged(file, f"arrays cover {at:,} of {room:,} bytes")
-    data = _map(file) if room else np.zeros(base, np.uint8)
+    data = _map(source, base + room) if room else np.zeros(base, np.uint8)
     made: dict[str, NDArray[Any]] = {}
     for name, (dtype, shape, start, stop) in entries.items():
         if name.startswith("~"):
             continue
-        raw = data[base + start : base + stop]
-        if (base + start) % dtype.itemsize:  # a foreign file without our padding
-            raw = raw.copy()
-        made[name] = raw.view(dtype).reshape(shape)
+        if (base + start) % dtype.itemsize:
+            raise _damaged(file, f"array '{name}' does not start on a boundary of {dtype.itemsize} bytes")
+        made[name] = data[base + start : base + stop].view(dtype).reshape(shape)
     return made
 
 
-def _map(file: Path) -> NDArray[np.uint8]:
-    with file.open("rb") as source:
-        return np.frombuffer(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+def _map(source: BinaryIO, size: int) -> NDArray[np.uint8]:
+    try:
+        return np.frombuffer(mmap.mmap(source.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        raise ModelError(f"{source.name}: cannot be read ({error.strerror}).") from None
 
 
 def let_go(array: Any) -> None:
@@ -91,19 +104,14 @@ def _damaged(file: Path, reason: str) -> ModelError:
     return ModelError(f"{file}: {reason}. The file is damaged or no safetensors file; copy the model again.")
 
 
-def _read_header(file: Path) -> tuple[int, int, dict[str, Any]]:
+def _read_header(source: BinaryIO, file: Path) -> tuple[int, int, dict[str, Any]]:
+    size = os.fstat(source.fileno()).st_size
+    length = int.from_bytes(source.read(8), "little")
+    if size < 8 or length > MAX_HEADER or length > size - 8:
+        raise _damaged(file, f"the header declares {length:,} bytes in a file of {size:,}")
     try:
-        size = file.stat().st_size
-        with file.open("rb") as source:
-            length = int.from_bytes(source.read(8), "little")
-            if size < 8 or length > MAX_HEADER or length > size - 8:
-                raise _damaged(file, f"the header declares {length:,} bytes in a file of {size:,}")
-            header = json.loads(source.read(length))
-    except OSError as error:
-        raise ModelError(f"{file}: cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, ModelError):
-            raise
+        header = parse(source.read(length))
+    except ValueError:
         raise _damaged(file, "the header is not valid JSON") from None
     if not isinstance(header, dict) or len(header) > MAX_ARRAYS:
         raise _damaged(file, "the header is no table of arrays")
@@ -116,6 +124,8 @@ def _check_entry(file: Path, name: str, entry: Any, room: int) -> tuple[np.dtype
         dtype, shape, (start, stop) = np.dtype(DTYPES[entry["dtype"]]), tuple(entry["shape"]), entry["data_offsets"]
     except (KeyError, TypeError, ValueError):
         raise _damaged(file, f"the entry of array '{name}' is malformed") from None
+    if len(shape) > MAX_DIMENSIONS or any(type(n) is int and n > MAX_LENGTH for n in shape):
+        raise _damaged(file, f"array '{name}' has shape {shape[: MAX_DIMENSIONS + 1]}, which no array can have")
     if not all(type(n) is int and n >= 0 for n in (*shape, start, stop)) or not start <= stop <= room:
         raise _damaged(file, f"array '{name}' lies outside the file")
     if math.prod(shape) * dtype.itemsize != stop - start:

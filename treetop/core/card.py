@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from treetop.core.errors import ModelError, shortened, visible
 from treetop.core.version import VERSION
 
+LONGEST = 300  # characters of a value in a model card
+# Nothing that Markdown or HTML reads as more than letters.
+_HARMLESS = re.compile(r"(?!.*www\.)[\w .,+%()/'-]*")
 BLEND = "blend"  # in the place of a recipe's name
 
 
@@ -32,6 +37,17 @@ class Card:
     config: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Card:
+        """The card in the manifest of a model."""
+        kinds = {"recipe": str, "config": dict, "seed": int, "data": dict}
+        values: dict[str, Any] = {name: manifest.get(name) for name in kinds}
+        if any(type(values[name]) is not kind for name, kind in kinds.items()):
+            raise ModelError(
+                "manifest.json lacks the recipe, its settings, the seed or the data. Copy the model again."
+            )
+        return cls(**values)
 
     @property
     def models(self) -> list[Mapping[str, Any]]:
@@ -64,8 +80,9 @@ UNSAVED = Card("unsaved")
 
 def readme(card: Card, n_labels: int, n_train: int) -> str:
     """The README.md of a model folder: where the model comes from and how to ask it."""
-    data = "\n".join(f"- {key}: {value}" for key, value in sorted(card.data.items()))
+    data = "\n".join(f"- {_inert(key)}: {_inert(value)}" for key, value in sorted(card.data.items()))
     settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
+    settings = "\n".join(map(visible, settings.split("\n")))
     made = f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}."
     if card.models:
         each = "\n".join(f"- {_line(model)}" for model in card.models)
@@ -75,7 +92,7 @@ def readme(card: Card, n_labels: int, n_train: int) -> str:
         )
     return (
         "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
-        f"# {card.title} over {n_labels:,} labels\n\n"
+        f"# {_inert(card.title)} over {n_labels:,} labels\n\n"
         f"{made}\n\n{data}\n\n"
         "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
         "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
@@ -85,8 +102,22 @@ def readme(card: Card, n_labels: int, n_train: int) -> str:
 
 def _line(model: Mapping[str, Any]) -> str:
     """One model of a blend."""
-    seal = f"seal {model['seal']}" if model.get("seal") else "never saved"
-    return f"{model.get('recipe')}, weight {_plain(model.get('weight'))}, {seal}"
+    seal = f"seal {_inert(model['seal'])}" if model.get("seal") else "never saved"
+    return f"{_inert(model.get('recipe'))}, weight {_inert(_plain(model.get('weight')))}, {seal}"
+
+
+def _inert(value: object) -> str:
+    """A value from data as text in Markdown: as it is where that is harmless, else as code, which is not read further.
+
+    >>> _inert("wordnet"), _inert("<b>"), _inert("a`b")
+    ('wordnet', '`<b>`', '``a`b``')
+    """
+    text = visible(shortened(str(value), LONGEST))
+    if _HARMLESS.fullmatch(text):
+        return text
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 def _count(members: Any) -> int:

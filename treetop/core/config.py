@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treetop.core.errors import ConfigError, did_you_mean
+from treetop.core.errors import ConfigError, did_you_mean, shown
 
 T = TypeVar("T")
 LARGEST = 2**62  # of whole numbers; arrays hold no larger ones
@@ -32,9 +32,10 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
     fields = _fields(typing.cast(typing.Hashable, kind))
     made: dict[str, Any] = {}
     for key, value in values.items():
-        where = f"{path}.{key}" if path else str(key)
+        name = key if isinstance(key, str) else shown(key)
+        where = f"{path}.{name}" if path else name
         if not isinstance(key, str) or key not in fields:
-            hint = _deeper(kind, str(key), path) or did_you_mean(str(key), fields)
+            hint = _deeper(kind, name, path) or did_you_mean(name, fields)
             raise ConfigError(f"{where}: unknown setting. Known here: {', '.join(fields) or 'none'}.{hint}")
         field, allowed = fields[key]
         base = field.default
@@ -74,11 +75,12 @@ def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     if isinstance(value, int) and abs(value) > LARGEST:
-        raise ConfigError(f"{where}: a number of {len(str(abs(value)))} digits is out of range. Give a smaller one.")
+        digits = int(math.log10(abs(value))) + 1
+        raise ConfigError(f"{where}: a number of {digits} digits is out of range. Give a smaller one.")
     if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
         above, below = f"{low} or more" if low is not None else "", f"{high} or less" if high is not None else ""
         allowed = f"{low} to {high}" if above and below else above or below or "any finite number"
-        raise ConfigError(f"{where}: {value!r} is out of range. Allowed is {allowed}.")
+        raise ConfigError(f"{where}: {shown(value)} is out of range. Allowed is {allowed}.")
 
 
 def _name(hint: Any) -> str:
@@ -90,11 +92,11 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _convert_union(arguments, value, where)
     if origin is typing.Literal:
-        if value in arguments and type(value) in {type(argument) for argument in arguments}:
+        if type(value) in {type(argument) for argument in arguments} and value in arguments:
             return value
         listed = ", ".join(repr(argument) for argument in arguments)
-        hint_text = did_you_mean(str(value), [str(argument) for argument in arguments])
-        raise ConfigError(f"{where}: unknown value {value!r}. Choose one of {listed}.{hint_text}")
+        hint_text = did_you_mean(value, [str(a) for a in arguments]) if isinstance(value, str) else ""
+        raise ConfigError(f"{where}: unknown value {shown(value)}. Choose one of {listed}.{hint_text}")
     if origin is tuple:
         return _convert_tuple(arguments, value, where)
     if dataclasses.is_dataclass(hint):
@@ -104,7 +106,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return build(typing.cast(type, hint), to_dict(value), path=where)
         known = [f"{where}.{name}" for name in _fields(typing.cast(type, hint))]
         raise ConfigError(
-            f"{where}: a group of settings, got {type(value).__name__} {value!r}. Set one of {', '.join(known)}."
+            f"{where}: a group of settings, got {type(value).__name__} {shown(value)}. Set one of {', '.join(known)}."
         )
     elif origin is dict or hint is dict:
         if isinstance(value, Mapping):
@@ -115,7 +117,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     elif isinstance(hint, type) and type(value) is hint:
         return value
     remedy = " Write true or false." if hint is bool else _number_trap(value)
-    raise ConfigError(f"{where}: expected {_name(hint)}, got {type(value).__name__} {value!r}.{remedy}")
+    raise ConfigError(f"{where}: expected {_name(hint)}, got {type(value).__name__} {shown(value)}.{remedy}")
 
 
 def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -131,12 +133,12 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
     allowed = " or ".join("null" if argument is type(None) else _name(argument) for argument in arguments)
     lists = any(typing.get_origin(argument) is tuple for argument in arguments)
     remedy = " Write [a, b]." if lists else _number_trap(value)
-    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {value!r}.{remedy}")
+    raise ConfigError(f"{where}: expected {allowed}, got {type(value).__name__} {shown(value)}.{remedy}")
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise ConfigError(f"{where}: expected a list, got {type(value).__name__} {value!r}. Write [a, b].")
+        raise ConfigError(f"{where}: expected a list, got {type(value).__name__} {shown(value)}. Write [a, b].")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if len(value) != len(arguments):
@@ -207,7 +209,7 @@ def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
         try:
             value = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError):  # a value like 2020-13-45 is no date
-            raise ConfigError(f"--set {assignment}: cannot read the value {text!r} as YAML.") from None
+            raise ConfigError(f"--set {assignment}: cannot read the value {shown(text)} as YAML.") from None
         *parents, last = path.strip().split(".")
         node = result
         for parent in parents:
@@ -220,7 +222,7 @@ def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
 
 def _no_settings(value: object) -> ConfigError:
     return ConfigError(
-        f"settings: cannot read {value!r}. Give a dict, or a list of strings such as ['linear.beam=20']."
+        f"settings: cannot read {shown(value)}. Give a dict, or a list of strings such as ['linear.beam=20']."
     )
 
 

@@ -151,11 +151,7 @@ class Dataset:
         for key, X in self.features.items():
             if X.shape[0] != n:
                 raise InputError(f"{self.name}: features '{key}' have {X.shape[0]} rows for {n} texts.")
-            if not np.isfinite(X.data).all():
-                raise InputError(
-                    f"{self.name}: features '{key}' have a value that is NaN or infinite. Allowed are finite numbers; "
-                    "mend or drop the row."
-                )
+            _check_features(f"{self.name}: features '{key}'", X)
         if self.relevance is not None and (
             self.relevance.shape != self.Y.shape
             or not np.array_equal(self.relevance.indptr, self.Y.indptr)
@@ -287,4 +283,25 @@ class Dataset:
             labels=wide,
             relevance=None if self.relevance is None else moved(self.relevance),
             filter_pairs=None if pairs is None else np.column_stack([pairs[:, 0], column[pairs[:, 1]]]),
+        )
+
+
+def _check_features(where: str, X: Csr) -> None:
+    """Refuse NaN, infinite values, and rows so long that a float32 cannot hold their squares' sum."""
+    largest = max(abs(float(X.data.min())), abs(float(X.data.max()))) if X.data.size else 0.0  # NaN goes through
+    if not np.isfinite(largest):
+        raise InputError(
+            f"{where} have a value that is NaN or infinite. Allowed are finite numbers; fix or drop the row."
+        )
+    lengths = np.diff(X.indptr)
+    limit = float(np.finfo(np.float32).max)
+    if largest * largest * int(lengths.max(initial=0)) <= limit:
+        return
+    rows = np.repeat(np.arange(X.shape[0]), lengths)
+    with np.errstate(over="ignore"):
+        squares = np.bincount(rows, X.data.astype(np.float64) ** 2, minlength=X.shape[0])
+    if (squares > limit).any():
+        raise InputError(
+            f"{where} are too large: the squares in row {int(np.argmax(squares > limit))} add up to more than float32 "
+            "holds. Scale the features, for example each row to length 1."
         )

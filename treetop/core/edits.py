@@ -9,21 +9,25 @@ time leaves the old or the new model. What a killed change left behind is not in
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from treetop.core.errors import ModelError, ResourceError, WorkError
-from treetop.core.sealed import Check, seal, unseal
-from treetop.core.store import Part, check_file, files_below, read_part, sha256, write_part
-from treetop.core.target import alone, sync
+from treetop.core.folder import MANIFEST, Folder, open_folder
+from treetop.core.listed import Listed
+from treetop.core.sealed import Check, seal, unsealed
+from treetop.core.store import Part, files_below, part_of, sha256, write_part
+from treetop.core.target import alone, confirm, fresh_folder, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
 MOST = 99_999  # changes one model may carry
+ACTIONS = {"add", "retire", "restore", "rename", "merge", "undo"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,41 +42,45 @@ class Edit:
         return str(self.entry["action"])
 
 
-def read_edits(folder: Path, model: str, *, check: Check = "quick") -> tuple[Edit, ...]:
+def read_edits(folder: Folder, model: str, *, check: Check = "quick") -> tuple[Edit, ...]:
     """The changes to the model in `folder` (`model`: the hash in its manifest), after the checks of `check_folder`."""
-    home = folder / FOLDER
-    if not home.is_dir() or home.is_symlink():
-        if home.exists() or home.is_symlink():
-            raise ModelError(f"{home}: a file or a link, expected a folder of label changes. Copy the model again.")
-        return ()
-    if not (home / LOG).is_file():
-        if any(_number(item.name) for item in home.iterdir()):
-            raise ModelError(f"{home / LOG}: missing, but changes to labels lie beside it. Copy the model again.")
-        return ()
-    entries = _entries(home, model)
-    for number, entry in enumerate(entries, 1):
-        for name, facts in entry["files"].items():
-            if not name.startswith(f"{number:04d}/"):
-                raise ModelError(f"{home / LOG}: change {number} names the file '{name}', which is not its own.")
-            check_file(home, name, facts, check)
-    if check == "full":
-        _check_rest(home, entries)
-    return tuple(Edit(entry, read_part(home / f"{number:04d}")) for number, entry in enumerate(entries, 1))
+    with folder.inside(FOLDER) as home:
+        if home is None or not _has_log(home):
+            if folder.replaced():  # what was replaced is being removed: changes may have been there
+                raise ModelError(f"{folder.path}: replaced while it was read. Load it again.")
+            return ()
+        entries = _entries(home, model)
+        for number, entry in enumerate(entries, 1):
+            if foreign := [name for name in entry["files"] if not name.startswith(f"{number:04d}/")]:
+                place = home.path / LOG
+                raise ModelError(f"{place}: change {number} names the file {foreign[0]!r:.200}, which is not its own.")
+        listed = Listed(home, {name: facts for entry in entries for name, facts in entry["files"].items()}, check)
+        if check == "full":
+            _check_rest(home.path, listed, len(entries))
+        return tuple(Edit(entry, part_of(listed, f"{number:04d}/")) for number, entry in enumerate(entries, 1))
 
 
-def _entries(home: Path, model: str) -> list[dict[str, Any]]:
-    log = unseal(home / LOG)
+def _has_log(home: Folder) -> bool:
+    """Whether there is a log; changes without one are refused, unless it came while we looked."""
+    log = home.path / LOG
+    if os.path.lexists(log):
+        return True
+    changes = any(_number(item.name) for item in home.path.iterdir())
+    if changes and not os.path.lexists(log):
+        raise ModelError(f"{log}: missing, but changes to labels lie beside it. Copy the model again.")
+    return changes
+
+
+def _entries(home: Folder, model: str) -> list[dict[str, Any]]:
+    file = home.path / LOG
+    log = unsealed(home.read(LOG), file)
     if log.get("format") != FORMAT:
-        raise ModelError(
-            f"{home / LOG}: format {log.get('format')!r}, this treetop reads {FORMAT}. Install one that fits."
-        )
+        raise ModelError(f"{file}: format {log.get('format')!r}, this treetop reads {FORMAT}. Install one that fits.")
     if log.get("model") != model:
-        raise ModelError(
-            f"{home / LOG}: belongs to another model. Copy the whole model folder again, or remove edits/."
-        )
+        raise ModelError(f"{file}: belongs to another model. Copy the whole model folder again, or remove edits/.")
     entries = log.get("edits")
     if not isinstance(entries, list) or len(entries) > MOST or not all(_sound(entry) for entry in entries):
-        raise ModelError(f"{home / LOG}: the list of changes is malformed. Copy the model again.")
+        raise ModelError(f"{file}: the list of changes is malformed. Copy the model again.")
     return entries
 
 
@@ -80,18 +88,19 @@ def _sound(entry: Any) -> bool:
     return (
         isinstance(entry, dict)
         and all(isinstance(entry.get(key), str) for key in ("action", "when", "who", "note"))
+        and entry["action"] in ACTIONS
         and type(entry.get("labels")) is int
+        and isinstance(entry.get("ids"), list)
+        and all(isinstance(id_, str) for id_ in entry["ids"])
         and isinstance(entry.get("files"), dict)
-        and all(isinstance(name, str) for name in entry["files"])
     )
 
 
-def _check_rest(home: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+def _check_rest(home: Path, listed: Listed, changes: int) -> None:
     """Refuse files the log does not know, but for what a killed change may leave."""
-    listed = {name for entry in entries for name in entry["files"]}
     for name in files_below(home):
         top = name.split("/")[0]
-        left_behind = top.startswith(".") or _number(top) > len(entries)
+        left_behind = top.startswith(".") or _number(top) > changes
         if name not in listed and name != LOG and not left_behind:
             raise ModelError(f"{home / name}: is not in the log of changes. Remove it or copy the model again.")
 
@@ -106,66 +115,87 @@ def write_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, 
 
     The folder's own changes must be the first of `edits`, or else somebody changed the model meanwhile.
     """
+    made = _write(folder, model, edits)
+    confirm(folder / FOLDER, f"{folder / FOLDER}: the change is written")
+    return made
+
+
+def _write(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     home = folder / FOLDER
-    try:
-        home.mkdir(exist_ok=True)
-        with alone(home / LOCK, f"{home}: another process is changing this model. Give the command again."):
-            if not (home / LOG).is_file():
-                _put_log(home, model, [])
-            stored = _entries(home, model)
-            if stored != [edit.entry for edit in edits[: len(stored)]]:
-                raise WorkError(f"{folder}: its labels were changed by another process meanwhile. Load it again.")
-            _sweep(home, len(stored))
-            made = [
-                edit
-                if number <= len(stored)
-                else replace(edit, entry={**edit.entry, "files": _put(home, number, edit)})
-                for number, edit in enumerate(edits, 1)
-            ]
-            _put_log(home, model, [dict(edit.entry) for edit in made])
-    except OSError as error:
-        raise ResourceError(
-            f"{home}: could not be written ({error.strerror}); the model is as it was. Check its rights and the space "
-            "left there."
-        ) from error
+    busy = f"{home}: another process is changing this model. Give the command again."
+    replaced = WorkError(f"{folder}: another model took its place meanwhile; the change is not saved. Load it again.")
+    with open_folder(folder) as opened:
+        try:
+            if _seal_of(opened) != model:
+                raise replaced
+            home.mkdir(exist_ok=True)
+            with alone(home / LOCK, busy), opened.inside(FOLDER) as inside:
+                if inside is None:
+                    raise replaced
+                stored = _append(inside, folder, model, edits)
+        except OSError as error:
+            if opened.replaced():
+                raise replaced from error
+            raise ResourceError(
+                f"{home}: could not be written ({error.strerror}); the model is as it was. Check its rights and the "
+                "space left there."
+            ) from error
+        if opened.replaced():
+            raise replaced
+    return stored
+
+
+def _seal_of(folder: Folder) -> str:
+    return str(unsealed(folder.read(MANIFEST), folder.path / MANIFEST)["sha256"])
+
+
+def _append(home: Folder, folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    if not _has_log(home):
+        _put_log(home, model, [])
+    stored = _entries(home, model)
+    if stored != [edit.entry for edit in edits[: len(stored)]]:
+        raise WorkError(f"{folder}: its labels were changed by another process meanwhile. Load it again.")
+    _sweep(home.path, len(stored))
+    made = [
+        edit if number <= len(stored) else replace(edit, entry={**edit.entry, "files": _put(home, number, edit)})
+        for number, edit in enumerate(edits, 1)
+    ]
+    _put_log(home, model, [dict(edit.entry) for edit in made])
     return tuple(made)
 
 
 def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     """Store `edits` in the folder of a model just written, wherever they lay before."""
-    return write_edits(
-        folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits]
-    )
+    return _write(folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits])
 
 
-def _put(home: Path, number: int, edit: Edit) -> dict[str, Any]:
+def _put(home: Folder, number: int, edit: Edit) -> dict[str, Any]:
     """Write a change's data under its number; returns size and sha256 of its files."""
     name = f"{number:04d}"
-    fresh = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=home))
+    fresh = fresh_folder(home.path, f".{name}.", ".tmp")
     try:
-        fresh.chmod(0o755)
         write_part(fresh, edit.part)
         facts = {}
         for file in files_below(fresh):
             sync(fresh / file)
             facts[f"{name}/{file}"] = {"size": (fresh / file).stat().st_size, "sha256": sha256(fresh / file)}
         sync(fresh)
-        fresh.rename(home / name)
+        home.rename(fresh.name, name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return facts
 
 
-def _put_log(home: Path, model: str, entries: Sequence[Mapping[str, Any]]) -> None:
-    fresh = home / f".{LOG}.tmp"
+def _put_log(home: Folder, model: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    fresh = home.path / f".{LOG}.tmp"
     try:
         fresh.write_bytes(seal({"format": FORMAT, "model": model, "edits": list(entries)}))
         sync(fresh)
-        sync(home)  # the folders it names are there before it is
-        fresh.replace(home / LOG)
-        sync(home)
+        sync(home.path)  # the folders it names are there before it is
+        home.rename(fresh.name, LOG)
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def _sweep(home: Path, stored: int) -> None:

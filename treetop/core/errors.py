@@ -18,15 +18,42 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections.abc import Iterable
 from types import ModuleType
 
 MANY = 50  # choices among which something half alike always turns up
+LONGEST = 2000  # characters of a message; a value quoted in it may be as long as a file
+LONGEST_WORD = 200  # characters of a word that is compared with choices
 NEAR, NEARER = 0.5, 0.8  # share of letters in common; of five letters the stricter one forgives one
+
+
+# What moves a terminal's cursor, changes its colours or turns the order of letters around; and lone surrogates.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""A text from data as a terminal may show it: control characters and bidi overrides are written as escapes.
+
+    >>> visible("red \x1b[31m")
+    'red \\u001b[31m'
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # in JSON the same character
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A text without its middle where it is too long to be read."""
+    if len(text) <= longest:
+        return text
+    half = (longest - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"
 
 
 class TreetopError(Exception):
     """Base of all errors that mean "the input, not the program"; the command prints them without traceback."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(shortened(sentence))
 
 
 class InputError(TreetopError, ValueError):
@@ -77,8 +104,18 @@ class MissingExtraError(TreetopError, ImportError):
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A hint like " Did you mean 'hinge'?", or nothing when no choice is near; in a long list it must be nearer."""
     options = list(choices)
+    if len(word) > LONGEST_WORD:
+        return ""
     near = difflib.get_close_matches(word, options, n=1, cutoff=NEAR if len(options) <= MANY else NEARER)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def shown(value: object) -> str:
+    """`repr(value)`, also of what Python does not show: a number of more than 4,300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "(too many digits to show)"
 
 
 def choose(where: str, word: object, choices: Iterable[str], error: type[TreetopError] = ConfigError) -> str:
@@ -87,7 +124,8 @@ def choose(where: str, word: object, choices: Iterable[str], error: type[Treetop
     if isinstance(word, str) and word in options:
         return word
     listed = ", ".join(f"'{option}'" for option in options)
-    raise error(f"{where}: unknown value {word!r}. Choose one of {listed}.{did_you_mean(str(word), options)}")
+    hint = did_you_mean(word, options) if isinstance(word, str) else ""
+    raise error(f"{where}: unknown value {shown(word)}. Choose one of {listed}.{hint}")
 
 
 def extra(module: str, name: str) -> ModuleType:

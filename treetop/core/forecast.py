@@ -10,9 +10,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treetop.core.errors import ConfigError, ResourceError, choose
 
+if TYPE_CHECKING:
+    from treetop.core.dataset import Dataset
+
+PROCESS, COMPILED = 7.5e7, 2.0e8  # bytes of the command alone, and with compiled kernels
+LABEL = 235  # bytes of a label beside its strings: the table of ids, offsets, counts, and their copies while reading
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LEAST = 0.2  # share of its size below which a model is not shrunk to save memory
 TIMES = {"S": 1, "SEC": 1, "MIN": 60, "H": 3600, "HOUR": 3600}
@@ -75,6 +81,14 @@ class Forecast:
                     f"{out}: about {size(2.2 * self.model)} of disk needed, {size(free)} are free. "
                     "Free some or choose another --out."
                 )
+
+
+def data_memory(dataset: Dataset) -> float:
+    """Bytes that reading a data set took at its peak; most of it is held while a model is trained on it."""
+    labels = dataset.labels
+    strings = (dataset.texts, labels.ids, labels.names, labels.texts)
+    blobs = 1.1 * sum(len(part.blob) for part in strings)
+    return float(blobs + 9.0 * len(dataset) + 22.0 * dataset.Y.nnz + 1.1 * LABEL * dataset.n_labels)
 
 
 def size(count: float) -> str:

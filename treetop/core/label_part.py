@@ -21,7 +21,7 @@ def labels_part(labels: LabelSet, counts: NDArray[np.int64]) -> Part:
 
 def labels_from_part(part: Part) -> tuple[LabelSet, NDArray[np.int64]]:
     """What `labels_part` stored, offsets checked."""
-    status = part.array("status", "|u1", None)
+    status = part.indices("status", "|u1", None, 2)
     ids, names, texts = (unpack(part, name, len(status)) for name in STRINGS)
     return LabelSet(ids, names, texts, status), part.array("counts", "<i8", len(status))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treetop.core import registry
+from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Join, Level
 
@@ -21,6 +22,8 @@ def level_part(level: Level) -> Part:
 
 def level_from_part(part: Part) -> Level:
     """What `level_part` stored, checked."""
+    if part.kind != "level.1":
+        raise ModelError(f"expected a part of kind 'level.1', found '{part.kind}'.")
     join = Join(part.setting("transform", str), part.setting("combine", str))
     shortlist, rank = (registry.restore(part.parts[name], name) for name in ("shortlist", "rank"))
     beam, keep_by = part.setting("beam", int), part.setting("keep_by", str)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from treetop.core.errors import shortened, visible
+
 logger = logging.getLogger("treetop")
 logger.addHandler(logging.NullHandler())
 
@@ -41,7 +43,7 @@ def quiet() -> Iterator[None]:
 class _Format(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno < logging.WARNING else record.levelname.lower() + ": "
-        return prefix + record.getMessage()
+        return prefix + visible(shortened(record.getMessage()))
 
 
 class Progress:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 TABLE: dict[str, dict[str, str]] = {
     "data": {"read": "treetop.data.read:read", "frame": "treetop.data.frame:from_frame"},
     "features": {
-        "tfidf": "treetop.features.tfidf:Tfidf",
-        "transformer": "treetop.features.transformer:Transformer",
-        "fuse": "treetop.features.fuse:Fuse",
-        "towers": "treetop.features.towers:Towers",
-        "words": "treetop.features.words:Words",
-        "apart": "treetop.features.apart:Apart",
+        "tfidf": "treetop.features.tfidf.tfidf:Tfidf",
+        "transformer": "treetop.features.encoder.transformer:Transformer",
+        "fuse": "treetop.features.concatenate:Fuse",
+        "towers": "treetop.features.encoder.towers:Towers",
+        "words": "treetop.features.words.words:Words",
+        "apart": "treetop.features.namespaced:Apart",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from treetop.core.errors import ModelError
+from treetop.core.folder import read_plain
 
 Check = Literal["quick", "full"]
-LARGEST = 64 << 20  # bytes of a file that is read at once
+DEEPEST = 100  # lists and objects inside one another
 
 
 def seal(values: Mapping[str, Any]) -> bytes:
@@ -28,28 +30,64 @@ def canonical(values: Mapping[str, Any]) -> bytes:
 
 def unseal(file: Path, *, check: Check = "full") -> dict[str, Any]:
     """The values of a sealed file; a full check refuses any byte that is not as `seal` wrote it."""
-    raw = read_bytes(file)
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{file}: not valid JSON ({error}). The file is damaged; copy the model again.") from None
-    if not isinstance(values, dict):
-        raise ModelError(f"{file}: expected a JSON object, got {type(values).__name__}.")
-    if check == "full":
-        try:
-            intact = seal(values) == raw
-        except (ValueError, UnicodeEncodeError, RecursionError):
-            intact = False
-        if not intact:
-            raise ModelError(f"{file}: changed after it was written (its own hash does not match).")
-    return values
+    return unsealed(read_plain(file), file, check=check)
 
 
 def read_bytes(file: Path) -> bytes:
-    """A file that must not be large."""
+    """A plain file outside a model that must not be large; it may be reached by a link."""
+    return read_plain(file.resolve())
+
+
+def unsealed(raw: bytes, file: Path, *, check: Check = "full") -> dict[str, Any]:
+    """`unseal` of bytes that were read from `file`."""
     try:
-        if file.stat().st_size > LARGEST:
-            raise ModelError(f"{file}: {file.stat().st_size:,} bytes, allowed are {LARGEST:,}.")
-        return file.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{file}: cannot be read ({error.strerror}).") from None
+        values = parse(raw)
+    except ValueError as error:
+        raise ModelError(f"{file}: not valid JSON ({error}). The file is damaged; copy the model again.") from None
+    if not isinstance(values, dict):
+        raise ModelError(f"{file}: expected a JSON object, got {type(values).__name__}.")
+    if check == "full" and seal(values) != raw:
+        raise ModelError(f"{file}: changed after it was written (its own hash does not match).")
+    return values
+
+
+def parse(raw: bytes) -> Any:
+    """Values of JSON as we write it: UTF-8, finite numbers, whole ones of 64 bits, no deep nesting; else ValueError."""
+    try:
+        values = _decoder.decode(raw.decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST:
+        _check_depth(values)
+    if b"\\ud" in raw.lower():  # half of a surrogate pair, which no file can hold
+        json.dumps(values, ensure_ascii=False).encode()
+    return values
+
+
+def _check_depth(values: Any) -> None:
+    layer = [values]
+    for _ in range(DEEPEST):
+        inner = [item.values() if isinstance(item, dict) else item for item in layer if isinstance(item, dict | list)]
+        layer = [value for values in inner for value in values]
+        if not layer:
+            return
+    raise ValueError("nested too deeply")
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _no_number(digits[:20])
+
+
+def _whole(digits: str) -> int:
+    number = int(digits) if len(digits) <= 20 else 1 << 63
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"the whole number {digits[:20]}... has more than 64 bits")
+    return number
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite, parse_int=_whole)

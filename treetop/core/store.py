@@ -10,21 +10,24 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.arrays import let_go, read_arrays, write_arrays
+from treetop.core.arrays import let_go, write_arrays
 from treetop.core.errors import ModelError
-from treetop.core.sealed import Check, canonical, read_bytes, seal, unseal
+from treetop.core.folder import DEEPEST, MANIFEST, Folder, open_folder
+from treetop.core.listed import Listed
+from treetop.core.sealed import Check, canonical, parse, seal, unsealed
+from treetop.core.steady import read_steadily
 from treetop.core.version import FORMAT_VERSION
 
-MAX_FILES = 100_000
-OUTSIDE = {"manifest.json", "run.json"}  # of what a manifest lists
+T = TypeVar("T")
+OUTSIDE = {MANIFEST, "run.json"}  # of what a manifest lists
 PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin"}
 
 
@@ -120,33 +123,37 @@ def write_part(folder: Path, part: Part) -> None:
 
 
 def read_part(folder: Path) -> Part:
-    """Read what `write_part` wrote; nothing in it is run, only named."""
-    file = folder / "part.json"
-    raw = read_bytes(file)
+    """What `write_part` wrote into a sealed folder; nothing in it is run, only named."""
+    return read_model(folder, lambda opened: part_of(open_manifest(opened)[1]))
+
+
+def part_of(listed: Listed, inside: str = "") -> Part:
+    """The part in a subfolder `inside` ("" or "name/") of listed files."""
+    name = f"{inside}part.json"
+    raw = listed.read(name)
     try:
-        values = json.loads(raw)
+        values = parse(raw)
         kind, config, parts, files = (values[key] for key in ("kind", "config", "parts", "files"))
         sound = (
             isinstance(kind, str)
             and isinstance(config, dict)
-            and all(isinstance(name, str) and _plain_name(name) for name in [*parts, *files])
+            and isinstance(parts, dict)
+            and isinstance(files, list)
+            and all(isinstance(file, str) for file in files)
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         sound = False
     if not sound:
+        file = listed.place(name)
         raise ModelError(f"{file}: does not describe a part of a model. The file is damaged; copy the model again.")
-    arrays = folder / "arrays.safetensors"
+    arrays = f"{inside}arrays.safetensors"
     return Part(
         kind,
         config,
-        read_arrays(arrays) if arrays.exists() else {},
-        {name: read_part(folder / name) for name in parts},
-        {name: read_bytes(folder / name) for name in files},
+        listed.arrays(arrays) if arrays in listed else {},
+        {part: part_of(listed, f"{inside}{part}/") for part in parts},
+        {file: listed.read(inside + file) for file in files},
     )
-
-
-def _plain_name(name: str) -> bool:
-    return bool(name) and PurePosixPath(name).name == name and name not in {".", ".."} and "\\" not in name
 
 
 def sha256(file: Path) -> str:
@@ -167,11 +174,12 @@ def files_below(folder: Path) -> list[str]:
 
     found = []
     for place, folders, names in os.walk(folder, onerror=gone):
-        for file in sorted(Path(place, name) for name in (*folders, *names)):
-            if file.is_symlink():
-                raise ModelError(f"{file}: links are not allowed inside a model folder.")
-            if file.is_file():
-                found.append(file.relative_to(folder))
+        if len(Path(place).relative_to(folder).parts) > DEEPEST:
+            raise ModelError(f"{folder}: more than {DEEPEST} folders inside one another. No model is so deep.")
+        for name in sorted((*folders, *names)):
+            if Path(place, name).is_symlink():
+                raise ModelError(f"{Path(place, name)}: links are not allowed inside a model folder.")
+        found += [Path(place, name).relative_to(folder) for name in names if Path(place, name).exists()]
     return [file.as_posix() for file in sorted(found)]
 
 
@@ -183,54 +191,49 @@ def write_manifest(folder: Path, facts: Mapping[str, Any]) -> str:
         if name not in OUTSIDE
     }
     sealed = seal({**facts, "format": FORMAT_VERSION, "files": files})
-    (folder / "manifest.json").write_bytes(sealed)
+    (folder / MANIFEST).write_bytes(sealed)
     return str(json.loads(sealed)["sha256"])
 
 
 def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
     """The manifest, after comparing it with the folder: sizes always, every hash when `check` is "full"."""
-    if not folder.is_dir():
-        raise ModelError(f"{folder}: no such model folder. Give the folder that `treetop fit --out` wrote.")
-    if not (folder / "manifest.json").is_file():
-        pickled = [p.name for p in folder.iterdir() if p.suffix in PICKLES]
-        why = f" It holds {pickled[0]}: pickled models can run code and are never opened." if pickled else ""
-        raise ModelError(
-            f"{folder}: no manifest.json, so this is no treetop model.{why} "
-            "Give the folder that `treetop fit --out` wrote."
-        )
-    manifest = unseal(folder / "manifest.json", check=check)
+    return read_model(folder, lambda opened: open_manifest(opened, check=check)[0])
+
+
+def read_model(folder: Path, read: Callable[[Folder], T]) -> T:
+    """What `read` makes of one model: of the old or of the new one where another process replaces it meanwhile."""
+    unsteady = ModelError(f"{folder}: replaced again and again while it was read. Load it when no process saves to it.")
+    return read_steadily(lambda: open_folder(folder), read, unsteady)
+
+
+def open_manifest(folder: Folder, *, check: Check = "quick") -> tuple[dict[str, Any], Listed]:
+    """The manifest and the files it lists, after the checks of `check_folder`."""
+    if not os.path.lexists(folder.path / MANIFEST):
+        raise _no_model(folder.path)
+    manifest = unsealed(folder.read(MANIFEST), folder.path / MANIFEST, check=check)
     if manifest.get("format") != FORMAT_VERSION:
         raise ModelError(
-            f"{folder}: model format {manifest.get('format')!r}, this treetop reads {FORMAT_VERSION}. "
+            f"{folder.path}: model format {manifest.get('format')!r}, this treetop reads {FORMAT_VERSION}. "
             "Install a treetop version that fits, or train again."
         )
-    files = manifest.get("files")
-    if not isinstance(files, dict) or len(files) > MAX_FILES:
-        raise ModelError(f"{folder}/manifest.json: the list of files is malformed.")
-    for name, facts in files.items():
-        check_file(folder, name, facts, check)
+    listed = Listed(folder, manifest.get("files"), check)
     if check == "full":
-        known = {*files, *OUTSIDE}  # and `edits/`, which has a log of its own (`core/edits.py`)
-        if extra := [n for n in files_below(folder) if n not in known and not n.startswith("edits/")]:
-            raise ModelError(f"{folder}: file '{extra[0]}' is not in the manifest. Remove it or copy the model again.")
-        if (folder / "run.json").exists():
-            unseal(folder / "run.json")
-    return manifest
+        _check_rest(folder, listed)
+    return manifest, listed
 
 
-def check_file(folder: Path, name: str, facts: Any, check: Check) -> None:
-    """Compare a file below `folder` with what a sealed list says of it."""
-    if any(part in {"", ".", ".."} for part in name.split("/")) or "\\" in name or ":" in name:
-        raise ModelError(f"{folder}: its list of files names '{name}', which leaves the folder. Copy the model again.")
-    file = folder / name
-    inside = [name, *map(str, PurePosixPath(name).parents)][:-1]  # the folder itself may be reached by a link
-    if not file.is_file() or any((folder / up).is_symlink() for up in inside):
-        raise ModelError(f"{file}: missing (or a link). The model is incomplete; copy it again.")
-    if not isinstance(facts, dict) or type(facts.get("size")) is not int:
-        raise ModelError(f"{folder}: the entry of '{name}' in its list of files is malformed. Copy the model again.")
-    if file.stat().st_size != facts["size"]:
-        raise ModelError(
-            f"{file}: {file.stat().st_size:,} bytes, the list of files says {facts['size']:,}. Copy it again."
-        )
-    if check == "full" and sha256(file) != facts.get("sha256"):
-        raise ModelError(f"{file}: changed after the model was saved (sha256 differs). Copy the model again.")
+def _check_rest(folder: Folder, listed: Listed) -> None:
+    """Refuse files that are not listed, but for `edits/`, which has a log of its own (`core/edits.py`)."""
+    there = files_below(folder.path)
+    if extra := [n for n in there if n not in listed and n not in OUTSIDE and not n.startswith("edits/")]:
+        raise ModelError(f"{folder.path}: file '{extra[0]}' is not in the manifest. Remove it or copy the model again.")
+    if "run.json" in there:
+        unsealed(folder.read("run.json"), folder.path / "run.json")
+
+
+def _no_model(folder: Path) -> ModelError:
+    pickled = sorted(file.name for ending in PICKLES for file in folder.glob(f"*{ending}"))
+    why = f" It holds {pickled[0]}: pickled models can run code and are never opened." if pickled else ""
+    return ModelError(
+        f"{folder}: no manifest.json, so this is no treetop model.{why} Give the folder that `treetop fit --out` wrote."
+    )

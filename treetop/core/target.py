@@ -9,7 +9,6 @@ import glob
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -82,41 +81,61 @@ def _is_empty(folder: Path) -> bool:
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A fresh folder beside `target` that takes its place, synced to disk, when the block ends without an error."""
-    fresh, held = None, contextlib.ExitStack()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(target)
-        fresh = _claimed(target, held)
-        yield fresh
-        for file in [fresh / name for name in files_below(fresh)]:
-            sync(file)
-        sync(fresh)
-        if target.exists() and _exchange(fresh, target):
-            shutil.rmtree(fresh, ignore_errors=True)  # the old one now
-        elif target.exists():  # not in one step: a kill between the two leaves the old one in the folder beside
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    with contextlib.ExitStack() as held:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _sweep(target)
+            fresh = _claimed(target, held)
+            yield fresh
+            for file in [fresh / name for name in files_below(fresh)]:
+                sync(file)
+            sync(fresh)
+            _put(fresh, target)
+        except OSError as error:
+            raise unwritten(target, error) from error
+        confirm(target.parent, f"{target}: is in place")
+
+
+def _put(fresh: Path, target: Path) -> None:
+    """Let `fresh` take the place of `target`, or, with an OSError, leave that as it is."""
+    if not target.exists():
+        fresh.rename(target)
+    elif not _exchange(fresh, target):  # in two steps: a kill between them leaves the old one in the folder beside
+        old = fresh_folder(target.parent, f".{target.name}.", ".old")
+        try:
             target.rename(old / target.name)
-            fresh.rename(target)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(target)
-        sync(target.parent)
-    except OSError as error:
-        raise _unwritten(target, error) from error
-    finally:
-        if fresh is not None and fresh.exists():
-            shutil.rmtree(fresh, ignore_errors=True)
-        held.close()
+            try:
+                fresh.rename(target)
+            except OSError:
+                (old / target.name).rename(target)
+                raise
+        except OSError:
+            with contextlib.suppress(OSError):
+                old.rmdir()  # where the old one came back
+            raise
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _claimed(target: Path, held: contextlib.ExitStack) -> Path:
-    """A new folder beside `target`, locked until `held` is closed, so that no other process takes it for left over."""
+    """A new folder beside `target`, locked until `held` is closed, so that no other process takes it for left over.
+
+    Then it is removed, or what is in its place: the folder that was replaced.
+    """
     while True:
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        fresh = fresh_folder(target.parent, f".{target.name}.", ".tmp")
+        held.callback(shutil.rmtree, fresh, ignore_errors=True)
         with contextlib.suppress(WorkError, FileNotFoundError):  # taken away before it was locked
             held.enter_context(alone(fresh, "swept"))
-            fresh.chmod(0o755)
             return fresh
+
+
+def fresh_folder(parent: Path, prefix: str, suffix: str = "") -> Path:
+    """A new folder with eight letters between `prefix` and `suffix`, as open to others as the user's umask says."""
+    while True:
+        folder = parent / f"{prefix}{os.urandom(4).hex()}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
 
 
 def _sweep(target: Path) -> None:
@@ -149,7 +168,8 @@ def alone(place: Path, refusal: str) -> Iterator[bool]:
             locked = False
         yield locked
     finally:
-        os.close(descriptor)
+        with contextlib.suppress(OSError):  # nothing was written to it, and closed it is
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -174,14 +194,15 @@ def named(target: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise _unwritten(target, error) from error
+        raise unwritten(target, error) from error
 
 
-def _unwritten(target: Path, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"{target}: could not be written ({error.strerror}); nothing was replaced. Free some space, or choose "
-        "another place."
+def unwritten(target: Path, error: OSError) -> ResourceError:
+    """The error of a write that failed and has changed nothing."""
+    remedy = (
+        "Raise the limit (ulimit -n)" if error.errno == errno.EMFILE else "Free some space, or choose another place"
     )
+    return ResourceError(f"{target}: could not be written ({error.strerror}); nothing was replaced. {remedy}.")
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -189,6 +210,17 @@ def _exchange(one: Path, other: Path) -> bool:
     call = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+def confirm(folder: Path, done: str) -> None:
+    """Wait until what was put into a folder is on the disk; where that fails, say also what is `done` by then."""
+    try:
+        sync(folder)
+    except OSError as error:
+        raise ResourceError(
+            f"{done}, but the system cannot confirm that it is on the disk ({error.strerror}). Check the disk before "
+            "you rely on it."
+        ) from error
 
 
 def sync(path: Path) -> None:

@@ -13,6 +13,15 @@ from numpy.typing import NDArray
 from treetop.core.errors import InputError
 
 
+def readable(name: str) -> str:
+    r"""The name of a file as text that can be stored: bytes that are not UTF-8 are escaped.
+
+    >>> readable("caf\udcc3\udca9 \udcff")
+    'café \\xff'
+    """
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 class Texts(Sequence[str]):
     """A read-only sequence of strings.
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.dataset import Csr, Ints
-from treetop.core.errors import ConfigError, InputError, did_you_mean
+from treetop.core.errors import ConfigError, InputError, ModelError, choose, did_you_mean
 from treetop.core.texts import Texts
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 Combine = Literal["own", "parent", "path"]
+KeepBy = Literal["score", "own"]
+WIDEST = 2**31 - 1  # beam
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +166,7 @@ class Join:
                 f"transform: unknown value '{self.transform}'. Choose one of {', '.join(TRANSFORMS)}."
                 f"{did_you_mean(self.transform, TRANSFORMS)}"
             )
+        choose("combine", self.combine, get_args(Combine))
         if self.transform == "noop" and self.combine != "own":
             raise ConfigError(f"combine: '{self.combine}' needs a transform; raw margins (noop) allow only 'own'.")
 
@@ -220,7 +223,16 @@ class Stored(Protocol):
     def from_part(cls, part: Part) -> Any: ...
 
 
-View = Any  # a csr matrix, a dense array or token sequences: one row per document
+View = Any  # a csr matrix or a dense array: one row per document
+
+
+def check_view(kind: str, view: View, width: int, *, dense: bool) -> None:
+    """Refuse a view of another form or width than the component `kind` was trained on."""
+    if isinstance(view, np.ndarray) != dense or len(view.shape) != 2:
+        wanted = "vectors" if dense else "sparse rows"
+        raise ModelError(f"{kind}: reads {wanted}, got {type(view).__name__}. The model is damaged; copy it again.")
+    if view.shape[1] != width:
+        raise ModelError(f"{kind}: got a view of {view.shape[1]} columns, was trained on {width}.")
 
 
 class Features(Stored, Protocol):
@@ -256,4 +268,9 @@ class Level:
     rank: Rank
     join: Join = Join()
     beam: int = 10
-    keep_by: Literal["score", "own"] = "score"
+    keep_by: KeepBy = "score"
+
+    def __post_init__(self) -> None:
+        choose("keep_by", self.keep_by, get_args(KeepBy))
+        if not 1 <= self.beam <= WIDEST:
+            raise ConfigError(f"beam: {self.beam} is out of range. Allowed is 1 to {WIDEST}.")

@@ -6,11 +6,11 @@ another job is refused naming the differing part. A damaged stage is made again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
 from treetop.core.sealed import seal, unseal
 from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
-from treetop.core.target import alone, check_target, replacing, without_dots
+from treetop.core.target import alone, check_target, replacing, unwritten, without_dots
 
 KEY = "key.json"
 
@@ -56,15 +56,14 @@ class Job:
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
     """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
     check_target(out, overwrite=overwrite)
-    folder = without_dots(out)
-    folder = folder.with_name(folder.name + ".work")
+    folder = _work_folder(out)
     _check_ours(folder, out)
     if folder.exists():
         with lone(folder):
             pass
     if folder.exists() and overwrite and not resume:
-        shutil.rmtree(folder)
-    flat = {name: fingerprint(value) for name, value in key.items()}
+        remove_work(folder)
+    flat = _fingerprints(key)
     if folder.exists():
         if not resume:
             raise WorkError(
@@ -88,11 +87,55 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     return folder
 
 
-def lone(folder: Path) -> AbstractContextManager[bool]:
+def is_finished(out: Path, key: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
+    """True when the model at `out`, which says `model` of its job, is that of this one; else WorkError.
+
+    Stages that a process left which was killed between the two are removed.
+    """
+    if differing := [name for name in model if fingerprint(model[name]) != fingerprint(key[name])]:
+        raise WorkError(
+            f"{out}: exists already and is the model of a job with other {', '.join(differing)}. Choose another "
+            "folder, or replace it with --overwrite (overwrite=True)."
+        )
+    folder = _work_folder(out)
+    if (folder / KEY).is_file() and not folder.is_symlink():
+        with contextlib.suppress(ModelError, WorkError, OSError):
+            if unseal(folder / KEY).items() >= _fingerprints(key).items():
+                with lone(folder):
+                    shutil.rmtree(folder)
+    return True
+
+
+def _work_folder(out: Path) -> Path:
+    folder = without_dots(out)
+    return folder.with_name(folder.name + ".work")
+
+
+def _fingerprints(key: Mapping[str, Any]) -> dict[str, str]:
+    return {name: fingerprint(value) for name, value in key.items()}
+
+
+@contextlib.contextmanager
+def lone(folder: Path) -> Iterator[None]:
     """Hold a work folder, so that no other process trains into it at once."""
-    return alone(
-        folder / KEY, f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
-    )
+    busy = f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(alone(folder / KEY, busy))
+        except OSError as error:
+            raise unwritten(folder, error) from error
+        yield
+
+
+def remove_work(folder: Path) -> None:
+    """Remove a work folder, the key last: what a failure leaves is still known as an interrupted run."""
+    try:
+        for item in folder.iterdir():
+            if item.name != KEY:
+                shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise WorkError(f"{folder}: cannot be removed ({error.strerror}). Remove it yourself.") from error
 
 
 def _check_ours(folder: Path, out: Path) -> None:

@@ -11,7 +11,8 @@
 
 `detect.py` finds the format: one file each for `jsonl`, `table` (CSV, TSV, Parquet), `xc`, `lf`, `attentionxml`,
 `pecos`, `libsvm`, `fasttext`, `annif` (with `skos`) and `huggingface`. Each yields `rows.Row`s, which `build.Builder`
-checks and packs; `space.LabelTable` knows the columns. Formats share `lines` (text files), `fields` (named fields),
-`numbered` (labels as column numbers) and `sidecar` (files beside the rows). `catalog.yaml` holds facts about published
+checks and packs; `space.LabelTable` knows the columns. Formats share `lines` (text files), `json_text`, `arrow`,
+`fields` (named fields), `numbered` (labels as column numbers) and `sidecar` (files beside the rows). `limits` says how
+long a line, a cell or a header may be, `surrogates` what UTF-8 cannot hold. `catalog.yaml` holds facts about published
 sets.
 """

@@ -14,8 +14,9 @@ from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import DataError
 from treetop.core.log import logger
 from treetop.core.texts import TextsBuilder
-from treetop.data.rows import Notes, Reading, Row, Sparse
-from treetop.data.space import LabelTable
+from treetop.data.parse.rows import Notes, Reading, Row, Sparse, shown
+from treetop.data.parse.space import LabelTable
+from treetop.data.parse.surrogates import has_lone, whole
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_COLUMNS = 2**31 - 1
@@ -107,6 +108,8 @@ class Builder:
         elif len(set(columns)) < len(columns):
             self.notes.odd("the same label twice in one row (merged)", row.line)
             columns, targets, relevance = _merge(columns, targets, relevance)
+        if not row.text.isascii() and has_lone(row.text):
+            self.notes.odd("half of a surrogate pair in a text (replaced by U+FFFD)", row.line)
         if not row.text and row.features is None:
             self.notes.odd("row with an empty text", row.line, refuse_strict=False)
         if not self._plain or row[3:] != NOTHING_MORE:  # most rows are text and labels only, and there are many
@@ -118,7 +121,8 @@ class Builder:
 
     def _good(self, row: Row) -> bool:
         return (
-            (row.targets is None or self._fits(row, "targets", 1.0))
+            (row.id is None or row.id.isascii() or self._id_fits(row, row.id))
+            and (row.targets is None or self._fits(row, "targets", 1.0))
             and (row.relevance is None or self._fits(row, "relevance", LARGEST))
             and (row.features is None or all(self._features_fit(row, name, x) for name, x in row.features.items()))
         )
@@ -162,18 +166,22 @@ class Builder:
         if type(key) is int:
             key = str(key)
         if type(key) is not str or not key:
-            said = "an empty string" if key == "" else f"{type(key).__name__} {key!r}"
+            said = "an empty string" if key == "" else f"{type(key).__name__} {shown(key)}"
             self.fault(row, f'a label is {said}. Labels are strings (or whole numbers), such as "cat".')
             return None
         try:
+            key = whole(key, "the label")
             column = self.labels.find(key)
+        except ValueError as error:
+            self.fault(row, str(error))
+            return None
         except KeyError:
-            self.fault(row, f"label '{key}' is the name of several labels. Use the id instead.")
+            self.fault(row, f"label {shown(key)} is the name of several labels. Use the id instead.")
             return None
         if column is None:
             if not self.labels.open:
                 where = "train" if self.labels.fixed is None else "the labels file"
-                self.notes.odd(f"label unknown to {where}", row.line, f": '{key}'")
+                self.notes.odd(f"label unknown to {where}", row.line, f": {shown(key)}")
             column = self.labels.add(key)
         return column
 
@@ -186,6 +194,14 @@ class Builder:
             return None
         return columns
 
+    def _id_fits(self, row: Row, id_: str) -> bool:
+        try:
+            whole(id_, "the id")
+            return True
+        except ValueError as error:
+            self.fault(row, str(error))
+            return False
+
     def _fits(self, row: Row, what: str, top: float) -> bool:
         values = getattr(row, what)
         if len(values) != len(row.labels):
@@ -194,7 +210,7 @@ class Builder:
         for value in values:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= top:
                 allowed = "from 0 to 1; put weights into 'relevance'" if top == 1.0 else "finite and not below 0"
-                self.fault(row, f"{what} has {value!r}. Allowed are numbers {allowed}.")
+                self.fault(row, f"{what} has {shown(value)}. Allowed are numbers {allowed}.")
                 return False
         return True
 

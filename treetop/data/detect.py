@@ -9,24 +9,11 @@ from typing import Any
 
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError, InputError, did_you_mean
-from treetop.data import (
-    annif,
-    attentionxml,
-    catalog,
-    fasttext,
-    huggingface,
-    jsonl,
-    lf,
-    libsvm,
-    pecos,
-    sidecar,
-    skos,
-    table,
-    xc,
-)
+from treetop.data import catalog, sidecar
 from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
-from treetop.data.lines import UTF16, head, lines
-from treetop.data.rows import Reading, Row
+from treetop.data.formats import annif, attentionxml, fasttext, huggingface, jsonl, lf, libsvm, pecos, skos, table, xc
+from treetop.data.parse.lines import UTF16, head, lines
+from treetop.data.parse.rows import Reading, Row
 
 # Order matters: the first that recognises wins.
 FORMATS: dict[str, Format] = {

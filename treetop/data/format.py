@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
-from treetop.data.rows import Reading, Row
+from treetop.data.parse.rows import Reading, Row
 
 # Everything a Dataset may carry; a format's `holds` is a subset, and a writer refuses to drop the rest.
 CONTENT = {
@@ -112,7 +113,7 @@ class Writing:
                 f"row {row}: the text has a line break, which this format cannot hold. Allow it to become a blank with "
                 "lossy=True (--lossy), or write jsonl."
             )
-        return " ".join(text.splitlines())
+        return re.sub(r"\r\n?|\n", " ", text)
 
     def word(self, label: str, forbidden: str, prefix: str = "") -> str:
         """A label id for a format that ends labels at `forbidden`, which becomes '_' only where losses are allowed."""

@@ -12,8 +12,8 @@ from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError, did_you_mean
 from treetop.core.texts import Texts
 from treetop.data.build import Builder
-from treetop.data.rows import Reading, Row
-from treetop.data.space import LabelTable
+from treetop.data.parse.rows import Reading, Row
+from treetop.data.parse.space import LabelTable
 
 
 def from_lists(texts: Iterable[str], labels: Any, label_names: Sequence[str] | LabelSet | None = None) -> Dataset:

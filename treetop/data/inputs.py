@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from treetop.core.errors import ConfigError, DataError
-from treetop.data.fields import id_of, join_text
-from treetop.data.lines import json_lines, lines, refuse
-from treetop.data.rows import Reading
-from treetop.data.table import parquet_records, table_records
+from treetop.data.formats.table import parquet_records, table_records
+from treetop.data.parse.fields import id_of, join_text
+from treetop.data.parse.json_text import json_lines
+from treetop.data.parse.limits import Limits, how_to_raise
+from treetop.data.parse.lines import lines, refuse, stream_lines
+from treetop.data.parse.numbered import is_whole
+from treetop.data.parse.rows import Reading
+from treetop.data.parse.surrogates import whole, without_lone
 
 STDIN = "standard input"
 
@@ -38,7 +42,7 @@ def read_inputs(source: str, shard: str = "1/1") -> Iterator[Input]:
 
 def _shard(shard: str) -> tuple[int, int]:
     part, slash, parts = shard.partition("/")
-    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+    if not (slash and is_whole(part) and is_whole(parts) and 1 <= int(part) <= int(parts)):
         raise ConfigError(f"--shard {shard}: expected i/n with i from 1 to n, such as 2/8.")
     return int(part), int(parts)
 
@@ -74,14 +78,22 @@ def _texts(source: str) -> Iterator[Input]:
 def _text(record: Any, file: object, line: int) -> Input:
     """The text of a record, as training reads it: `text`, or title and content."""
     try:
-        return Input(join_text(record, Reading()), id_of(record))
+        id_ = id_of(record)
+        return Input(without_lone(join_text(record, Reading())), None if id_ is None else whole(id_, "the id"))
     except ValueError as error:
         raise DataError(str(error), file=file, line=line) from None
 
 
 def whole_input() -> str:
     """All of standard input as one text."""
-    text = "\n".join(line for _, line in _decoded())
+    found, length, limits = [], 0, Limits.of_environment()
+    for _, line in _decoded():
+        found.append(line)
+        length += len(line) + 1
+        if length > limits.line:
+            sentence = f"more than {limits.shown('line')} for one text, the most that is read. Shorten it, or "
+            raise DataError(sentence + how_to_raise("line"), file=STDIN)
+    text = "\n".join(found)
     if not text.strip():
         raise DataError("no text in it. Give one.", file=STDIN)
     return text
@@ -89,15 +101,9 @@ def whole_input() -> str:
 
 def _decoded() -> Iterator[tuple[int, str]]:
     """(number, line) of standard input."""
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"byte {error.start + 1} of the line is not UTF-8. Convert the stream, for example with iconv.",
-                file=STDIN,
-                line=number,
-            ) from None
+    if sys.stdin is None:
+        raise DataError("closed. Give a file with texts, or direct one to it.", file=STDIN)
+    return stream_lines(sys.stdin.buffer, STDIN)
 
 
 def _standard_input() -> Iterator[Input]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError
-from treetop.data.lines import LABEL, json_lines
-from treetop.data.rows import Reading
+from treetop.data.formats.table import parquet_records
+from treetop.data.parse.json_text import LABEL, json_lines
+from treetop.data.parse.rows import Reading
 from treetop.data.sidecar import label_cells, label_set
-from treetop.data.table import parquet_records
 
 KINDS = ".jsonl, .csv, .tsv or .parquet"
 FIELDS = ("name", "status", "into")  # beside `id` and `text`

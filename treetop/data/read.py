@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from treetop.core.dataset import Dataset, Ints
 from treetop.core.errors import DataError, InputError
 from treetop.core.log import logger
-from treetop.data import catalog, detect, huggingface
+from treetop.core.steady import FileStates, read_steadily
+from treetop.core.texts import readable
+from treetop.data import catalog, detect
 from treetop.data.build import Builder, out_of_range
 from treetop.data.format import SPLITS, Source, Split
-from treetop.data.rows import Reading
-from treetop.data.space import LabelTable
+from treetop.data.formats import huggingface
+from treetop.data.parse.rows import Reading, shown
+from treetop.data.parse.space import LabelTable
+
+T = TypeVar("T")
 
 
 def read(path: Any, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
@@ -27,19 +33,36 @@ def read(path: Any, split: str = "train", *, strict: bool = False, **options: An
     >>> len(read("wordnet", "test"))
     12999
     """
-    source = find(path)
-    reader = Reader(source, reading(source, strict=strict, **options))
-    return reader.read(SPLITS.get(split, split))
+
+    def once() -> Dataset:
+        source = find(path)
+        return Reader(source, reading(source, strict=strict, **options)).read(SPLITS.get(split, split))
+
+    return _steadily(path, once)
 
 
 def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Dataset]:
     """Every split, all with the same columns: labels known first, then those of train, then the rest."""
-    source = find(path)
-    reader = Reader(source, reading(source, strict=strict, **options))
-    names = source_splits(source)
-    made = {name: reader.read(name) for name in names}
-    labels = reader.table.labels()
-    return {name: widen(data, labels) for name, data in made.items()}
+
+    def once() -> dict[str, Dataset]:
+        source = find(path)
+        reader = Reader(source, reading(source, strict=strict, **options))
+        made = {name: reader.read(name) for name in source_splits(source)}
+        labels = reader.table.labels()
+        return {name: widen(data, labels) for name, data in made.items()}
+
+    return _steadily(path, once)
+
+
+def _steadily(path: Any, read: Callable[[], T]) -> T:
+    """What `read` makes of the files at `path` in one state; changed meanwhile, they are read again."""
+    if not isinstance(path, str | Path):
+        return read()
+    unsteady = DataError("changed each time while it was read. Wait until nothing writes to it.", file=path)
+    endings = detect.ENDINGS | {".npz", ".npy", ".arrow"}
+    return read_steadily(
+        lambda: nullcontext(FileStates(Path(path), endings, SPLITS)), lambda _: read(), unsteady, tries=3
+    )
 
 
 def find(path: Any) -> Source:
@@ -51,7 +74,7 @@ def find(path: Any) -> Source:
         source, path = found, type(path).__name__
     else:
         source = detect.find(path)
-        source = source if source.name else dataclasses.replace(source, name=Path(path).resolve().name)  # "."
+        source = dataclasses.replace(source, name=readable(source.name or Path(path).resolve().name))  # none: "."
     logger.info("%s: format %s, splits %s", path, source.format, ", ".join(source_splits(source)))
     return source
 
@@ -137,7 +160,7 @@ class Reader:
             if not 0 <= row < rows:
                 sentence = out_of_range("row", row, rows, False)
             elif column is None or not 0 <= column < len(self.table):
-                sentence = f"filter pair names the unknown label '{key}'. Mend or drop the line."
+                sentence = f"filter pair names the unknown label {shown(key)}. Mend or drop the line."
             else:
                 yield row, column
                 continue

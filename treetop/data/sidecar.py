@@ -12,11 +12,14 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError
 from treetop.core.texts import Texts
-from treetop.data.cells import cell_records
-from treetop.data.fields import kind
 from treetop.data.format import SPLITS, Writing
-from treetop.data.lines import LABEL, json_lines, writer
-from treetop.data.rows import Reading
+from treetop.data.parse.cells import cell_records
+from treetop.data.parse.fields import kind
+from treetop.data.parse.json_text import LABEL, json_lines, read_object
+from treetop.data.parse.lines import writer
+from treetop.data.parse.numbered import LARGEST
+from treetop.data.parse.rows import Reading, listed, shown
+from treetop.data.parse.surrogates import whole
 
 STATUS = ("active", "retired")
 FACTS = "dataset.json"
@@ -35,7 +38,7 @@ def label_set(file: object, records: Iterator[tuple[int, Record]], reading: Read
             id_, name, text, state = _label(record)
             if id_ in ids:
                 raise ValueError(
-                    f"label id '{id_}' stands twice (first in line {ids[id_]}). Give each label its own id."
+                    f"label id {shown(id_)} stands twice (first in line {ids[id_]}). Give each label its own id."
                 )
         except ValueError as error:
             reading.problem(DataError(str(error), file=file, line=line))
@@ -52,15 +55,16 @@ def _label(record: Record) -> tuple[str, str, str, int]:
     if type(id_) is int:
         id_ = str(id_)
     if not isinstance(id_, str) or not id_:
-        found = ", ".join(map(str, record))
-        raise ValueError(f"a label needs an 'id' that is a string (found: {found}). Add it.")
+        raise ValueError(f"a label needs an 'id' that is a string (found: {listed(record)}). Add it.")
+    id_ = whole(id_, "the label id")
     text, name = record.get("text") or "", record.get("name")
     for field, value in (("text", text), ("name", name)):
         if value is not None and not isinstance(value, str):
-            raise ValueError(f"field '{field}' of label '{id_}' is {kind(value)}, expected a string.")
+            raise ValueError(f"field '{field}' of label {shown(id_)} is {kind(value)}, expected a string.")
+    name = None if name is None else whole(name, f"the name of label {shown(id_)}")
     state = record.get("status") or "active"
     if state not in STATUS:
-        raise ValueError(f"status of label '{id_}' is {state!r}. Choose one of {', '.join(STATUS)}.")
+        raise ValueError(f"status of label {shown(id_)} is {shown(state)}. Choose one of {', '.join(STATUS)}.")
     return id_, text or id_ if name is None else name, text, STATUS.index(state)
 
 
@@ -92,7 +96,7 @@ def label_cells(file: Path, reading: Reading) -> Iterator[tuple[int, Record]]:
 
 
 def _no_id(header: list[str]) -> str:
-    return "" if "id" in header else f"the header has no column 'id' (found: {', '.join(header)}). Add it."
+    return "" if "id" in header else f"the header has no column 'id' (found: {listed(header)}). Add it."
 
 
 def write_labels(writing: Writing) -> None:
@@ -112,7 +116,7 @@ def filter_reader(file: Path, split: str) -> Callable[[Reading], Iterator[tuple[
                 sentence = 'a filter pair needs "split", "row" (a number) and "label"; mend the line.'
                 reading.problem(DataError(sentence, file=file, line=line))
             elif where not in SPLITS:
-                sentence = f"a filter pair of the unknown split '{where}'. Choose one of train, valid, test."
+                sentence = f"a filter pair of the unknown split {shown(where)}. Choose one of train, valid, test."
                 reading.problem(DataError(sentence, file=file, line=line))
             elif SPLITS[where] == split:
                 yield line, row, label
@@ -132,7 +136,7 @@ def _pair_records(file: Path, reading: Reading) -> Iterator[tuple[int, Record]]:
 def _no_pair(header: list[str]) -> str:
     if {"split", "row", "label"} <= {*header}:
         return ""
-    return f"the header needs the columns 'split', 'row' and 'label' (found: {', '.join(header) or 'nothing'})."
+    return f"the header needs the columns 'split', 'row' and 'label' (found: {listed(header)})."
 
 
 def write_filter(writing: Writing) -> None:
@@ -152,14 +156,21 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        facts = json.loads(file.read_text(encoding="utf-8-sig"))
-        pair, widths = facts.get("propensity"), facts.get("features", {})
-        good = pair is None or (len(pair) == 2 and all(0 <= float(x) < 1e6 for x in pair))
-        if good and all(type(width) is int and width >= 0 for width in widths.values()):
-            return dict(facts)
-    except (OSError, ValueError, TypeError, AttributeError):
-        pass
+        facts = read_object(file)
+    except ValueError as error:
+        raise DataError(f"cannot be read as JSON ({error}). Mend or remove it.", file=file) from None
+    pair, widths = facts.get("propensity"), facts.get("features", {})
+    if (pair is None or _is_pair(pair)) and isinstance(widths, dict) and all(map(_is_width, widths.values())):
+        return facts
     raise DataError('expected {"propensity": [0.55, 1.5], "features": {"given": 5000}}, both optional.', file=file)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(x) in (int, float) and 0 <= x < 1e6 for x in value)
+
+
+def _is_width(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
 
 
 def write_facts(writing: Writing) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
-from treetop.core.target import check_outside, named
+from treetop.core.target import check_outside, fresh_folder, named
 from treetop.data import catalog
 from treetop.data.detect import FORMATS
 from treetop.data.format import CONTENT, SPLITS, Format, Writing
@@ -42,11 +41,10 @@ def write(
         raise WorkError(f"{out}: exists already and is not empty. Choose another folder or remove it.")
     check_outside(out)
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=out.name + ".", dir=out.absolute().parent))
+    scratch = fresh_folder(out.absolute().parent, out.name + ".")
     try:
         with named(out):
             kind.write(Writing(scratch, splits, gzip=gzip, lossy=lossy))
-        scratch.chmod(0o755)
         if out.exists():
             out.rmdir()
         scratch.rename(out)

@@ -12,8 +12,8 @@ import numpy as np
 
 from treetop.core.dataset import Ints
 from treetop.evaluate.match import BLOCK, Matches
-from treetop.kernels import threads
 from treetop.kernels.metrics import Doubles, chosen_sums, drawn_sums
+from treetop.kernels.runtime import threads
 
 
 def resampled(models: Sequence[Matches], cuts: Ints, resamples: int, seed: int) -> list[Doubles]:

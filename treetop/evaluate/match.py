@@ -15,8 +15,8 @@ from treetop.core.errors import InputError
 from treetop.core.log import logger
 from treetop.core.types import Ranking
 from treetop.evaluate.propensity import inverse_propensity
-from treetop.kernels import threads
 from treetop.kernels.metrics import Doubles, Ids, find_hits, first_allowed, grouped, row_sums
+from treetop.kernels.runtime import threads
 
 DEPTH = 10  # bins and curves look this deep whatever cuts are asked for
 BLOCK = 4096  # rows per block; sums are added in block order

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from treetop.core.errors import InputError
+from treetop.core.spreadsheet import plain_cell
 from treetop.core.target import replacing_file
 from treetop.evaluate.match import Matches
 
@@ -66,8 +67,18 @@ def write_labels(matches: Matches, path: Path) -> int:
         return _write_rows(matches, file, path.suffix)
 
 
+class _Lines:
+    """A file whose CSV rows end in LF; the writer is told CRLF, since it quotes only what it is told ends a row."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, row: str) -> None:
+        self.file.write(row.removesuffix("\r\n") + "\n")
+
+
 def _write_rows(matches: Matches, file: TextIO, suffix: str) -> int:
-    table = csv.DictWriter(file, COLUMNS, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    table = csv.DictWriter(_Lines(file), COLUMNS, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\r\n")
     if suffix != ".jsonl":
         table.writeheader()
     written = 0
@@ -75,6 +86,6 @@ def _write_rows(matches: Matches, file: TextIO, suffix: str) -> int:
         if suffix == ".jsonl":
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
         else:
-            table.writerow(row)
+            table.writerow(row | {"name": plain_cell(row["name"])})
         written += 1
     return written

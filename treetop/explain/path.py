@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.errors import ConfigError
+from treetop.core.errors import ConfigError, ModelError
 from treetop.core.types import Candidates, Level, View
 
 
@@ -50,6 +50,10 @@ def walk(levels: Sequence[Level], views: dict[str, View] | Any, label: int) -> l
         margin = np.float32(bias + parts.astype(np.float64).sum())
         own = level.join.own(np.array([margin], np.float32))
         score = level.join.score(own, _above(steps))
+        if not (np.isfinite(parts).all() and np.isfinite([margin, own[0], score[0]]).all()):
+            raise ModelError(
+                f"explain: {rank.kind} has a weight or score that is NaN or infinite. Copy the model again."
+            )
         steps.append(Step(t, node, float(margin), float(own[0]), float(score[0]), float(bias), columns, parts))
     return steps
 

@@ -14,14 +14,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features.tokens import Tokenizer, Tokens
+from treetop.features.encoder.tokens import Tokenizer, Tokens
 from treetop.features.views import Views
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.tensors import devices
-from treetop.tensors.packed import TokenRows
+from treetop.tensors.packed import Packed, TokenRows
 
 CPU_BATCH, GPU_BATCH = 32, 2048  # sequences at a time
 
@@ -92,7 +93,7 @@ class Learned(Generic[P]):
         def block(start: int, stop: int) -> tuple[Any, dict[str, NDArray[np.float32]]]:
             rows = order[start:stop]
             with torch.inference_mode():
-                found = self.encoder(store.gather(rows), self.poolings)
+                found = self._run(store.gather(rows))
                 return rows, {name: self._finish(vector) for name, vector in found.items()}
 
         ranges = threads.blocks(len(tokens), size)
@@ -101,15 +102,36 @@ class Learned(Generic[P]):
                 threads.stream(block, ranges) if self.device.type == "cpu" else map(_call(block), ranges)
             ):
                 for pooling in self.poolings:
-                    made[self.view_name(pooling)][rows] = found[pooling.name]
+                    made[self.view_name(pooling)][rows] = self._finite(found[pooling.name])
                 bar.step(len(rows))
         return made
+
+    def _run(self, packed: Packed) -> dict[str, torch.Tensor]:
+        try:
+            found: dict[str, torch.Tensor] = self.encoder(packed, self.poolings)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(
+                f"{self.kind}: its network cannot read a text ({reason}). Its settings do not fit its weights; copy it "
+                "again."
+            ) from error
+        return found
 
     def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
         if self.l2:
             vector = torch.nn.functional.normalize(vector.float(), dim=1)
         made: NDArray[np.float32] = vector.float().cpu().numpy()
         return made
+
+    def _finite(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not np.isfinite(vectors).all():
+            raise ModelError(
+                f"{self.kind}: it makes a vector with NaN or infinite values of a text, so its weights are damaged or "
+                "too large. Copy or train it again."
+            )
+        return vectors
 
     def to(self, device: torch.device) -> Self:
         """The same on another device, in the number type that suits it."""

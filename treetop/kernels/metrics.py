@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
+from treetop.kernels.runtime.compile import kernel
 
 Ids = NDArray[np.int32]
 Doubles = NDArray[np.float64]
@@ -16,7 +16,7 @@ Doubles = NDArray[np.float64]
 PER_CUT = ("hits", "recall", "ndcg", "psp", "psp_best", "psndcg", "psndcg_best", "predicted")  # columns of `row_sums`
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_allowed(indptr: Ints, ids: Ids, rows: Ints, barred_indptr: Ints, barred: Ids, top: Ids) -> None:
     """Fill `top` (n, depth) with the first ids of each of `rows`, less barred ones and repeats; -1: none left."""
     for i in range(len(rows)):
@@ -36,7 +36,7 @@ def first_allowed(indptr: Ints, ids: Ids, rows: Ints, barred_indptr: Ints, barre
         top[i, n:] = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_hits(top: Ids, indptr: Ints, true: Ids, hits: NDArray[np.bool_]) -> None:
     """Mark which of `top` (n, depth) stand in the row's sorted set `true[indptr[i]:indptr[i + 1]]`."""
     for i in range(top.shape[0]):
@@ -51,7 +51,7 @@ def find_hits(top: Ids, indptr: Ints, true: Ids, hits: NDArray[np.bool_]) -> Non
             hits[i, j] = top[i, j] >= 0 and low < indptr[i + 1] and true[low] == top[i, j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_sums(
     top: Ids, hits: NDArray[np.bool_], indptr: Ints, true: Ids, weights: Doubles, cuts: Ints, sums: Doubles
 ) -> None:
@@ -106,7 +106,7 @@ def row_sums(
         sums[i, 8 * len(cuts)] = size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drawn_sums(table: Doubles, draws: NDArray[np.uint16], starts: Ints, sums: Doubles) -> None:
     """`sums[r] = sum of table[draws[starts[r]:starts[r + 1]]]`: one resample of rows per r."""
     for r in range(len(starts) - 1):
@@ -117,7 +117,7 @@ def drawn_sums(table: Doubles, draws: NDArray[np.uint16], starts: Ints, sums: Do
                 sums[r, m] += table[row, m]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chosen_sums(table: Doubles, chosen: NDArray[np.uint8], sums: Doubles) -> None:
     """`sums[r] = sum of table[i] where bit i of chosen[r]` (packed, low bit first) is set."""
     for r in range(chosen.shape[0]):

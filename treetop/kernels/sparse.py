@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
+
+from treetop.kernels.runtime.compile import kernel
 
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
@@ -63,7 +64,7 @@ class Local(NamedTuple):
     alone_values: F32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scramble(state: np.uint64) -> np.uint64:
     """A fresh random state from any number (splitmix64), never zero."""
     state += np.uint64(0x9E3779B97F4A7C15)
@@ -72,7 +73,7 @@ def scramble(state: np.uint64) -> np.uint64:
     return (state ^ (state >> np.uint64(31))) | np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shuffle(items: U32, state: np.uint64) -> np.uint64:
     """Shuffle in place with a xorshift generator and return its next state."""
     n = np.uint64(len(items))
@@ -88,7 +89,7 @@ def shuffle(items: U32, state: np.uint64) -> np.uint64:
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rank_features(counts: U32, seen: U32, n_rows: int) -> int:
     """Turn `counts[f]` of the seen features into 1 + rank (most frequent first) or ALONE; returns how many rank."""
     places = np.zeros(n_rows + 2, np.uint32)
@@ -109,7 +110,7 @@ def _rank_features(counts: U32, seen: U32, n_rows: int) -> int:
     return int(total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(X: Rows, members: U32, counts: U32) -> Local:
     """The rows `members` of X as a `Local` problem; `counts` is scratch of one zero per feature, left zero."""
     n, nnz = len(members), np.uint64(0)
@@ -158,7 +159,7 @@ def gather(X: Rows, members: U32, counts: U32) -> Local:
     return made
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grown_u32(array: U32, needed: int) -> U32:
     """`array`, or a longer copy with room for `needed` items."""
     if needed <= len(array):
@@ -168,7 +169,7 @@ def grown_u32(array: U32, needed: int) -> U32:
     return made
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grown_f32(array: F32, needed: int) -> F32:
     """`array`, or a longer copy with room for `needed` items."""
     if needed <= len(array):

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from treetop.kernels.compile import kernel, tight
-from treetop.kernels.lanes import lowest_bit
+from treetop.kernels.linear.lanes import lowest_bit
+from treetop.kernels.runtime.compile import kernel, tight
+from treetop.kernels.runtime.threads import blocks, stream
 from treetop.kernels.sparse import F32, U32, Rows
-from treetop.kernels.threads import blocks, stream
 
 BLOCK = 512  # rows of the result made at a time
 

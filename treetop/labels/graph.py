@@ -15,11 +15,11 @@ from scipy import sparse
 
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
-from treetop.kernels import threads
-from treetop.kernels.cooccurrence import BLOCK, Rule, shares
+from treetop.kernels.graph.cooccurrence import BLOCK, Rule, shares
+from treetop.kernels.graph.walks import visited
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import csr_of, rows_of
 from treetop.kernels.sums import unit_sums
-from treetop.kernels.walks import visited
 
 # Fitted to made-up data (benchmarks/speed/graph.py): seconds of one core for each pair counted and each entry sorted.
 PAIR, ENTRY = 7e-9, 8e-8

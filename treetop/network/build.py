@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree
-from treetop.features.bag import rarity
-from treetop.features.tokens import Tokenizer, Tokens
-from treetop.kernels.full_bce import Loss
+from treetop.features.encoder.tokens import Tokenizer, Tokens
+from treetop.features.words.bag import rarity
+from treetop.kernels.gpu.full_bce import Loss
 from treetop.labels.text import label_words
 from treetop.network.candidates.below import Below, Children
 from treetop.network.candidates.chosen import Candidates

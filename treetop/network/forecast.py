@@ -14,9 +14,9 @@ import torch
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
-from treetop.features.sources import at_hand
-from treetop.features.vectors import WordsConfig
-from treetop.kernels.full_bce_low import CHUNK, HELD
+from treetop.features.encoder.sources import at_hand
+from treetop.features.words.vectors import WordsConfig
+from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded
 from treetop.network.vectors.full import ALIGN, BLOCK

@@ -19,7 +19,7 @@ from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.types import Floats
 from treetop.features.learned import Learned
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.labels.text import label_words
 from treetop.network.head import Head
 from treetop.network.targets import log_odds

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from treetop.core.dataset import Csr, Dataset
-from treetop.kernels import products
+from treetop.kernels.search import products
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.pool import pool_loss
 from treetop.network.network import mean_precision

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
-from treetop.features.towers import Tower
+from treetop.features.encoder.towers import Tower
 from treetop.network.losses.settings import LossConfig
 from treetop.network.projection import Init, TowerProjection, scaled_to
 from treetop.network.settings import MEMORY, Memory

@@ -15,13 +15,13 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
 from treetop.core.work import Job
-from treetop.features.bag import Bag, rarity
+from treetop.features.encoder.tokens import Tokens, tokenise
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.features.learned import Learned
-from treetop.features.tokens import Tokens, tokenise
-from treetop.features.transformer import Transformer, TransformerConfig
-from treetop.features.vectors import WordsConfig, WordVectors, find_vectors
-from treetop.features.word_layers import Task as View
-from treetop.features.words import Words
+from treetop.features.words.bag import Bag, rarity
+from treetop.features.words.layers import Task as View
+from treetop.features.words.vectors import WordsConfig, WordVectors, find_vectors
+from treetop.features.words.words import Words
 from treetop.network.inputs import Cached, Encoded
 from treetop.tensors import devices
 from treetop.tensors.packed import TokenRows

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.types import Floats, LabelTree
-from treetop.kernels.full_bce import Positives
+from treetop.kernels.gpu.full_bce import Positives
 from treetop.tensors.handover import send
 from treetop.train.batches import Message, Rows
 

@@ -13,7 +13,7 @@ import numpy as np
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree
-from treetop.kernels.kmeans import SAME_SET, SMALL_GAIN, Options, balanced_leaves
+from treetop.kernels.cluster.halving import SAME_SET, SMALL_GAIN, Options, balanced_leaves
 from treetop.partition.flat import flat
 from treetop.partition.tree import chain, shallow
 

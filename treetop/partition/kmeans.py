@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
 from treetop.core.types import LabelTree
-from treetop.kernels.groups import grouped
+from treetop.kernels.cluster.kmeans import grouped
 from treetop.partition.flat import flat
 
 

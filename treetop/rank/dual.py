@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import distinct, floats
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, Ranking
-from treetop.kernels import threads
+from treetop.kernels.runtime import threads
 from treetop.rank.head import Head
 from treetop.rank.text_map import TextMap, unit
 
@@ -150,15 +151,14 @@ class Dual(Head):
     @classmethod
     def from_part(cls, part: Part) -> Dual:
         n, widths, text = part.setting("n", int), part.setting("widths", list), part.setting("text", list)
-        if not widths or any([type(item) for item in pair] != [str, int] or pair[1] < 1 for pair in widths):
+        sound = all(isinstance(p, list) and [type(item) for item in p] == [str, int] and p[1] > 0 for p in widths)
+        if not widths or not sound or len(dict(widths)) != len(widths):
             raise ModelError(f"{part.kind}: widths {widths!r} mean nothing. The model is damaged; copy it again.")
-        if [type(number) for number in text] != [float, float]:
+        if [type(number) for number in text] != [float, float] or not np.isfinite(text).all():
             raise ModelError(f"{part.kind}: text {text!r} is no pair of numbers. The model is damaged; copy it again.")
-        weight = part.array("weight", "<f4", n, sum(width for _, width in widths))
-        order = part.indices("order", "<i4", n, max(n, 1)) if "order" in part.arrays else None
-        if order is not None and len(np.unique(order)) != n:
-            raise ModelError(f"{part.kind}: rows stand twice in its order. The model is damaged; copy it again.")
-        bias = part.array("bias", "<f4", n)
+        weight = floats(part, "weight", n, sum(width for _, width in widths))
+        order = distinct(part, "order", n, n) if "order" in part.arrays else None
+        bias = floats(part, "bias", n)
         new, wide = part.parts.get("new"), dict(widths)
         text_map = None if new is None else TextMap.from_part(new, wide.get("dual"), wide.get("classifier"))
         return Dual(weight, bias, widths=wide, text=(text[0], text[1]), new=text_map, order=order)

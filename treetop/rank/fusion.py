@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import floats, number
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
@@ -144,15 +145,15 @@ class Fusion(Dual):
             raise ModelError(f"{part.kind}: needs a dual encoder and a classifier, found {', '.join(both.widths)}.")
         n = len(part.array("tree_feature", "<i4", None))
         tree = Tree(
-            part.array("tree_feature", "<i4", n), part.array("tree_cut", "<f4", n),
+            part.array("tree_feature", "<i4", n), floats(part, "tree_cut", n),
             part.indices("tree_left", "<i4", n, max(n, 1)), part.indices("tree_right", "<i4", n, max(n, 1)),
-            part.array("tree_share", "<f4", n),
+            floats(part, "tree_share", n),
         )  # fmt: skip
         inner = tree.feature >= 0
         forward = (np.minimum(tree.left, tree.right) > np.arange(n))[inner].all()  # no circles
         if n == 0 or tree.feature.max() > 2 or not forward:
             raise ModelError(f"{part.kind}: its tree goes in circles. The model is damaged; copy it again.")
-        return cls(both, part.array("rare", "<f4", both.n), beta=part.setting("beta", float), tree=tree)
+        return cls(both, floats(part, "rare", both.n), beta=number(part, "beta"), tree=tree)
 
 
 def seen_pairs(rank: Fusion, view: View, Y: Csr) -> tuple[Floats, NDArray[np.bool_]]:

@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import floats
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Floats, Join, Ranking, View
-from treetop.kernels import threads
-from treetop.kernels.dense_dots import dots, gathered_dots
-from treetop.kernels.topk import best_of, kth_of_rows
+from treetop.core.types import Candidates, Floats, Join, Ranking, View, check_view
+from treetop.kernels.runtime import threads
+from treetop.kernels.search.dense_dots import dots, gathered_dots
+from treetop.kernels.search.topk import best_of, kth_of_rows
 
 DOCUMENTS = 256  # in one block of work
 LABELS = 1 << 15  # whose margins are held at a time
@@ -48,8 +49,7 @@ class Head:
         return int(held.shape[1])
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
-        if view.shape[1] != self.view_width:
-            raise ModelError(f"{self.kind}: got a view of {view.shape[1]} columns, was trained on {self.view_width}.")
+        check_view(self.kind, view, self.view_width, dense=True)
         keep = min(keep, self.n)
 
         def block(start: int, stop: int) -> Ranking:
@@ -126,10 +126,10 @@ class Head:
     @classmethod
     def from_part(cls, part: Part) -> Head:
         n = part.setting("n", int)
-        weight = part.array("weight", "<f4", n, None)
-        squeeze = part.array("squeeze", "<f4", weight.shape[1], None) if "squeeze" in part.arrays else None
-        offset = part.array("squeeze_bias", "<f4", weight.shape[1]) if "squeeze_bias" in part.arrays else None
-        return cls(weight, part.array("bias", "<f4", n), squeeze=squeeze, squeeze_bias=offset)
+        weight = floats(part, "weight", n, None)
+        squeeze = floats(part, "squeeze", weight.shape[1], None) if "squeeze" in part.arrays else None
+        offset = floats(part, "squeeze_bias", weight.shape[1]) if "squeeze_bias" in part.arrays else None
+        return cls(weight, floats(part, "bias", n), squeeze=squeeze, squeeze_bias=offset)
 
 
 def _floor(margins: Floats, keep: int, join: Join) -> Floats:

@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import distinct, floats, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Join, Level, Ranking, View
-from treetop.kernels import beam, chunk_sums, chunks, scores, threads
-from treetop.kernels.chunks import Chunks
+from treetop.core.types import Candidates, Join, Level, Ranking, View, check_view
+from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import Rows, rows_of
+from treetop.kernels.tree import beam, chunk_sums, chunks, scores
+from treetop.kernels.tree.chunks import Chunks
 
 BLOCK = 8192  # documents that walk down together, at most
 MANY = 2048  # documents worth sharing out
@@ -95,7 +97,8 @@ class Linear:
         first = levels[0].view
         if not all(isinstance(r, Linear) and lv.view == first for r, lv in zip(ranks, levels, strict=True)):
             return None
-        if any(level.keep_by != "score" for level in levels) or ranks[0].n_chunks != 1:
+        above = [1, *(rank.n for rank in ranks)]
+        if any(lv.keep_by != "score" or r.n_chunks != n for r, lv, n in zip(ranks, levels, above, strict=False)):
             return None
         X = self._rows(view)
         keeps = [level.beam for level in levels[:-1]] + [k]
@@ -123,8 +126,7 @@ class Linear:
         return *made, float(w.bias[slot]), bool(w.flags[slot] == chunks.COPY)
 
     def _rows(self, view: View) -> Rows:
-        if view.shape[1] != self.n_features:
-            raise ModelError(f"{self.kind}: got {view.shape[1]} features, was trained on {self.n_features}.")
+        check_view(self.kind, view, self.n_features, dense=False)
         return rows_of(view)
 
     def to_part(self) -> Part:
@@ -136,10 +138,9 @@ class Linear:
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
-        n_features, storage, width = (
-            part.setting(name, kind) for name, kind in (("n_features", int), ("storage", str), ("slot_bytes", int))
-        )
-        if storage not in STORAGE or width not in SLOTS or n_features < 0:
+        n_features, storage = whole(part, "n_features", 0), part.setting("storage", str)
+        width = whole(part, "slot_bytes", 1)
+        if storage not in STORAGE or width not in SLOTS:
             raise ModelError(f"{part.kind}: storage '{storage}' with slots of {width} bytes is unknown.")
         n = len(part.array("ids", "<i4", None))
         n_rows, n_entries = len(part.array("lows", "<u2", None)), len(part.array("slots", SLOTS[width], None))
@@ -151,10 +152,10 @@ class Linear:
             np.array([np.diff(slot_ptr).max(initial=0), chunks.name_bits(n_features)], np.int64),
             np.flatnonzero(flags),
             slot_ptr,
-            part.indices("ids", "<i4", n, n),
-            part.array("bias", "<f4", n),
+            distinct(part, "ids", n, n),
+            floats(part, "bias", n),
             flags,
-            part.array("scale", "<f4", n if storage == "int8" else 0),
+            floats(part, "scale", n if storage == "int8" else 0),
             part.array("shifts", "|u1", n_chunks),
             part.pointers("bucket_ptr", n_chunks + 1, n_buckets),
             part.array("buckets", "<u4", n_buckets, 2),
@@ -163,7 +164,7 @@ class Linear:
             part.array("counts", SLOTS[width], n_rows),
             part.pointers("entry_ptr", n_chunks + 1, n_entries),
             part.array("slots", SLOTS[width], n_entries),
-            part.array("weights", STORAGE[storage], n_entries),
+            floats(part, "weights", n_entries, dtype=STORAGE[storage]),
         )
         if not chunks.sound(made):
             raise ModelError(

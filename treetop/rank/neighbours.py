@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treetop.core.checked import floats, number, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Join, Ranking, View
-from treetop.kernels.neighbours import Triple, nearest, vote
+from treetop.core.types import Candidates, Join, Ranking, View, check_view
+from treetop.kernels.search.neighbours import Triple, nearest, vote
 
 
 class Neighbours:
@@ -38,8 +39,7 @@ class Neighbours:
 
     def nearest(self, view: View) -> tuple[Any, Any]:
         """(training texts, similarities), best first, for each row of the view."""
-        if view.shape[1] != self.n_features:
-            raise ModelError(f"{self.kind}: got {view.shape[1]} features, was trained on {self.n_features}.")
+        check_view(self.kind, view, self.n_features, dense=False)
         return nearest(_triple(view), self.index, self.n_documents, min(self.k, self.n_documents))
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
@@ -57,20 +57,17 @@ class Neighbours:
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
-        n, k = part.setting("n", int), part.setting("k", int)
+        n, k, power = whole(part, "n", 1), whole(part, "k", 1), number(part, "power", 0.0)
         n_documents = len(part.array("y_ptr", "<i8", None)) - 1
         n_features = len(part.array("x_ptr", "<i8", None)) - 1
-        if n < 1 or k < 1 or n_documents < 1 or n_features < 0:
-            raise ModelError(f"{part.kind}: n = {n}, k = {k}, {n_documents} texts: the model is damaged.")
+        if n_documents < 1 or n_features < 0:
+            raise ModelError(f"{part.kind}: {n_documents} texts, {n_features} features: the model is damaged.")
         x_row = part.indices("x_row", "<i4", None, n_documents)
         y_col = part.indices("y_col", "<i4", None, n)
-        index = (part.pointers("x_ptr", n_features + 1, len(x_row)), x_row, part.array("x_val", "<f4", len(x_row)))
+        index = (part.pointers("x_ptr", n_features + 1, len(x_row)), x_row, floats(part, "x_val", len(x_row)))
         targets = (part.pointers("y_ptr", n_documents + 1, len(y_col)), y_col, part.array("y_val", "<f4", len(y_col)))
-        power = part.setting("power", float)
-        if not (0 <= power < np.inf and (targets[2] > 0).all() and np.isfinite(targets[2]).all()):
-            raise ModelError(
-                f"{part.kind}: power {power} or the weight of a vote is out of range: the model is damaged."
-            )
+        if not ((targets[2] > 0) & (targets[2] < np.inf)).all():
+            raise ModelError(f"{part.kind}: the weight of a vote is out of range: the model is damaged.")
         return cls(index, targets, n=n, k=k, power=power)
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import distinct, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 
@@ -36,6 +37,6 @@ class Popular:
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
-        n = part.setting("n", int)
-        order = part.indices("order", "<i4", None, n)
-        return cls(n, order, part.array("share", "<f4", len(order)))
+        n = whole(part, "n", 1)
+        order = distinct(part, "order", None, n)
+        return cls(n, order, floats(part, "share", len(order)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treetop.core.checked import floats
 from treetop.core.store import Part
 from treetop.core.types import Floats
 
@@ -30,9 +31,9 @@ class TextMap:
     @classmethod
     def from_part(cls, part: Part, width: int | None = None, made: int | None = None) -> TextMap:
         """From texts of this width to label vectors of width `made`; where nothing is said, both are alike."""
-        centre = part.array("centre", "<f4", width)
+        centre = floats(part, "centre", width)
         out = (len(centre) if made is None else made) + 1
-        return cls(centre, part.array("slope", "<f4", len(centre), out), part.array("offset", "<f4", out))
+        return cls(centre, floats(part, "slope", len(centre), out), floats(part, "offset", out))
 
 
 def unit(X: Any) -> Any:

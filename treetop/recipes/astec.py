@@ -29,9 +29,9 @@ from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.bag import COARSE, FINE, NEAR, BagConfig
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.vectors import WordsConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.words.bag import COARSE, FINE, NEAR, BagConfig
+from treetop.features.words.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
-from treetop.assemble.fused_level import FusedConfig, fused_member
 from treetop.assemble.label_tree import tree_stage
+from treetop.assemble.linear.concatenated import FusedConfig, fused_member
 from treetop.assemble.members import Member, encoder_of, fit_members, member_name
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
@@ -30,11 +30,11 @@ from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.encoder import Encoder, Pooling
-from treetop.features.fuse import view_of
-from treetop.features.sources import peek
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.transformer import TransformerConfig
+from treetop.features.concatenate import view_of
+from treetop.features.encoder.encoder import Encoder, Pooling
+from treetop.features.encoder.sources import peek
+from treetop.features.encoder.transformer import TransformerConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
 from treetop.model import Model

@@ -30,7 +30,7 @@ from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
-from treetop.features.bag import DOCUMENT
+from treetop.features.words.bag import DOCUMENT
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning

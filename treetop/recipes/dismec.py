@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.budget import WIDTHS
-from treetop.assemble.one_vs_all import OneVsAllConfig, train_labels
+from treetop.assemble.linear.budget import WIDTHS
+from treetop.assemble.linear.one_vs_all import OneVsAllConfig, train_labels
 from treetop.assemble.view import expected_terms, sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.types import Level
 from treetop.core.work import Job
-from treetop.features.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.model import Model
 from treetop.shortlist.everything import Everything
 

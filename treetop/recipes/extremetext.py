@@ -13,15 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treetop.assemble.label_tree import describe_labels
-from treetop.assemble.linear_tree import LinearConfig
-from treetop.assemble.tree_ensemble import fit_trees, forecast_trees
+from treetop.assemble.linear.ensemble import fit_trees, forecast_trees
+from treetop.assemble.linear.tree import LinearConfig
 from treetop.assemble.view import SparseView
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig, balanced
 from treetop.predict.blend import Blend

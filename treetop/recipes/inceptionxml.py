@@ -25,9 +25,9 @@ from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
-from treetop.features.inception import TASKS, InceptionConfig
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.vectors import WordsConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.words.inception import TASKS, InceptionConfig
+from treetop.features.words.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning

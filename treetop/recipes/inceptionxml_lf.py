@@ -34,9 +34,9 @@ from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.inception import TASKS, InceptionConfig
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.vectors import WordsConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.words.inception import TASKS, InceptionConfig
+from treetop.features.words.vectors import WordsConfig
 from treetop.labels.graph import WalkConfig
 from treetop.labels.text import label_words
 from treetop.model import Model

@@ -31,10 +31,10 @@ from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.types import Candidates, Join, LabelTree
 from treetop.core.work import Job
-from treetop.features.encoder import Pooling
-from treetop.features.sources import peek
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.encoder.encoder import Pooling
+from treetop.features.encoder.sources import peek
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
-from treetop.core.forecast import Forecast
+from treetop.core.forecast import COMPILED, Forecast, data_memory
 from treetop.core.types import Level
 from treetop.core.work import Job
-from treetop.features.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.model import Model
 from treetop.rank.neighbours import Neighbours
 from treetop.shortlist.everything import Everything
@@ -33,12 +33,13 @@ class Config:
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """About two index copies of the text's words beside the text itself."""
+    """The data, and some copies of the index while it is made: 38 bytes for a word of a text."""
     low, high = config.tfidf.ngrams or (1, 5)
     words = len(dataset.texts.blob) / 6.0 * (1 + high - low)
     names = len(dataset.labels.names.blob) + len(dataset.labels.texts.blob)
     model = 8.0 * words + 8.0 * dataset.Y.nnz + 2 * names
-    return Forecast(memory=3.0 * model + len(dataset.texts.blob) + 2e8, model=model, time=1 + words / 2e6)
+    memory = COMPILED + 0.8 * data_memory(dataset) + 38.0 * words
+    return Forecast(memory=memory, model=model, time=1 + words / 2e6)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treetop.core.dataset import Dataset
-from treetop.core.forecast import Forecast
+from treetop.core.forecast import PROCESS, Forecast, data_memory
 from treetop.core.types import Level
 from treetop.core.work import Job
 from treetop.model import Model
@@ -25,9 +25,9 @@ class Config:
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Little more than the label names."""
+    """Little more than the data."""
     names = len(dataset.labels.names.blob) + len(dataset.labels.texts.blob)
-    return Forecast(memory=3.0 * dataset.Y.nnz * 12 + names + 1e8, model=16.0 * dataset.n_labels + 2 * names, time=0.1)
+    return Forecast(memory=PROCESS + data_memory(dataset), model=16.0 * dataset.n_labels + 2 * names, time=0.1)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

@@ -23,9 +23,9 @@ from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
-from treetop.features.encoder import Pooling
-from treetop.features.sources import peek
-from treetop.features.transformer import TransformerConfig
+from treetop.features.encoder.encoder import Pooling
+from treetop.features.encoder.sources import peek
+from treetop.features.encoder.transformer import TransformerConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network

@@ -21,12 +21,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from treetop.assemble.coarse_to_fine import FineConfig, chosen_levels, embed, fine_tune
 from treetop.assemble.label_rows import LabelRows, with_label_rows
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.linear_tree import LinearConfig, Task, train_member
+from treetop.assemble.linear.ensemble import forecast_trees
+from treetop.assemble.linear.tree import LinearConfig, Task, train_member
 from treetop.assemble.members import count_members, encoder_of, job_of, member_name
-from treetop.assemble.tree_ensemble import forecast_trees
+from treetop.assemble.staged.coarse_to_fine import FineConfig, chosen_levels, embed, fine_tune
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
@@ -35,10 +35,10 @@ from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.core.types import LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.fuse import Fuse, fused, view_of
-from treetop.features.sources import peek
-from treetop.features.tfidf import TfidfConfig
-from treetop.features.transformer import Transformer, TransformerConfig
+from treetop.features.concatenate import Fuse, fused, view_of
+from treetop.features.encoder.sources import peek
+from treetop.features.encoder.transformer import Transformer, TransformerConfig
+from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.network.forecast import EncoderSize, ParameterCounts, forecast_member, forecast_members

@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import distinct, floats, whole
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Floats, Ranking, View
-from treetop.kernels import threads
-from treetop.kernels.dense_dots import dots
-from treetop.kernels.kmeans import SMALL_GAIN, Options, balanced_leaves
+from treetop.core.types import Candidates, Floats, Ranking, View, check_view
+from treetop.kernels.cluster.halving import SMALL_GAIN, Options, balanced_leaves
+from treetop.kernels.runtime import threads
+from treetop.kernels.search.dense_dots import dots
 
 LIST = 256  # labels of a list aimed at
 DOCUMENTS = 256  # in one block of work
@@ -46,8 +47,7 @@ class Ann:
         return cls(centres.astype(np.float32), offset.astype(np.float32), indptr, members, probe)
 
     def candidates(self, view: View, above: Ranking | None) -> Candidates:
-        if view.shape[1] != self.centres.shape[1]:
-            raise ModelError(f"{self.kind}: got vectors of {view.shape[1]} numbers, holds {self.centres.shape[1]}.")
+        check_view(self.kind, view, self.centres.shape[1], dense=True)
         probe = min(self.probe, len(self.centres))
 
         def block(start: int, stop: int) -> NDArray[np.int64]:
@@ -68,10 +68,10 @@ class Ann:
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
-        probe, n = part.setting("probe", int), len(part.array("members", "<i4", None))
-        centres = part.array("centres", "<f4", None, None)
-        if probe < 1 or len(centres) < 1:
-            raise ModelError(f"{part.kind}: {probe} of {len(centres)} lists. The model is damaged; copy it again.")
-        members = part.indices("members", "<i4", n, max(n, 1))
-        offset = part.array("offset", "<f4", len(centres))
+        probe, n = whole(part, "probe", 1), len(part.array("members", "<i4", None))
+        centres = floats(part, "centres", None, None)
+        if len(centres) < 1:
+            raise ModelError(f"{part.kind}: it has no lists. The model is damaged; copy it again.")
+        members = distinct(part, "members", n, n)
+        offset = floats(part, "offset", len(centres))
         return cls(centres, offset, part.pointers("indptr", len(centres) + 1, n), members, probe)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import distinct
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
@@ -62,5 +63,5 @@ class Descend:
     @classmethod
     def from_part(cls, part: Part) -> Any:
         n = len(part.array("children", "<i4", None))
-        children = part.indices("children", "<i4", None, max(n, 1))
+        children = distinct(part, "children", n, n)
         return cls(part.pointers("indptr", len(part.array("indptr", "<i8", None)), n), children)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from treetop.core.checked import whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Ranking, View
 
@@ -24,4 +25,4 @@ class Everything:
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
-        return cls(part.setting("n", int))
+        return cls(whole(part, "n", 1))

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.checked import number, whole
 from treetop.core.errors import ModelError, extra
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Floats, Ranking, View
-from treetop.kernels import threads
+from treetop.core.types import Candidates, Floats, Ranking, View, check_view
+from treetop.kernels.runtime import threads
 
 LINKS, CARE = 32, 100  # links of a vector, vectors looked at to find them
 FIELDS = ("levels", "offsets", "neighbors")  # as the library calls them
@@ -93,11 +94,10 @@ class Graph:
         return made
 
     def candidates(self, view: View, above: Ranking | None) -> Candidates:
-        if view.shape[1] != self.width - 1:
-            raise ModelError(f"{self.kind}: got vectors of {view.shape[1]} numbers, holds {self.width - 1}.")
+        check_view(self.kind, view, self.width - 1, dense=True)
         faiss, index = extra("faiss", "ann"), self._index
         keep = min(self.keep, self.n)
-        index.hnsw.efSearch = max(self.effort, keep)
+        index.hnsw.efSearch = max(min(self.effort, self.n), keep)
         faiss.omp_set_num_threads(threads.count())
         queries = np.hstack([np.asarray(view, np.float32), np.full((len(view), 1), self.weight, np.float32)])
         found = index.search(np.ascontiguousarray(queries), keep)[1] if len(view) else np.zeros((0, keep), np.int64)
@@ -115,12 +115,12 @@ class Graph:
 
     @classmethod
     def from_part(cls, part: Part) -> Any:
-        keep, effort, entry = (part.setting(name, int) for name in ("keep", "effort", "entry"))
-        weight = part.setting("weight", float) if "weight" in part.config else 1.0  # models before it was kept
+        keep, effort, entry = whole(part, "keep", 1), whole(part, "effort", 1), part.setting("entry", int)
+        weight = number(part, "weight", 0.0) if "weight" in part.config else 1.0  # models before it was kept
         levels = part.array("levels", "<i4", None)
         codes = part.array("codes", "|u1", len(levels), None)
-        if keep < 1 or effort < 1 or not 0 < weight < np.inf or codes.shape[1] < 2 or codes.shape[1] % 2:
-            raise ModelError(f"{part.kind}: keep {keep}, effort {effort}: the model is damaged; copy it again.")
+        if codes.shape[1] < 2 or codes.shape[1] % 2:
+            raise ModelError(f"{part.kind}: vectors of {codes.shape[1]} bytes. The model is damaged; copy it again.")
         offsets = part.array("offsets", "<i8", len(levels) + 1)
         links = Links(levels, offsets, part.array("neighbors", "<i4", None), codes, entry)
         links.check(LINKS)

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from treetop.core.log import logger
-from treetop.kernels import fused, threads
-from treetop.kernels.packed_attention import TILES
+from treetop.kernels.gpu import triton_runs
+from treetop.kernels.gpu.packed_attention import TILES
+from treetop.kernels.runtime import threads
 
 Work = Callable[[], Any]
 
@@ -59,7 +60,7 @@ def _quietly(work: Work, device: torch.device) -> None:
 
 
 def _attention(shapes: Shapes) -> list[Work]:
-    from treetop.kernels import packed_attention_triton as programs
+    from treetop.kernels.gpu import packed_attention_triton as programs
 
     half, single, whole = torch.bfloat16, torch.float32, torch.int32
     size = shapes.width // shapes.heads
@@ -80,10 +81,10 @@ def _attention(shapes: Shapes) -> list[Work]:
 
 
 def _layers(shapes: Shapes) -> list[Work]:
-    from treetop.kernels import fused_layers_triton as programs
+    from treetop.kernels.gpu import one_pass_layers_triton as programs
 
     half, single, n = torch.bfloat16, torch.float32, 4099
-    named = {"WIDTH": shapes.width, "BLOCK": fused.power(shapes.width), "ROWS": 4, "num_warps": 4, "grid": (1,)}
+    named = {"WIDTH": shapes.width, "BLOCK": triton_runs.power(shapes.width), "ROWS": 4, "num_warps": 4, "grid": (1,)}
     sums = {"ROWS": 32, "num_warps": 4, "grid": (1, 1)}
     return [
         partial(programs.norm_backward.warmup, *[half] * 3, single, single, half, single, single, n, **named),

@@ -1,7 +1,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels.full_bce import Positives
+from treetop.kernels.gpu.full_bce import Positives
 from treetop.network.vectors import full
 from treetop.network.vectors.full import FullTable
 from treetop.train.optim import AdamConfig

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 from kills import checkpoint_every_step
 from toy_task import LABELS, WIDTH, N, ToyTask
 from treetop.core.errors import ConfigError
-from treetop.kernels.full_bce import Positives
+from treetop.kernels.gpu.full_bce import Positives
 from treetop.network.vectors.full import FullTable
 from treetop.network.vectors.full_low import LowTable, table_of
 from treetop.tensors.devices import ALONE, World

@@ -10,10 +10,10 @@ import toy
 from toy_network import CPU, batch, build
 from treetop.assemble.label_text_bags import two_heads
 from treetop.core.types import LabelTree
-from treetop.features.bag import DOCUMENT, BagConfig, Residual
-from treetop.features.tokens import Tokens
-from treetop.features.vectors import WordsConfig, find_vectors
-from treetop.features.words import Words
+from treetop.features.encoder.tokens import Tokens
+from treetop.features.words.bag import DOCUMENT, BagConfig, Residual
+from treetop.features.words.vectors import WordsConfig, find_vectors
+from treetop.features.words.words import Words
 from treetop.labels.graph import WalkConfig, node_graph, walk_graph
 from treetop.network.build import Blueprint, LabelWords, Learning
 from treetop.network.inputs import Encoded

@@ -1,7 +1,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from treetop.kernels import gathered_rows
+from treetop.kernels.gpu import gathered_rows
 from treetop.network.vectors.rows import RowTable
 from treetop.train.optim import AdamConfig
 

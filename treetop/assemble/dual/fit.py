@@ -18,9 +18,9 @@ from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Join, Level, Shortlist
 from treetop.core.work import Job
-from treetop.features.sources import peek
-from treetop.features.tokens import Tokens, tokenise
-from treetop.features.towers import Towers
+from treetop.features.encoder.sources import peek
+from treetop.features.encoder.tokens import Tokens, tokenise
+from treetop.features.encoder.towers import Towers
 from treetop.labels.text import label_words, tell_wordless
 from treetop.model import Model
 from treetop.network.fit import all_or_none, cut, report

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.assemble.label_vectors import DEPTH, FEW, MOST, fit_map
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats
+from treetop.edit.vectors import DEPTH, FEW, MOST, fit_map
 from treetop.rank.dual import Dual
 
 SAMPLE = 4096  # seen labels that stand for new ones

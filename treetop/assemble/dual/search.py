@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from treetop.assemble.dual.new_labels import with_map
 from treetop.assemble.dual.settings import SearchConfig
-from treetop.assemble.label_vectors import FEW
 from treetop.core.dataset import Dataset
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
-from treetop.features.tokens import Tokens
-from treetop.features.towers import Tower, Towers
-from treetop.features.transformer import Transformer
-from treetop.kernels import threads
+from treetop.edit.vectors import FEW
+from treetop.features.encoder.tokens import Tokens
+from treetop.features.encoder.towers import Tower, Towers
+from treetop.features.encoder.transformer import Transformer
+from treetop.kernels.runtime import threads
 from treetop.labels.text import first_of_text, label_words
 from treetop.network.pool import PoolNetwork
 from treetop.network.pool_heads import ClassifierConfig, FreeHead

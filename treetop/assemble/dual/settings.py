@@ -7,7 +7,7 @@ from typing import Literal
 
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError
-from treetop.features.transformer import TransformerConfig
+from treetop.features.encoder.transformer import TransformerConfig
 from treetop.network.pool_heads import ClassifierConfig, DualConfig
 from treetop.network.samplers.pools import PoolConfig
 from treetop.network.settings import LearningConfig, no_average

@@ -15,7 +15,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.work import Job
 from treetop.evaluate.propensity import inverse_propensity
-from treetop.features.towers import Towers
+from treetop.features.encoder.towers import Towers
 from treetop.model import Model
 from treetop.network.fit import cut
 from treetop.network.pool_heads import ClassifierConfig

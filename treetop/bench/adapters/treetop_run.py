@@ -51,7 +51,7 @@ def load(job: dict[str, Any], setting: Any) -> Any:
 
 def _rank(model: Any, X: Any, k: int, threads: int) -> Any:
     """The ranking of ready rows; the texts are empty, because the view 'given' is there."""
-    from treetop.kernels.threads import limited
+    from treetop.kernels.runtime.threads import limited
 
     with limited(threads):
         return model._rank(_no_texts(X.shape[0]), {"given": X}, k)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from treetop.core.errors import TrainingError
-from treetop.kernels.halving import leaves
+from treetop.kernels.cluster.dense_halving import leaves
 from treetop.network.samplers.pools import PoolConfig, Pools
 from treetop.train.batches import Batch, Plan, Rows
 

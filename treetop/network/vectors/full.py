@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treetop.kernels.full_bce import Loss, Positives, full_loss
+from treetop.kernels.gpu.full_bce import Loss, Positives, full_loss
 from treetop.tensors.devices import ALONE, World, compute_type
 from treetop.train.optim import AdamConfig, Rates
 from treetop.train.task import Table

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from treetop.core.errors import ConfigError
-from treetop.kernels.full_bce import Loss, Positives
-from treetop.kernels.full_bce_low import Descent, LowRows, full_descent
+from treetop.kernels.gpu.full_bce import Loss, Positives
+from treetop.kernels.gpu.full_bce_low import Descent, LowRows, full_descent
 from treetop.network.vectors.full import EveryLabel, FullTable
 from treetop.tensors.devices import ALONE, World
 from treetop.train.optim import AdamConfig, DescentConfig

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from treetop.core.dataset import Csr
-from treetop.features.bag import Kind, Residual
-from treetop.features.tokens import Tokens
-from treetop.features.word_layers import Spectral, sums_of
+from treetop.features.encoder.tokens import Tokens
+from treetop.features.words.bag import Kind, Residual
+from treetop.features.words.layers import Spectral, sums_of
 from treetop.network.vectors.rows import RowTable
 from treetop.tensors.handover import send, to_float32
 from treetop.tensors.packed import Packed, TokenRows

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treetop.kernels import gathered_rows
+from treetop.kernels.gpu import gathered_rows
 from treetop.tensors.devices import ALONE, World
 from treetop.train.optim import AdamConfig, Rates
 

@@ -1,0 +1,191 @@
+"""A linear last level on tf-idf and embedding below the clusters a trained network keeps: DiSMEC on fused features.
+
+Each label's function is solved over the texts for which the network keeps the label's cluster and those that have it,
+or over all texts, many labels at a time as matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from treetop.assemble.linear.tree import (
+    LevelTask,
+    LinearConfig,
+    barred,
+    level_flags,
+    level_targets,
+    problems_of,
+    train_level,
+)
+from treetop.assemble.staged.coarse_to_fine import candidate_parents
+from treetop.core.config import setting
+from treetop.core.dataset import Csr, Dataset, Ints
+from treetop.core.errors import ConfigError
+from treetop.core.log import progress
+from treetop.core.store import Part
+from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
+from treetop.core.work import Job, fingerprint
+from treetop.features.concatenate import fused, unit
+from treetop.kernels.linear import batched_newton
+from treetop.kernels.linear.batched_newton import Features
+from treetop.kernels.linear.descent import Problems
+from treetop.kernels.linear.newton import Penalty
+from treetop.kernels.runtime import threads
+from treetop.kernels.sparse import rows_of
+from treetop.kernels.tree import chunks
+from treetop.labels.pifa import unit_rows
+from treetop.network.prepare import Prepared
+from treetop.predict.beam import descend
+from treetop.rank.head import Head
+from treetop.rank.linear import Linear
+from treetop.shortlist.descend import Descend
+
+ROWS = 2048  # texts whose clusters are looked for at a time
+CELLS = 1 << 26  # of a matrix of margins
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedConfig(LinearConfig):
+    """How the linear level is trained and read."""
+
+    over: Literal["shortlist", "all"] = setting(
+        "shortlist", "texts a label's function is solved over: those the network would show it, or all (for GPUs)"
+    )
+    dense: float = setting(
+        1.0, "length of the embedding beside words of length 1; its weights are penalised by 1 / dense^2", low=1e-3
+    )
+    warm: bool = setting(False, "begin at the network's label vectors (over: all)")
+
+
+def fused_member(
+    dataset: Dataset, prepared: Prepared, levels: Sequence[Level], X: Csr, config: FusedConfig,
+    *, tree: LabelTree, view: str, job: Job,
+) -> list[Level]:  # fmt: skip
+    """The network's levels of clusters, `config.beam` kept on the last, and a linear level of labels below them."""
+    above = [*levels[:-2], replace(levels[-2], beam=config.beam)] if len(levels) > 1 else []
+    last = len(tree.parents) - 1
+
+    def make() -> Part:
+        transformer, vectors = prepared.features, prepared.vectors()
+        H = vectors[transformer.view_name(transformer.poolings[-1])]
+        targets = level_targets(dataset.Y, tree)
+        left_out = barred(dataset.filter_pairs, dataset.Y.shape)
+        if config.over == "all":
+            start = _head(levels[-1]) if config.warm else None
+            task = AllTask(X, unit(H) * np.float32(config.dense), problems_of(targets[last], None, left_out), start)
+            return solve_all(task, tree, config, prepared.device).to_part()
+        both = fused(X, H, config.dense)
+        inside = None
+        if above:
+            kept = candidate_parents(targets[last - 1], _found(above, vectors)).tocsc()
+            inside = (kept, kept)
+        seed = int(fingerprint([job.seed, view]), 16) & 0x7FFFFFFF
+        level = LevelTask(rows_of(both), both.shape, problems_of(targets[last], None, left_out), inside, seed)
+        return train_level(level, tree, last, config).to_part()
+
+    rank = Linear.from_part(job.stage("fused", make))
+    return [*above, Level(view, Descend.of(tree, last), rank, Join(config.last or config.transform))]
+
+
+def _head(level: Level) -> Head:
+    head = level.rank
+    if not isinstance(head, Head) or head.squeeze is not None:
+        raise ConfigError("warm: the labels' level must read one layer only. Set layers, or warm=false.")
+    return head
+
+
+def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
+    """The clusters kept for each text."""
+    n, parts = len(next(iter(vectors.values()))), []
+    with progress("clusters of texts", n) as bar:
+        for start, stop in threads.blocks(n, ROWS):
+            views = {name: view[start:stop] for name, view in vectors.items()}
+            parts.append(descend(levels, views, levels[-1].beam))
+            bar.step(stop - start)
+    return Ranking.concat(parts)
+
+
+class AllTask(NamedTuple):
+    """What labels are trained on over all texts: words, embeddings, problems, and a head to begin at."""
+
+    X: Csr
+    H: Floats
+    problems: Problems
+    start: Head | None = None
+
+
+def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch.device) -> Linear:
+    """Solve the last level's labels over all texts, blocks of whole clusters at a time, and pack them."""
+    last = len(tree.parents) - 1
+    slot_ptr, ids = tree.children(last)
+    (n, n_words), n_features = task.X.shape, task.X.shape[1] + task.H.shape[1]
+    X = Features.of(unit_rows(task.X), task.H, device)
+    penalty = Penalty(1.0, 1.0, config.bias**-2 if config.bias else 1e12)
+    bias, pieces = np.zeros(len(ids), np.float32), list[chunks.Piece]()
+    scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
+    width = int(np.diff(slot_ptr).max(initial=0))
+    with progress("labels over all texts", len(ids)) as bar:
+        for first, end in _spans(slot_ptr, max(1, CELLS // n)):
+            labels = ids[slot_ptr[first] : slot_ptr[end]]
+            side = _sides(task, labels, config, device)
+            start = None if task.start is None else _begin(task.start, labels, n_words, config.dense, device)
+            W = batched_newton.solve(X, side, penalty, eps=config.eps, start=start).W
+            bias[slot_ptr[first] : slot_ptr[end]] = W[-1].cpu().numpy()
+            counts, features, weights = _pruned(W[:-1], n_words, config)
+            ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+            for chunk in range(first, end):
+                here = slice(*(slot_ptr[chunk : chunk + 2] - slot_ptr[first]))
+                span = slice(ends[here.start], ends[here.stop])
+                piece = counts[here], features[span], weights[span]
+                pieces.append(chunks.piece(piece, scratch, n_features, width))
+            bar.step(len(labels))
+    made = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, last, ids), pieces, n_features)
+    return Linear(chunks.stored_as(made, config.storage), n_features)
+
+
+def _spans(slot_ptr: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of whole chunks with at most `most` slots, at least one chunk each."""
+    first = 0
+    while first < len(slot_ptr) - 1:
+        end = max(first + 1, int(np.searchsorted(slot_ptr, slot_ptr[first] + most, side="right")) - 1)
+        yield first, end
+        first = end
+
+
+def _sides(task: AllTask, labels: NDArray[np.int32], config: FusedConfig, device: torch.device) -> Tensor:
+    """(texts, labels) targets as signs, costs as sizes, 0 where a pair counts for nothing."""
+    made = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
+    for value, rows in ((0.0, task.problems.left_out), (config.cost_positive, task.problems.positives)):
+        if len(rows.indptr) > 1:
+            found = [rows.indices[int(rows.indptr[i]) : int(rows.indptr[i + 1])] for i in labels]
+            columns = np.repeat(np.arange(len(labels)), [len(part) for part in found])
+            texts = np.concatenate(found).astype(np.int64)
+            made[torch.from_numpy(texts).to(device), torch.from_numpy(columns).to(device)] = value
+    return made
+
+
+def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, device: torch.device) -> Tensor:
+    """The network's vectors for embeddings of length `dense`, no words, its bias where it has one."""
+    made = np.zeros((n_words + head.weight.shape[1] + 1, len(labels)), np.float32)
+    made[n_words:-1] = head.weight[labels].T / dense
+    made[-1] = np.where(np.isfinite(head.bias[labels]), head.bias[labels], 0.0)
+    return torch.from_numpy(made).to(device)
+
+
+def _pruned(W: Tensor, n_words: int, config: FusedConfig) -> tuple[Any, Any, Any]:
+    """(counts, features, weights) of all columns: words whose weights reach the threshold, and the whole embedding.
+
+    Chosen where W lies: most of it need not leave the device.
+    """
+    kept = (W.abs() >= config.threshold) & (W != 0)
+    kept[n_words:] = W[n_words:] != 0
+    columns, features = kept.T.nonzero(as_tuple=True)
+    weights = W[features, columns].cpu().numpy()
+    return kept.sum(0).cpu().numpy().astype(np.uint32), features.cpu().numpy().astype(np.uint32), weights

@@ -1,0 +1,120 @@
+"""Several linear trees over one view, blended: what XR-Linear, Parabel, Bonsai and PLT have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from treetop.assemble.label_tree import tree_stage
+from treetop.assemble.linear.budget import PLACE, WIDTHS, Held, capped, fit_within
+from treetop.assemble.linear.tree import LinearConfig, Task, train_member
+from treetop.assemble.probe import part_bytes
+from treetop.assemble.view import SparseView, expected_terms, sparse_view
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.forecast import Forecast
+from treetop.core.label_part import labels_part
+from treetop.core.log import logger
+from treetop.core.types import LabelTree, Level
+from treetop.core.work import Job
+from treetop.data.split import holdout
+from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.model import Model
+from treetop.predict.blend import Blend
+
+# Fitted to trainings of seven shapes: bytes of the interpreter with its kernels, of a label's description per term and
+# of all weights per byte of the model, when a level ends and when the model is written.
+BASE, PER_TERM, COPIES, MARGIN = 2.0e8, 18.0, 2.1, 1.06
+SAMPLE = 20_000  # texts on which the cost of fewer weights is measured when all would need too much memory
+MakeTree = Callable[[SparseView, int], LabelTree]  # (view, seed) -> tree
+
+
+class TreesConfig(Protocol):
+    """Settings that recipes of linear trees have in common."""
+
+    @property
+    def tfidf(self) -> TfidfConfig: ...
+    @property
+    def linear(self) -> LinearConfig: ...
+    @property
+    def trees(self) -> int: ...
+    @property
+    def blend(self) -> Blend: ...
+
+
+def fit_trees(dataset: Dataset, config: TreesConfig, job: Job, make_tree: MakeTree) -> Model:
+    """Train `trees` members that differ in the seed of their tree and share features."""
+    view, linear, blend = sparse_view(dataset, config.tfidf, job), config.linear, config.blend
+    grown = [_tree(job, f"tree-{m:02d}", view, make_tree, job.seed + m) for m in range(config.trees)]
+
+    def train(config: LinearConfig, stage: str, data: Dataset = dataset, X: Csr = view.X) -> list[list[Level]]:
+        task = Task(X, data.Y, data.relevance, data.filter_pairs)
+        return [
+            train_member(task, tree, view.name, config, job=job, name=f"{stage}-{m:02d}")
+            for m, tree in enumerate(grown)
+        ]
+
+    fixed = part_bytes(labels_part(dataset.labels, dataset.label_counts))
+    fixed += sum(part_bytes(features.to_part()) for features in view.features.values()) + 50_000
+    if "weights" in job.budget:
+        held = _held(dataset, view, train, blend, job.seed, SAMPLE)
+        functions = sum(sum(tree.sizes) for tree in grown)
+        linear = capped(linear, held, limit=job.budget["weights"] - fixed, functions=functions)
+    if "model" not in job.budget:
+        return Model.over(dataset, view.features, train(linear, "member"), blend)
+    held = _held(dataset, view, train, blend, job.seed, len(dataset))
+    return Model.over(
+        dataset, view.features, fit_within(train, linear, held, limit=job.budget["model"], fixed=fixed), blend
+    )
+
+
+def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> Held:
+    """At most 2,000 texts kept out of `most` of all."""
+    rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
+    kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
+    part, X = dataset.take(rows[kept]), view.X[rows[kept]]
+    return Held(
+        lambda config, stage: train(config, stage, part, X), {view.name: view.X[rows[out]]},
+        dataset.take(rows[out]), blend,
+    )  # fmt: skip
+
+
+def _tree(job: Job, name: str, view: SparseView, make_tree: MakeTree, seed: int) -> LabelTree:
+    tree = tree_stage(job, name, lambda: make_tree(view, seed))
+    logger.info("%s: %s", name, " → ".join(f"{size:,}" for size in tree.sizes))
+    return tree
+
+
+def forecast_trees(dataset: Dataset, tfidf: TfidfConfig, linear: LinearConfig, trees: int) -> Forecast:
+    """Memory, model size and time of `fit_trees`, from the shape of the data."""
+    nnz, vocabulary = expected_terms(dataset, tfidf)
+    entries = min(nnz / max(len(dataset), 1) * dataset.Y.nnz * 1.25, dataset.n_labels * 3000.0)  # weights kept
+    names = part_bytes(labels_part(dataset.labels, dataset.label_counts))
+    model = trees * entries * (WIDTHS[linear.storage] + PLACE) + names + vocabulary
+    inputs = BASE + 8.5 * nnz + 24.0 * dataset.Y.nnz + 5.0 * names
+    if vocabulary:  # tables that count terms, and the texts themselves
+        inputs += min(6e7, 8.0 * len(dataset.texts.blob)) + 1.5 * len(dataset.texts.blob)
+    seconds = 3.0 + trees * nnz / max(len(dataset), 1) * dataset.Y.nnz * 5e-7 * (4 if "man" in linear.negatives else 1)
+    floor = MARGIN * (inputs + PER_TERM * _described(dataset, nnz))
+    needs = Forecast(0, 0, seconds, shrinks=True, copies=MARGIN * COPIES, beside=MARGIN * inputs, floor=floor)
+    return needs.sized(model)
+
+
+def _described(dataset: Dataset, nnz: float) -> float:
+    """Terms of all labels' descriptions: different ones in the texts of a label, counted for some labels."""
+    by_label, X = dataset.Y.tocsc(), dataset.features.get("given")
+    labels = np.random.default_rng(0).permutation(dataset.n_labels)[:200]
+    found, all_terms = 0.0, 0.0
+    for label in labels.tolist():
+        rows = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]][:2000]
+        if X is not None:
+            found += len(np.unique(X[rows].indices))
+            continue
+        words = [dataset.texts[row].split() for row in rows.tolist()]
+        found += len({pair for text in words for pair in (*text, *pairwise(text))})
+        all_terms += sum(2 * len(text) for text in words)
+    if X is None and all_terms:  # cut and rare terms are missing in the real count, so take only the share of repeats
+        return float(nnz / max(len(dataset), 1) * dataset.Y.nnz * found / all_terms)
+    return float(found / max(len(labels), 1) * dataset.n_labels)

@@ -1,0 +1,119 @@
+"""One linear function per label over all texts, label block by label block, pruned at once: DiSMEC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.assemble.linear.tree import barred
+from treetop.core.config import setting
+from treetop.core.dataset import Csr, Dataset
+from treetop.core.log import Progress, progress
+from treetop.core.store import Part
+from treetop.core.work import Job
+from treetop.evaluate.propensity import inverse_propensity
+from treetop.kernels.linear.newton import Penalty
+from treetop.kernels.linear.working_set import Settings, Shared, Targets, new_scratch, share, solve_block
+from treetop.kernels.runtime import threads
+from treetop.kernels.sparse import rows_of
+from treetop.kernels.tree import chunks
+from treetop.rank.linear import Linear
+
+TOGETHER = 8  # labels a thread takes at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneVsAllConfig:
+    """How each label's function is trained and pruned."""
+
+    solver: Literal["working_set", "newton"] = setting(
+        "working_set", "few texts at a time, or Newton steps over all texts (same minimum, ten times slower)"
+    )
+    cost: float = setting(1.0, "weight of an error (C)", low=1e-6)
+    weighting: Literal["none", "up", "down"] = setting(
+        "none", "by propensity: errors on positives weigh more, or errors on negatives less"
+    )
+    bias: Literal["regularised", "plain"] = setting(
+        "regularised", "the bias is a feature like others (DiSMEC), or free (DiSMEC++)"
+    )
+    eps: float = setting(0.01, "stop at this share of the first gradient, scaled by the share of positives", low=1e-8)
+    gap: float = setting(5e-4, "share of the objective that texts not looked at may add (working_set)", low=0.0)
+    threshold: float = setting(0.01, "drop smaller weights", low=0.0)
+    block: int = setting(255, "labels trained, written and scored together", low=1)
+    storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
+
+    @property
+    def settings(self) -> Settings:
+        """What the kernels need to know."""
+        penalty = Penalty(bias=1.0 if self.bias == "regularised" else 0.0)
+        return Settings(penalty, eps=self.eps, gap=self.gap, threshold=self.threshold, all_rows=self.solver == "newton")
+
+
+def train_labels(X: Csr, dataset: Dataset, config: OneVsAllConfig, job: Job) -> Linear:
+    """The ranker of all labels; each block of labels is one resumable stage and only pruned weights are kept."""
+    shared, targets = share(X), _targets(dataset, config)
+    n_labels, n_features = dataset.n_labels, X.shape[1]
+    spans = threads.blocks(n_labels, config.block)
+    pieces, bias = [], []
+    with progress("labels", n_labels) as bar:
+        for first, end in spans:
+            part = job.stage(
+                f"labels-{first:08d}",
+                lambda first=first, end=end: _train_block(  # type: ignore[misc]
+                    shared, targets, (first, end), config, bar
+                ),
+            )
+            bar.step(end - first - bar.done + first)  # also counts blocks of an earlier run
+            pieces.append(chunks.Piece(*(part.arrays[name] for name in chunks.Piece._fields)))
+            bias.append(part.arrays["bias"])
+    slot_ptr = np.array([0, *(end for _, end in spans)], np.int64)
+    slots = slot_ptr, np.arange(n_labels, dtype=np.int32)
+    flags = _flags(dataset.Y, X)
+    packed = chunks.pack(slots, np.concatenate(bias), flags, pieces, n_features)
+    return Linear(chunks.stored_as(packed, config.storage), n_features)
+
+
+def _targets(dataset: Dataset, config: OneVsAllConfig) -> Targets:
+    """Positives label by label, and what an error costs on either side; a label often missed (2 / p - 1) costs more."""
+    by_label = sparse.csc_matrix(dataset.Y > 0, dtype=np.float32)
+    by_label.sort_indices()
+    same = np.ones(dataset.n_labels)
+    n_documents = int(dataset.documents.sum())
+    more = 2.0 * inverse_propensity(dataset.label_counts, n_documents, *dataset.propensity) - 1.0
+    positive = config.cost * (more if config.weighting == "up" else same)
+    negative = config.cost / (more if config.weighting == "down" else same)
+    left_out = barred(dataset.filter_pairs, dataset.Y.shape)
+    return Targets(rows_of(by_label), left_out, positive.astype(np.float32), negative.astype(np.float32))
+
+
+def _flags(Y: Csr, X: Csr) -> NDArray[np.uint8]:
+    """A label is never returned when none of its texts has a feature: there is nothing to know it by."""
+    known = (np.diff(X.indptr) > 0).astype(np.float32) @ (Y > 0)
+    return np.where(known > 0, chunks.NORMAL, chunks.ABSENT).astype(np.uint8)
+
+
+def _train_block(
+    shared: Shared, targets: Targets, span: tuple[int, int], config: OneVsAllConfig, bar: Progress
+) -> Part:
+    """Pruned weights of a block of labels by feature; labels are solved on the thread pool, a few at a time."""
+    first, end = span
+
+    def solve(start: int, stop: int) -> Any:
+        made = solve_block(shared, targets, (first + start, first + stop), config.settings, new_scratch(shared))
+        bar.step(stop - start)
+        return made
+
+    found = threads.run(solve, threads.blocks(end - first, TOGETHER))
+    counts, features, values, bias = (np.concatenate([getattr(f, name) for f in found]) for name in NAMES)
+    n_features = len(shared.total)
+    scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
+    piece = chunks.piece((counts, features, values), scratch, n_features, config.block)
+    arrays = {**piece._asdict(), "shift": np.asarray(piece.shift), "bias": bias}
+    return Part("stage.one_vs_all.1", {}, arrays)
+
+
+NAMES = ("counts", "features", "values", "bias")

@@ -1,0 +1,252 @@
+"""A tree of linear rankers trained level by level: XR-Linear, Parabel, Bonsai, PLT and the last stage of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.config import setting
+from treetop.core.dataset import Csr, Ints
+from treetop.core.errors import choose
+from treetop.core.log import progress
+from treetop.core.types import TRANSFORMS, Join, LabelTree, Level
+from treetop.core.work import Job, fingerprint
+from treetop.kernels.linear.descent import LOSSES, Columns, Group, Problems, Settings, solve_group
+from treetop.kernels.runtime import threads
+from treetop.kernels.sparse import NO_VALUES, Rows, rows_of
+from treetop.kernels.tree import chunks
+from treetop.predict.beam import descend
+from treetop.rank.linear import Linear
+from treetop.shortlist.descend import Descend
+
+Relevance = Literal["off", "induce", "labels"]
+Norm = Literal["none", "l1", "l2", "max"]
+Take = Callable[[int, Columns, Any], None]  # (chunk, its children's weights, scratch for packing them)
+NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearConfig:
+    """How each linear function is trained, pruned and read."""
+
+    loss: Literal["squared_hinge", "hinge", "logistic"] = setting("squared_hinge", "loss of the binary problems")
+    cost_positive: float = setting(1.0, "weight of an error on a positive text (C)", low=1e-6)
+    cost_negative: float = setting(1.0, "weight of an error on a negative text", low=1e-6)
+    bias: float = setting(1.0, "value of the constant feature; 0: no bias", low=0.0)
+    eps: float = setting(0.1, "stop when projected gradients lie within", low=1e-6)
+    max_passes: int = setting(100, "passes over the texts at most", low=1)
+    threshold: float = setting(0.1, "drop smaller weights", low=0.0)
+    max_nonzeros: int = setting(0, "keep the largest weights of each label; 0: all", low=0)
+    negatives: Literal["tfn", "man", "tfn+man", "man_last"] = setting(
+        "tfn", "texts of the parent, texts whose beam has it, both; man_last: both on the last level, else tfn"
+    )
+    train_beam: int = setting(20, "nodes kept while looking for negatives (man)", low=1)
+    relevance: Relevance = setting("off", "cost-sensitive: on all levels, or the last")
+    relevance_norm: Norm = setting("l1", "how a text's relevance is scaled per level")
+    transform: str = setting("hinge3", "from a margin to a score: noop, [log_]sigmoid, [log_]hinge1 to 4")
+    last: str = setting("", "a transform of the last level, whose score then stands alone; empty: as on the others")
+    beam: int = setting(10, "nodes kept on each level while predicting", low=1)
+    storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
+
+    def __post_init__(self) -> None:
+        Join(self.transform, "own")
+        if self.last:
+            choose("last", self.last, TRANSFORMS)
+
+    def join(self, last: bool = False) -> Join:
+        """How scores of a level are joined with those above."""
+        if last and self.last:
+            return Join(self.last, "own")
+        return Join(self.transform, "own" if self.transform == "noop" else "path")
+
+    @property
+    def solver(self) -> Settings:
+        return Settings(
+            LOSSES[self.loss], self.cost_positive, self.cost_negative, self.bias,
+            self.eps, self.max_passes, self.threshold, self.max_nonzeros,
+        )  # fmt: skip
+
+
+class Task(NamedTuple):
+    """What a member is trained on: features, targets, optional relevance and pairs that are no negatives."""
+
+    X: Csr
+    Y: Csr
+    relevance: Csr | None = None
+    filter_pairs: Ints | None = None
+
+
+class LevelTask(NamedTuple):
+    """What one level is trained on: rows of features, problems, and which rows take part in each parent's problems."""
+
+    X: Rows
+    shape: tuple[int, int]
+    problems: Problems
+    inside: tuple[Csr, Csr] | None  # (texts x parents) rows of a parent's problems, and possible negatives among them
+    seed: int
+
+
+def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *, job: Job, name: str) -> list[Level]:
+    """Levels from coarse to fine; each is one resumable stage."""
+    targets = level_targets(task.Y, tree)
+    weights = level_relevance(task, tree, config.relevance, config.relevance_norm)
+    X = rows_of(task.X)
+    levels: list[Level] = []
+    for t in range(len(tree.parents)):
+        last = t == len(tree.parents) - 1
+        inside = _inside(task, tree, targets, levels, t, config)
+        problems = problems_of(targets[t], weights[t], barred(task.filter_pairs, task.Y.shape) if last else NOTHING)
+        seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
+        level = LevelTask(X, task.X.shape, problems, inside, seed)
+        part = job.stage(
+            f"{name}-level-{t:02d}",
+            lambda t=t, level=level: train_level(level, tree, t, config).to_part(),  # type: ignore[misc]
+        )
+        levels.append(Level(view, Descend.of(tree, t), Linear.from_part(part), config.join(last), config.beam))
+    return levels
+
+
+def level_targets(Y: Csr, tree: LabelTree) -> list[Csr]:
+    """Targets of every level: a text belongs to a node when it has a label below; counts are kept."""
+    made = [_ones(Y)]
+    for t in range(len(tree.parents) - 1, 0, -1):
+        made.append((made[-1] @ _indicator(tree, t)).tocsr())
+    return made[::-1]
+
+
+def _ones(Y: Csr) -> Csr:
+    """1 wherever a target is above zero."""
+    made = sparse.csr_matrix(((Y.data > 0).astype(np.float32), Y.indices, Y.indptr), Y.shape)
+    if not made.data.all():
+        made.eliminate_zeros()
+    return made
+
+
+def _indicator(tree: LabelTree, t: int) -> Csr:
+    parent = tree.parents[t]
+    n = len(parent)
+    return sparse.csr_matrix((np.ones(n, np.float32), (np.arange(n), parent)), (n, len(tree.parents[t - 1])))
+
+
+def level_relevance(task: Task, tree: LabelTree, kind: Relevance, norm: Norm = "none") -> list[Csr | None]:
+    """Cost factors of positives per level: relevance summed up the tree, each text's row scaled."""
+    made: list[Csr | None] = [None] * len(tree.parents)
+    if kind == "off":
+        return made
+    R = _ones(task.Y) if task.relevance is None else task.relevance
+    for t in range(len(tree.parents) - 1, -1, -1):
+        made[t] = _scaled(R, norm)
+        if kind == "labels" or t == 0:
+            break
+        R = (R @ _indicator(tree, t)).tocsr()
+    return made
+
+
+def _scaled(R: Csr, norm: Norm) -> Csr:
+    if norm == "none":
+        return R
+    size = np.abs(R.data).astype(np.float64)
+    rows = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
+    if norm == "max":
+        total = np.zeros(R.shape[0])
+        np.maximum.at(total, rows, size)
+    else:
+        total = np.bincount(rows, size if norm == "l1" else size**2, minlength=R.shape[0])
+        total = total if norm == "l1" else np.sqrt(total)
+    return sparse.csr_matrix(((R.data / total[rows]).astype(np.float32), R.indices, R.indptr), R.shape)
+
+
+def problems_of(targets: Csr, weights: Csr | None, left_out: Rows = NOTHING) -> Problems:
+    """Positives problem by problem, with cost factors where there are any."""
+    by_node = (targets if weights is None else weights).tocsc()
+    by_node.sort_indices()
+    rows = rows_of(by_node)
+    return Problems(rows._replace(values=NO_VALUES) if weights is None else rows, left_out)
+
+
+def barred(pairs: Ints | None, shape: tuple[int, int]) -> Rows:
+    """Filter pairs (text, label), label by label: they are no negatives."""
+    if pairs is None or not len(pairs):
+        return NOTHING
+    return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape))
+
+
+def _inside(
+    task: Task, tree: LabelTree, targets: list[Csr], levels: Sequence[Level], t: int, config: LinearConfig
+) -> tuple[Csr, Csr] | None:
+    """(texts x parents) that are rows of a parent's problems, and those among them that may be negatives."""
+    if t == 0:
+        return None
+    positive = targets[t - 1].tocsc()
+    if config.negatives == "tfn" or (config.negatives == "man_last" and t < len(tree.parents) - 1):
+        return positive, positive
+    ranking = descend(levels, {levels[0].view: task.X}, config.train_beam)
+    matched = ranking.to_csr(len(tree.parents[t - 1]))
+    matched.data = np.ones_like(matched.data)
+    both = (matched + positive).tocsc()
+    return both, matched.tocsc() if config.negatives == "man" else both
+
+
+def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) -> Linear:
+    """Solve every parent's problems and pack them in order."""
+    slot_ptr, ids = tree.children(t)
+    n_features = task.shape[1]
+    bias, width = np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
+    pieces: list[Any] = [None] * (len(slot_ptr) - 1)
+
+    def take(chunk: int, found: Columns, scratch: Any) -> None:
+        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = found.bias
+        pieces[chunk] = chunks.piece(found[:3], scratch, n_features, width)
+
+    solve_level(task, tree, t, config.solver, take)
+    made = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
+    return Linear(chunks.stored_as(made, config.storage), n_features)
+
+
+def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, take: Take) -> None:
+    """Solve every parent's problems on the thread pool, largest first; `take` gets the weights of its children."""
+    n_rows, n_features = task.shape
+    solver = solver._replace(max_nonzeros=min(solver.max_nonzeros, n_features))
+    slot_ptr, ids = tree.children(t)
+    n_chunks = len(slot_ptr) - 1
+    rows_per_chunk = np.full(1, n_rows) if task.inside is None else np.diff(task.inside[0].indptr)
+    order = np.argsort(-(rows_per_chunk * np.diff(slot_ptr)), kind="stable")
+    with progress(f"level {t + 1} of {len(tree.parents)}", n_chunks) as bar:
+
+        def solve(start: int, stop: int) -> None:
+            scratch = np.zeros(n_features, np.uint32), np.zeros(n_rows, np.uint32)
+            marks = np.zeros(n_features // 64 + 1, np.uint64)
+            for chunk in order[start:stop].tolist():
+                children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
+                members = _members(task.inside, chunk, n_rows)
+                group = Group(children.astype(np.uint32), *members, task.seed + chunk)
+                take(chunk, solve_group(task.X, task.problems, group, solver, scratch), (scratch[0], marks))
+                bar.step()
+
+        threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))
+
+
+def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    if inside is None:
+        return np.arange(n_rows, dtype=np.uint32), np.ones(n_rows, np.uint8)
+    rows, negatives = inside
+    members = np.sort(rows.indices[rows.indptr[chunk] : rows.indptr[chunk + 1]]).astype(np.uint32)
+    if negatives is rows:
+        return members, np.ones(len(members), np.uint8)
+    allowed = negatives.indices[negatives.indptr[chunk] : negatives.indptr[chunk + 1]]
+    return members, np.isin(members, allowed).astype(np.uint8)
+
+
+def level_flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """Copies pass their parent on; a node without positives is never returned."""
+    empty = np.diff(problems.positives.indptr.view(np.int64)) == 0
+    flags = np.where(empty, chunks.ABSENT, chunks.NORMAL).astype(np.uint8)
+    copies = tree.copies[t] if tree.copies else None
+    if copies is not None:
+        flags[copies & ~empty] = chunks.COPY
+    return flags[ids]

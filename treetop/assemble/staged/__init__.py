@@ -1,0 +1,1 @@
+"""Trainings in stages: an encoder fine-tuned coarse to fine."""

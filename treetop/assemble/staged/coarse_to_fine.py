@@ -1,0 +1,295 @@
+"""An encoder fine-tuned on the levels of a label tree, coarse to fine, each begun where the last one ended.
+
+The first level scores all its nodes. Every further one scores the children of a text's true parents (teacher forcing,
+`tfn`) and of those the level above finds (matcher-aware, `man`); its vectors begin at the solution of a linear problem
+over the embeddings so far. Heads are thrown away in the end: what stays is the encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.assemble.linear.tree import (
+    LevelTask,
+    LinearConfig,
+    Task,
+    level_relevance,
+    problems_of,
+    solve_level,
+    train_level,
+)
+from treetop.core.config import setting
+from treetop.core.dataset import Csr, Dataset, LabelSet
+from treetop.core.errors import ConfigError
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.types import Floats, Join, LabelTree, Level, Rank, Ranking, View
+from treetop.core.work import Job
+from treetop.features.concatenate import fused, unit
+from treetop.features.encoder.encoder import Encoder
+from treetop.features.encoder.sources import from_part
+from treetop.features.encoder.transformer import Transformer
+from treetop.kernels.linear.descent import Columns, Settings
+from treetop.kernels.sparse import Rows, rows_of
+from treetop.network.build import Blueprint, Learning
+from treetop.network.fit import train_network
+from treetop.network.head import HeadPlan
+from treetop.network.init import Start
+from treetop.network.prepare import Prepared
+from treetop.network.settings import NetworkConfig, small_batches
+from treetop.partition.flat import flat
+from treetop.predict.beam import step
+from treetop.rank.head import Head
+from treetop.rank.linear import Linear
+from treetop.shortlist.descend import Descend
+from treetop.train.optim import AdamConfig
+
+Vectors = NDArray[np.floating]
+MATCHER = LinearConfig(threshold=1e-3)
+FOUND = ("indptr", "ids", "score", "own")  # what a ranking is made of
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineConfig(NetworkConfig):
+    """How an encoder is fine-tuned level by level."""
+
+    levels: Literal["all", "last"] = setting("all", "coarse to fine, or the finest level at once with all its nodes")
+    max_clusters: int = setting(32768, "levels with more nodes are not fine-tuned on", low=1)
+    negatives: Literal["tfn", "tfn+man"] = setting(
+        "tfn+man", "candidates lie below a text's true parents; or also below those found for it"
+    )
+    keep: int = setting(20, "nodes of a level found for each text (man)", low=1)
+    matcher: Literal["head", "concat"] = setting(
+        "head", "what finds them: the trained head, or a linear model on tf-idf and embedding (slower, as published)"
+    )
+    bootstrap: Literal["linear", "weighted", "inherit", "none"] = setting(
+        "linear", "vectors begin at a linear solution, at one that weighs by counts, at their parent's, at nothing"
+    )
+    bootstrap_cost: float = setting(1.0, "weight of an error in that solution (C)", low=1e-6)
+    counts: bool = setting(True, "a positive node weighs as much as the labels below it that the text has")
+    cost_sensitive: bool = setting(True, "linear parts share one unit of weight out over a text's nodes, by counts")
+    loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss of all levels")
+    dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
+    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-4), "how the heads learn")
+    shares: tuple[float, ...] = setting((), "how levels share the epochs; empty: the last gets half of them")
+
+
+def chosen_levels(sizes: Sequence[int], config: FineConfig) -> list[tuple[int, float]]:
+    """(level, share of the epochs) for each level that is fine-tuned on, of a tree with `sizes` nodes on its levels."""
+    fitting = [t for t, n in enumerate(sizes) if n <= config.max_clusters]
+    if not fitting:
+        raise ConfigError(
+            f"max_clusters: {config.max_clusters}, but the coarsest level has {sizes[0]} nodes. "
+            "Raise it, or lower preliminary.top."
+        )
+    chosen = fitting[-1:] if config.levels == "last" else fitting
+    if not config.shares:
+        others = max(1, len(chosen) - 1)
+        shares = [0.5 / others] * (len(chosen) - 1) + [0.5 if len(chosen) > 1 else 1.0]
+    elif len(config.shares) != len(chosen) or min(config.shares) <= 0:
+        raise ConfigError(
+            f"shares: {list(config.shares)}, but {len(chosen)} levels of {list(sizes)} nodes are fine-tuned on. "
+            "Give one number above 0 for each."
+        )
+    else:
+        shares = [share / sum(config.shares) for share in config.shares]
+    return list(zip(chosen, shares, strict=True))
+
+
+def fine_tune(
+    dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, *, job: Job
+) -> Transformer:
+    """The encoder after all chosen levels; `X` is tf-idf, which the matcher `concat` reads beside the embedding."""
+    descent = _Descent(dataset, prepared, tree, X, config, job)
+    chosen = chosen_levels(tree.sizes, config)
+    for t, share in chosen:
+        logger.info("level of %s nodes: %.1f epochs", f"{tree.sizes[t]:,}", share * config.train.epochs)
+        head = descent.learn(t, share)
+        if t != chosen[-1][0]:
+            descent.look_back(t, head)
+    made: Transformer = descent.prepared.features
+    return made
+
+
+class _Above(NamedTuple):
+    """What a level hands on to the next."""
+
+    head: Head
+    H: Vectors  # embeddings of all rows
+    found: Ranking | None  # nodes; None: not asked for
+
+
+class _Descent:
+    """What all levels share, and what the last one hands on: the encoder, and what it says of the rows."""
+
+    def __init__(
+        self, dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, job: Job
+    ) -> None:
+        self.dataset, self.prepared, self.tree, self.X, self.config, self.job = dataset, prepared, tree, X, config, job
+        task = Task(X, dataset.Y, dataset.relevance)
+        self.counts: list[Csr] = level_relevance(task, tree, "induce")
+        for counts in self.counts:
+            counts.sort_indices()
+        self.scaled = level_relevance(task, tree, "induce" if config.cost_sensitive else "off", "l1")
+        transformer = prepared.features
+        self.view = transformer.poolings[-1].name
+        self.width = transformer.encoder.view_width(transformer.poolings[-1])
+        self.length = config.length if transformer.l2 else 0.0
+        self.above: _Above | None = None
+        self.parents: Csr | None = None  # (rows x nodes above) whose children are candidates; None: all nodes are
+
+    def learn(self, t: int, share: float) -> Head:
+        """Train the encoder and a fresh head on level t."""
+        config, prepared = self.config, self.prepared
+        plan = HeadPlan(
+            view=self.view, view_width=self.width, n=self.tree.sizes[t], dropout=config.dropout, length=self.length
+        )  # fmt: skip
+        learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, loss=config.loss, forced=False)
+        blueprint = Blueprint([plan], flat(self.tree.sizes[t]), learning)
+        if self.above is not None:
+            self.parents = candidate_parents(self.counts[t - 1], self.above.found)
+            given, start = padded(self.parents), self._start(t, self.above, self.parents)
+            tree = LabelTree((np.zeros(self.tree.sizes[t - 1], np.int32), self.tree.parents[t]))
+            starts = {} if start is None else {self.view: start}
+            plan = replace(plan, keep=given.shape[1])
+            blueprint = Blueprint([plan], tree, learning, given=given, start=starts)
+        training = small_batches(self.dataset, config.train, config.steps)
+        trained = train_network(
+            self._data(t), prepared, prepared.learning(compiled=config.compile), blueprint,
+            replace(training, epochs=share * training.epochs), self.job, name=f"fine-{t:02d}-train",
+        )  # fmt: skip
+        self.prepared = prepared.with_features(with_dropout(trained.features, config.encoder_dropout))
+        return trained.ranks[-1]
+
+    def look_back(self, t: int, head: Head) -> None:
+        """What the next level needs of this one: embeddings of the texts, and nodes found for them."""
+        H, found = embed(self.prepared, self.job, f"fine-{t:02d}-views"), None
+        if self.config.negatives != "tfn":
+            part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t, head, H))
+            found = Ranking(*(np.asarray(part.arrays[name]) for name in FOUND))
+        self.above = _Above(head, H, found)
+
+    def _data(self, t: int) -> Dataset:
+        """The texts with the nodes of level t as labels."""
+        R, last = self.counts[t], t == len(self.counts) - 1
+        Y = sparse.csr_matrix((np.ones(R.nnz, np.float32), R.indices, R.indptr), R.shape)
+        labels = self.dataset.labels if last else LabelSet.of([str(i) for i in range(R.shape[1])])
+        weighs = self.config.counts and bool((R.data != 1).any())
+        pairs = self.dataset.filter_pairs if last else None
+        return replace(
+            self.dataset, Y=Y, labels=labels, features={}, relevance=R if weighs else None, filter_pairs=pairs
+        )
+
+    def _start(self, t: int, above: _Above, parents: Csr) -> Start | None:
+        """Where the vectors of level t begin."""
+        kind = self.config.bootstrap
+        if kind == "none":
+            return None
+        if kind == "inherit":
+            parent = self.tree.parents[t]
+            weight, bias = above.head.weight / np.float32(self.length or 1.0), above.head.bias
+            return _start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
+        part = self.job.stage(f"fine-{t:02d}-start", lambda: self._solve(t, np.asarray(above.H, np.float32), parents))
+        return _start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
+
+    def _solve(self, t: int, H: Floats, parents: Csr) -> Part:
+        H = unit(H) if self.length else H  # longer vectors would ask too much of float32 at such a cost
+        weights = self.counts[t] if self.config.bootstrap == "weighted" else None
+        inside = parents.tocsc()
+        problems = problems_of(self.counts[t], weights)
+        task = LevelTask(dense_rows(H), H.shape, problems, (inside, inside), self.job.seed & 0x7FFFFFFF)
+        cost = self.config.bootstrap_cost
+        solver = Settings(cost_positive=cost, cost_negative=cost, threshold=0.0)
+        vectors, biases = bootstrap(task, self.tree, t, solver)
+        return Part("stage.start.1", {}, {"vectors": vectors / np.float32(self.length or 1.0), "biases": biases})
+
+    def _find(self, t: int, head: Head, H: Vectors) -> Part:
+        """The best nodes of level t for every row, below those found on the level above."""
+        rank: Rank = head
+        view: View = H
+        join = Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
+        if self.config.matcher == "concat":
+            view = fused(self.X, H)
+            rank, join = self._match(t, view), MATCHER.join()
+        level, above = Level("view", Descend.of(self.tree, t), rank, join), self.above
+        found = step(level, {"view": view}, None if above is None else above.found, self.config.keep)
+        return Part("stage.found.1", {}, {name: getattr(found, name) for name in FOUND})
+
+    def _match(self, t: int, X: Csr) -> Linear:
+        """A linear model of level t over the same candidates, on tf-idf and embedding."""
+        inside = None if self.parents is None else self.parents.tocsc()
+        problems = problems_of(self.counts[t], self.scaled[t])
+        both = None if inside is None else (inside, inside)
+        task = LevelTask(rows_of(X), X.shape, problems, both, self.job.seed & 0x7FFFFFFF)
+        return train_level(task, self.tree, t, MATCHER)
+
+
+def candidate_parents(true: Csr, found: Ranking | None) -> Csr:
+    """(rows x nodes) 1 for the parents whose children are candidates: the true ones, and those found."""
+    made = sparse.csr_matrix((np.ones(true.nnz, np.float32), true.indices, true.indptr), true.shape)
+    if found is not None:
+        ones = np.ones(len(found.ids), np.float32)
+        made = (made + sparse.csr_matrix((ones, found.ids, found.indptr), true.shape)).tocsr()
+        made.data = np.ones_like(made.data)
+    made.sort_indices()
+    return made
+
+
+def padded(parents: Csr) -> NDArray[np.int32]:
+    """(rows, most of a row) columns, -1 behind the last of a row."""
+    counts = np.diff(parents.indptr)
+    made = np.full((parents.shape[0], max(1, int(counts.max(initial=0)))), -1, np.int32)
+    rows = np.repeat(np.arange(parents.shape[0]), counts)
+    made[rows, np.arange(parents.nnz) - np.repeat(parents.indptr[:-1], counts)] = parents.indices
+    return made
+
+
+def bootstrap(task: LevelTask, tree: LabelTree, t: int, solver: Settings) -> tuple[Floats, Floats]:
+    """(nodes, width) vectors and biases: the squared-hinge solution of each node over the rows of its parent."""
+    slot_ptr, ids = tree.children(t)
+    vectors = np.zeros((len(ids), task.shape[1]), np.float32)
+    biases = np.zeros(len(ids), np.float32)
+
+    def take(chunk: int, found: Columns, _scratch: object) -> None:
+        children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
+        vectors[np.repeat(children, found.counts), found.features] = found.values
+        biases[children] = found.bias
+
+    solve_level(task, tree, t, solver, take)
+    return vectors, biases
+
+
+def dense_rows(H: Floats) -> Rows:
+    """A dense matrix as the solvers read rows."""
+    n, width = H.shape
+    indptr = np.arange(n + 1, dtype=np.uint64) * np.uint64(width)
+    return Rows(indptr, np.tile(np.arange(width, dtype=np.uint32), n), np.ascontiguousarray(H).ravel())
+
+
+def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
+    """(rows, width) vectors of all rows by the encoder as it stands."""
+
+    def make() -> Part:
+        made = prepared.vectors()[prepared.features.view_name(prepared.features.poolings[-1])]
+        return Part("stage.views.1", {}, {"view": made.astype(np.float16)})
+
+    return np.asarray(job.stage(name, make).arrays["view"])
+
+
+def with_dropout(transformer: Transformer, dropout: float | None) -> Transformer:
+    """The same encoder with a dropout of its own, which a stored one does not keep."""
+    if dropout is None:
+        return transformer
+    source = from_part(transformer.to_part(), transformer.name)
+    encoder = Encoder(source, dropout=dropout, attention_dropout=dropout)
+    return Transformer(encoder, transformer.tokenizer, transformer.poolings, l2=transformer.l2, name=transformer.name)
+
+
+def _start_at(vectors: Floats, biases: Floats) -> Start:
+    return Start(vectors, np.zeros(vectors.shape[1], np.float32), biases)

@@ -1,0 +1,88 @@
+"""Standard input, output and errors as the commands use them, whatever the shell or the locale made of them."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import json
+import os
+import sys
+from typing import Any
+
+from treetop.core.errors import InputError, visible
+
+ESCAPE = "treetop.escape"
+
+
+def prepare() -> None:
+    """Let nothing that is printed be lost or fail, and no file that is opened take the place of a closed stream."""
+    for number, way in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, way)  # takes the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+    codecs.register_error(ESCAPE, _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in {"strict", "surrogateescape"}:
+        sys.stdout.reconfigure(errors=ESCAPE)
+
+
+class _Closed(io.TextIOBase):
+    """Standard output that was closed before the command began."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str, /) -> int:
+        raise InputError("standard output: closed. Direct it to a file, or to /dev/null.")
+
+
+def _escaped(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Bytes of file names as they are, other characters as JSON writes them: é as u00e9 behind a backslash."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    return json.dumps(character)[1:-1], error.start + 1
+
+
+def echo(text: str) -> None:
+    """Print a line that is an answer; where standard output is closed, that is an error."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def confirm(text: str) -> None:
+    """Print a line about work that is done and saved; where standard output is closed, it is left out."""
+    if not isinstance(sys.stdout, _Closed):
+        echo(text)
+
+
+def note(text: str) -> None:
+    """Print a line beside the answer, on standard error."""
+    sys.stderr.write(text + "\n")
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON; control characters, bidi overrides and half characters are escaped, which JSON allows."""
+    return visible(json.dumps(value, ensure_ascii=False))
+
+
+def as_text(value: Any) -> Any:
+    """What was typed as a text, also where the locale (C, POSIX) has no such characters; other bytes are refused."""
+    if not isinstance(value, str):
+        return [as_text(item) for item in value] if isinstance(value, list) else value
+    try:
+        return value.encode(errors="surrogateescape").decode()
+    except UnicodeError:
+        raise InputError(f"{value!a}: holds bytes that are not UTF-8. Type it anew.") from None
+
+
+def put_away() -> None:
+    """Throw away what standard output could not take, so that the end of the process does not fail on it again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

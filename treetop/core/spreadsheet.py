@@ -1,0 +1,14 @@
+"""Cells of tables made for people: a spreadsheet must show them, not compute them."""
+
+from __future__ import annotations
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # a cell that begins so may be taken for a formula
+
+
+def plain_cell(text: str) -> str:
+    """A text or name for a cell of a CSV or TSV file; one that would be taken for a formula gets an apostrophe before.
+
+    >>> plain_cell("=1+1"), plain_cell("a cat")
+    ("'=1+1", 'a cat')
+    """
+    return "'" + text if text.startswith(FORMULA) else text

@@ -1,0 +1,1 @@
+"""One file per format: how it is recognised, read and written."""

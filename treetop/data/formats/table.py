@@ -1,0 +1,181 @@
+"""Tables with a header: CSV, TSV and Parquet; columns are the fields of the JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from treetop.core.errors import extra
+from treetop.core.log import logger, progress
+from treetop.data import sidecar
+from treetop.data.format import CONTENT, Format, Head, Writing
+from treetop.data.formats.jsonl import row_records
+from treetop.data.parse.arrow import BATCH, batch_records, wanted_columns
+from treetop.data.parse.cells import cell_records, delimiter
+from treetop.data.parse.fields import to_row
+from treetop.data.parse.json_text import decode
+from treetop.data.parse.lines import writer
+from treetop.data.parse.numbered import parse_float
+from treetop.data.parse.rows import Reading, Row, each_row, listed
+
+LISTS = ("labels", "targets", "relevance")
+
+
+def rows(file: Path, reading: Reading) -> Iterator[Row]:
+    """Rows of a CSV or TSV file with a header."""
+    hint = _SeparatorHint(reading.separator)
+
+    def make(line: int, record: Any, reading: Reading) -> Row:
+        cells = {key: _cell_list(key, record[key], reading.separator, hint) for key in LISTS if key in record}
+        return to_row(line, record | cells, reading)
+
+    yield from each_row(table_records(file, reading, ("labels",)), make, file, reading)
+    hint.tell(file)
+
+
+def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line, cells by column) of a CSV or TSV file; the header must name a text and the `needed` columns."""
+
+    def lacks(header: list[str]) -> str:
+        if {*needed, *(reading.fields or ())} <= {*header} and {*reading.names} & {*header}:
+            return ""
+        wanted = [f"'{name}'" for name in (*(reading.fields or ("text",)), *needed)]
+        columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
+        return f"the header needs the {columns} (found: {listed(header)}). Rename what is there."
+
+    empty = ("text", "id", *LISTS, *reading.names)  # columns in which an empty cell says something
+    for line, cells in cell_records(file, reading, lacks):
+        yield line, {key: cell for key, cell in cells.items() if cell or key in empty}
+
+
+def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any:
+    """'a|b' or '["a", "b"]' as a list; an empty cell is no label, or no numbers."""
+    if cell.startswith("["):
+        try:
+            return decode(cell)
+        except ValueError:
+            raise ValueError(f"the cell of '{key}' starts with [ but is no JSON list: {cell[:40]!r}.") from None
+    pieces = [piece.strip() for piece in cell.split(separator) if piece.strip()]
+    if key == "labels":
+        hint.see(cell)
+        return pieces
+    try:
+        return [parse_float(piece) for piece in pieces] or None
+    except ValueError:
+        raise ValueError(f"the cell of '{key}' is {cell[:40]!r}, expected numbers such as 0.5|1.") from None
+
+
+class _SeparatorHint:
+    """Warns when labels seem to be separated by something else than the reader was told."""
+
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+        self.counts = dict.fromkeys((separator, "|", ";", ","), 0)
+        self.cells = 0
+
+    def see(self, cell: str) -> None:
+        if cell:
+            self.cells += 1
+            for mark in self.counts:
+                self.counts[mark] += mark in cell
+
+    def tell(self, file: Path) -> None:
+        best = max(self.counts, key=lambda mark: self.counts[mark])
+        if self.counts[self.separator] == 0 and self.counts[best] > self.cells / 4:
+            logger.warning(
+                "%s: no label cell has '%s' but %d of %d have '%s'. If labels are separated by it, read with "
+                "separator='%s' (--separator).",
+                file, self.separator, self.counts[best], self.cells, best, best,
+            )  # fmt: skip
+
+
+def sniff(head: Head) -> bool:
+    """By extension, or by a header that names text and labels."""
+    if head.suffix in (".csv", ".tsv"):
+        return True
+    cells = {cell.strip(' "') for cell in head.line.split(delimiter(head.line))}
+    return "labels" in cells and bool(cells & {"text", "title"})
+
+
+def _writer(suffix: str, mark: str) -> Any:
+    def write(writing: Writing) -> None:
+        for split, data in writing.splits.items():
+            with writer(writing.file(split + suffix)) as out:
+                table: Any = None
+                for record in row_records(data):
+                    if table is None:
+                        # lines end in \r\n so that the writer quotes cells with either character
+                        table = csv.DictWriter(out, list(record), delimiter=mark, lineterminator="\r\n")
+                        table.writeheader()
+                    table.writerow(record | {key: joined(record[key]) for key in LISTS if key in record})
+        _write_beside(writing)
+
+    return write
+
+
+def joined(items: list[Any]) -> str:
+    """Labels or numbers in one cell: 'a|b', or a JSON list where that would be read differently."""
+    pieces = [item if isinstance(item, str) else repr(item) for item in items]
+    plain = "|".join(pieces)
+    safe = all(piece and piece == piece.strip() and "|" not in piece for piece in pieces) and not plain.startswith("[")
+    return plain if safe else json.dumps(items, ensure_ascii=False)
+
+
+def _write_beside(writing: Writing) -> None:
+    sidecar.write_labels(writing)
+    sidecar.write_filter(writing)
+    sidecar.write_facts(writing)
+
+
+def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
+    """Rows of a Parquet file; "line" in messages is the row counted from 1."""
+    return each_row(parquet_records(file, reading), to_row, file, reading)
+
+
+def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(row from 1, cells by column) of a Parquet file; columns nobody reads are left on disk."""
+    parquet = extra("pyarrow.parquet", "data")
+
+    def batches(pyarrow: Any) -> Iterator[Any]:
+        with parquet.ParquetFile(file) as table, progress(f"read {file.name}", table.metadata.num_rows) as bar:
+            wanted = wanted_columns(table.schema_arrow.names, reading)
+            for batch in table.iter_batches(batch_size=BATCH, columns=wanted):
+                yield batch
+                bar.step(len(batch))
+
+    return batch_records(batches, file, "Parquet", "Copy the file again.")
+
+
+def write_parquet(writing: Writing) -> None:
+    """train.parquet, test.parquet with the files of the native folder beside them."""
+    pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
+    for split, data in writing.splits.items():
+        schema = arrow_schema(pyarrow, next(row_records(data), {"text": "", "labels": []}))
+        with parquet.ParquetWriter(writing.folder / f"{split}.parquet", schema, compression="zstd") as out:
+            records = row_records(data)
+            while part := list(islice(records, 8192)):
+                out.write_batch(pyarrow.RecordBatch.from_pylist(part, schema=schema))
+    _write_beside(writing)
+
+
+def arrow_schema(pyarrow: Any, record: dict[str, Any]) -> Any:
+    """Arrow types of the fields a record has."""
+    kinds = {"labels": pyarrow.list_(pyarrow.string())} | dict.fromkeys(
+        ("targets", "relevance"), pyarrow.list_(pyarrow.float32())
+    )
+    return pyarrow.schema([(key, kinds.get(key, pyarrow.string())) for key in record])
+
+
+def sniff_parquet(head: Head) -> bool:
+    """By the magic bytes."""
+    return head.start.startswith(b"PAR1")
+
+
+HOLDS = frozenset(CONTENT) - {"features", "views"}
+CSV = Format("csv", HOLDS, _writer(".csv", ","), sniff=sniff, rows=rows)
+TSV = Format("tsv", HOLDS, _writer(".tsv", "\t"))
+PARQUET = Format("parquet", HOLDS, write_parquet, sniff=sniff_parquet, rows=parquet_rows)

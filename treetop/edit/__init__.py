@@ -1,0 +1,1 @@
+"""Labels after training: added, renamed, merged, retired, restored; the log replayed over a trained model."""

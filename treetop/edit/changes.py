@@ -1,0 +1,303 @@
+"""Labels added, retired, restored, renamed and merged after training: an overlay that leaves the trained model alone.
+
+Every change is data: replayed over the trained labels it gives the labels of today. Ids are never given away twice,
+columns never move, nothing is deleted: `undo` takes the last change back by another entry of the log.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treetop.core.dataset import RETIRED, LabelSet
+from treetop.core.edits import MOST, Edit
+from treetop.core.errors import InputError, LabelError, WorkError
+from treetop.core.label_part import pack, pack_labels
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.version import VERSION
+from treetop.edit.replay import Living, replay
+from treetop.labels.text import label_words, texts_of
+
+if TYPE_CHECKING:
+    from treetop.model import Model
+    from treetop.rank.text_map import TextMap
+
+SHOWN = 5  # ids of a change that the log names
+FORM = "Write {id: text} or {id: {'name': ..., 'text': ...}}."
+
+
+@dataclass(frozen=True)
+class By:
+    """Who changes a model, and why."""
+
+    who: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in (("who", self.who), ("note", self.note)):
+            if not isinstance(value, str) or not _encodable(value):
+                raise InputError(f"labels: '{name}' must be a string of UTF-8 text, got {value!r:.40}. Mend it.")
+
+    def entry(self, action: str, ids: Sequence[str]) -> dict[str, Any]:
+        """What the log says of a change."""
+        return {
+            "action": action,
+            "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "who": self.who or _user(),
+            "note": self.note,
+            "labels": len(ids),
+            "ids": list(ids[:SHOWN]),
+            "treetop": VERSION,
+        }
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of another encoding on the command line
+        return False
+    return True
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container without users
+        return "unknown"
+
+
+def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By) -> Living:
+    """Make labels known by their texts: each gets the vector that training would most likely have given it."""
+    from treetop.edit.vectors import encode, heads_of
+
+    trained = model.trained
+    heads_of(trained)
+    new = labels if isinstance(labels, LabelSet) else _label_set(labels)
+    _check_new(model, new)
+    maps, fresh = _maps(model)
+    texts = label_words(new)
+    parts = encode(trained, maps, texts)
+    if fresh:
+        parts |= {f"map-{m:02d}": text_map.to_part() for m, text_map in enumerate(maps)}
+    return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, pack_labels(new), parts)))
+
+
+def _maps(model: Model) -> tuple[list[TextMap], bool]:
+    """(the way from texts to vectors for each member, whether it is new); all labels of a model go the same way."""
+    from treetop.edit.vectors import fit_maps
+    from treetop.rank.text_map import TextMap
+
+    for edit in model.edits.log if model.edits is not None else ():
+        names = [f"map-{m:02d}" for m in range(len(model.members))]
+        if edit.action == "add" and all(name in edit.part.parts for name in names):
+            return [TextMap.from_part(edit.part.parts[name]) for name in names], False
+    return fit_maps(model.trained), True
+
+
+def retire(model: Model, labels: Iterable[str], by: By) -> Living:
+    """Never return these labels again, until they are restored."""
+    columns = _columns(model, labels)
+    _check_status(model, columns, retired=False, what="is retired already")
+    if len(columns) == int((model.labels.status != RETIRED).sum()):
+        raise LabelError(
+            "labels retire: no label would be left, and a model without labels answers nothing. Leave out at least one."
+        )
+    return _of_columns(model, "retire", columns, by)
+
+
+def restore(model: Model, labels: Iterable[str], by: By) -> Living:
+    """Return these retired labels again; merged ones keep their score to themselves again."""
+    columns = _columns(model, labels)
+    _check_status(model, columns, retired=True, what="is not retired")
+    return _of_columns(model, "restore", columns, by)
+
+
+def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool = False) -> Living:
+    """Give labels other names or texts; `re_encode` renews the vectors of labels that were added by text."""
+    from treetop.edit.vectors import encode
+
+    if not isinstance(labels, Mapping):
+        raise InputError(f"labels: expected {{label: new name}}, got {type(labels).__name__}. {FORM}")
+    columns, now = _columns(model, labels), model.labels
+    names, texts = [], []
+    for key, column in zip(labels, columns, strict=True):
+        name, text = _name_and_text(key, labels[key], lone="name")
+        if name is None and text is None:
+            raise LabelError(f"label '{key}': neither a new name nor a new text. Give one.", label=str(key))
+        names.append(now.names[column] if name is None else name)
+        texts.append(now.texts[column] if text is None else text)
+    if not re_encode and all(
+        (now.names[column], now.texts[column]) == new
+        for column, new in zip(columns, zip(names, texts, strict=True), strict=True)
+    ):
+        raise LabelError(f"label '{now.ids[columns[0]]}': is called so already. Nothing is to be changed.")
+    _tell_shared(now, dict(zip(columns, names, strict=True)))
+    packed = {"names": Texts.of(names), "texts": Texts.of(texts)}
+    parts: dict[str, Part] = {}
+    if re_encode:
+        n = model.n_trained
+        for column in columns:
+            if column < n:
+                raise LabelError(
+                    f"label '{now.ids[column]}': was trained, its vector is not made from its text. "
+                    "Rename it without re-encoding."
+                )
+        parts = encode(model.trained, _maps(model)[0], texts_of(packed["texts"], packed["names"]))
+    arrays = {
+        "columns": np.array(columns, np.int64),
+        **pack("names", packed["names"]),
+        **pack("texts", packed["texts"]),
+    }
+    ids = [now.ids[column] for column in columns]
+    return _with(model, Edit(by.entry("rename", ids), Part("edit.rename.1", {}, arrays, parts)))
+
+
+def _tell_shared(labels: LabelSet, renamed: Mapping[int, str]) -> None:
+    """Warn of names that now several labels have: such a label is found by its id alone."""
+    wanted = set(renamed.values())
+    names = {column: renamed.get(column, name) for column, name in enumerate(labels.names)}
+    count = Counter(name for name in names.values() if name in wanted)
+    for column, name in renamed.items():
+        if count[name] > 1 and name != labels.names[column]:
+            logger.warning(
+                "label '%s': its new name '%s' is that of another label too, so both are found by id only. To make "
+                "them one, merge them (`treetop labels merge`).",
+                labels.ids[column], name,
+            )  # fmt: skip
+
+
+def merge(model: Model, labels: Mapping[str, str], by: By) -> Living:
+    """Send the scores of some labels to others, where the highest counts, and retire the former."""
+    if not isinstance(labels, Mapping):
+        raise InputError(f"labels: expected {{label: label it goes into}}, got {type(labels).__name__}.")
+    sources = _columns(model, labels)
+    targets = [model.labels.find(_key(target)) for target in labels.values()]
+    _check_status(model, sources, retired=False, what="is retired already")
+    _check_status(model, targets, retired=False, what="is retired, nothing can be merged into it")
+    if both := set(sources) & set(targets):
+        id_ = model.labels.ids[min(both)]
+        raise LabelError(
+            f"label '{id_}': is merged and merged into at once. Merge in two steps, or into another label."
+        )
+    return _of_columns(model, "merge", sources, by, {"targets": np.array(targets, np.int64)})
+
+
+def undo(model: Model, by: By) -> Living:
+    """Take the last change back; labels it added stay known and retired, as ids are never given away twice."""
+    live = model.edits.live() if model.edits is not None else []
+    if not live:
+        raise WorkError("labels undo: no change is left to take back; the labels are as they were trained.")
+    last = model.edits.log[live[-1]]  # type: ignore[union-attr]
+    entry = by.entry("undo", last.entry.get("ids", [])) | {"labels": last.entry["labels"], "undoes": live[-1] + 1}
+    return _with(model, Edit(entry, Part("edit.undo.1")))
+
+
+# --- what the changes share -----------------------------------------------------------------------------------------
+
+
+def _with(model: Model, edit: Edit) -> Living:
+    """The model's changes and one more, checked as if read from disk."""
+    log = (*(model.edits.log if model.edits is not None else ()), edit)
+    if len(log) > MOST:
+        raise WorkError(f"labels: the model carries {MOST:,} changes, the most allowed. Train it again.")
+    trained = model.trained
+    return replay(trained.labels, trained.counts, trained.members, log)
+
+
+def _of_columns(model: Model, action: str, columns: list[int], by: By, more: Mapping[str, Any] | None = None) -> Living:
+    part = Part(f"edit.{action}.1", {}, {"columns": np.array(columns, np.int64), **(more or {})})
+    return _with(model, Edit(by.entry(action, [model.labels.ids[column] for column in columns]), part))
+
+
+def _columns(model: Model, labels: Iterable[str]) -> list[int]:
+    """Columns of ids or unambiguous names, each label once, at least one."""
+    if isinstance(labels, str):
+        labels = [labels]
+    if not isinstance(labels, Iterable):
+        raise InputError(f"labels: expected ids or names, got {type(labels).__name__}.")
+    made: dict[int, str] = {}
+    for key in labels:
+        column = model.labels.find(_key(key))
+        if column in made:
+            raise LabelError(f"label '{key}': stands twice. Name each label once.")
+        made[column] = key
+    if not made:
+        raise InputError("labels: none given. Name at least one label by its id or name.")
+    return list(made)
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise InputError(f"labels: expected ids or names as strings, got {type(key).__name__} ({key!r:.40}).")
+    return key
+
+
+def _check_status(model: Model, columns: Iterable[int], *, retired: bool, what: str) -> None:
+    for column in columns:
+        if (model.labels.status[column] == RETIRED) != retired:
+            hint = " `treetop labels list` shows what is what."
+            id_ = model.labels.ids[column]
+            raise LabelError(f"label '{id_}': {what}. Leave it out.{hint}", label=id_)
+
+
+def _label_set(labels: object) -> LabelSet:
+    """Labels from {id: text} or {id: {"name": ..., "text": ...}}."""
+    if not isinstance(labels, Mapping):
+        raise InputError(f"labels: expected a mapping or a LabelSet, got {type(labels).__name__}. {FORM}")
+    rows = [(_key(id_), *_name_and_text(id_, value, lone="text")) for id_, value in labels.items()]
+    texts = [text or "" for _, _, text in rows]
+    return LabelSet.of([id_ for id_, _, _ in rows], [name or text or id_ for id_, name, text in rows], texts)
+
+
+def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None, str | None]:
+    """(name, text) of an entry, None where it does not say; a lone string is the `lone` one."""
+    fields = {lone: value} if isinstance(value, str) else value
+    if not isinstance(fields, Mapping) or fields.keys() - {"name", "text"}:
+        raise LabelError(f"label '{id_}': {value!r:.60} is no name or text. {FORM}", label=str(id_))
+    for field, given in fields.items():
+        if given is not None and (not isinstance(given, str) or not given.strip()):
+            reason = f"label '{id_}': its {field} is empty or no string. Give it words, or leave it out."
+            raise LabelError(reason, label=str(id_))
+    return fields.get("name"), fields.get("text")
+
+
+def _has_words(text: str) -> bool:
+    """Whether anything in it can be seen; to an encoder blanks and control characters are an empty text."""
+    return any(sign.isprintable() and not sign.isspace() for sign in text)
+
+
+def _check_new(model: Model, new: LabelSet) -> None:
+    """Refuse labels without words, and ids that are or were taken."""
+    if len(new) == 0:
+        raise InputError("labels: none given. Name at least one label with an id and a text.")
+    known = model.labels.columns
+    for id_, name, text, status in zip(new.ids, new.names, new.texts, new.status, strict=True):
+        if reason := _refusal(model, known.get(id_), (id_, name, text), retired=bool(status == RETIRED)):
+            raise LabelError(f"label '{id_}': {reason}", label=id_)
+
+
+def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, retired: bool) -> str:
+    """Why a label (id, name, text) cannot be added, and what to do; nothing where it can."""
+    id_, name, text = label
+    if not id_.strip():
+        return "an id must not be empty. Give every label one."
+    if retired:
+        return "is marked as retired. Leave it out, or add it and retire it then."
+    if column is not None and model.labels.status[column] == RETIRED:
+        return "was retired, and ids are never given away twice. Restore it instead (`treetop labels restore`)."
+    if column is not None:
+        return (
+            "is known already, and a new label needs an id of its own. Leave it out, or rename it to change its name "
+            "or text (`treetop labels rename`)."
+        )
+    if not _has_words(text or name) or (not text.strip() and name == id_):
+        return "no text. A new label is found by its words; give it a text or a name."
+    return ""

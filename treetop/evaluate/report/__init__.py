@@ -1,0 +1,1 @@
+"""Evaluations and comparisons as self-contained HTML pages."""

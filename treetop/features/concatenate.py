@@ -1,0 +1,123 @@
+"""tf-idf beside the vectors of an encoder: one sparse row per text, either side at length 1.
+
+Several encoders may share the tf-idf of one model: the views of the second are called `fused-1`, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.checked import number, whole
+from treetop.core.dataset import Csr
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.features.encoder.transformer import Transformer
+from treetop.features.tfidf.tfidf import Tfidf
+from treetop.features.views import Views
+from treetop.kernels.runtime import threads
+
+ROWS = 4096  # of the joined matrix filled at a time
+
+
+def view_of(name: str, m: int) -> str:
+    """What a level calls the view `fused` or `embedding` of the m-th encoder."""
+    return f"{name}-{m}" if m else name
+
+
+class Fuse:
+    """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
+
+    An encoder's last pooling is the one that is joined.
+    """
+
+    kind: ClassVar[str] = "features.fuse.1"
+
+    def __init__(self, tfidf: Tfidf, transformers: Sequence[Transformer], dense: float = 1.0) -> None:
+        """`dense` is the length of a vector beside words of length 1."""
+        self.tfidf, self.transformers, self.dense = tfidf, tuple(transformers), dense
+
+    def views(self, texts: Texts) -> Mapping[str, Any]:
+        words = self.tfidf.views(texts)
+        makers: dict[str, Any] = {"tfidf": lambda: words["tfidf"]}
+        for m, transformer in enumerate(self.transformers):
+            vectors, last = transformer.views(texts), transformer.view_name(transformer.poolings[-1])
+            makers |= {name: lambda v=vectors, name=name: v[name] for name in vectors}
+            makers[view_of("fused", m)] = lambda v=vectors, name=last: fused(words["tfidf"], v[name], self.dense)
+            makers[view_of("embedding", m)] = lambda v=vectors, name=last: fused(None, v[name])
+        return Views(makers)
+
+    def terms(self, columns: Iterable[int] | None = None) -> list[str]:
+        """The terms of the columns of `fused`: words, then the numbers of an encoder."""
+        n = self.tfidf.n_features
+        if columns is None:
+            transformer = self.transformers[0]
+            width = transformer.encoder.view_width(transformer.poolings[-1])
+            columns = range(n + width)
+        return [self.tfidf.terms([c])[0] if c < n else f"encoder {c - n}" for c in map(int, columns)]
+
+    def to(self, device: torch.device) -> Fuse:
+        """The same with its encoders on another device."""
+        for transformer in self.transformers:
+            transformer.to(device)
+        return self
+
+    def to_part(self) -> Part:
+        encoders = {f"encoder-{m:02d}": item.to_part() for m, item in enumerate(self.transformers)}
+        config = {"encoders": len(encoders), "dense": self.dense}
+        return Part(self.kind, config, {}, {"tfidf": self.tfidf.to_part(), **encoders})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Fuse:
+        names = [f"encoder-{m:02d}" for m in range(whole(part, "encoders", 1, len(part.parts)))]
+        for name, kind in (("tfidf", Tfidf.kind), *((name, Transformer.kind) for name in names)):
+            if name not in part.parts or part.parts[name].kind != kind:
+                raise ModelError(f"{cls.kind}: its part '{name}' is missing or no '{kind}'. Copy the model again.")
+        encoders = [Transformer.from_part(part.parts[name]) for name in names]
+        return cls(Tfidf.from_part(part.parts["tfidf"]), encoders, number(part, "dense"))
+
+
+def fused(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:
+    """Rows [x / |x| ; dense h / |h|] as csr float32; an empty row of X stays empty, and without X there is only H."""
+    n, width = H.shape
+    n_words = 0 if X is None else X.shape[1]
+    starts = np.zeros(n + 1, np.int64) if X is None else X.indptr.astype(np.int64)
+    ends = starts + np.arange(n + 1, dtype=np.int64) * width
+    indptr = ends.astype(np.int32) if ends[-1] < 1 << 31 else ends
+    indices, data = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.float32)
+    columns = np.arange(n_words, n_words + width, dtype=np.int32)
+
+    def fill(first: int, stop: int) -> None:
+        lengths = np.diff(starts[first : stop + 1])
+        here = slice(ends[first], ends[stop])
+        into, places = data[here], indices[here]
+        spots = ((ends[first + 1 : stop + 1] - ends[first] - width)[:, None] + np.arange(width)).ravel()
+        into[spots] = (np.float32(dense) * unit(np.asarray(H[first:stop], np.float32))).ravel()
+        places[spots] = np.tile(columns, stop - first)
+        if X is None or lengths.sum() == 0:
+            return
+        words = slice(starts[first], starts[stop])
+        rows = np.repeat(np.arange(stop - first), lengths)
+        spots = np.arange(len(rows)) + rows * width
+        squares = np.bincount(rows, X.data[words].astype(np.float64) ** 2, minlength=stop - first)
+        scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
+        into[spots] = X.data[words] * scale[rows]
+        places[spots] = X.indices[words]
+
+    threads.run(fill, threads.blocks(n, ROWS))
+    made = sparse.csr_matrix((data, indices, indptr), (n, n_words + width))
+    made.has_sorted_indices = made.has_canonical_format = True
+    return made
+
+
+def unit(H: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows at length 1; a row of zeros stays as it is."""
+    length = np.sqrt((H.astype(np.float64) ** 2).sum(1))  # row by row: the same bits in any batch
+    made: NDArray[np.float32] = H * (1.0 / np.where(length > 0, length, 1.0))[:, None].astype(np.float32)
+    return made

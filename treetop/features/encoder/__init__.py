@@ -1,0 +1,1 @@
+"""Transformers: where they come from, their tokens, layers and poolings."""

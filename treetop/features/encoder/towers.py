@@ -1,0 +1,106 @@
+"""A text as the vectors a dual encoder compares: one per head, and all side by side for one search.
+
+The encoder's vector goes through each head: a linear layer and a tanh where there are any, then to length 1 where the
+head compares directions. `search` joins the heads, each at its weight, so that one inner product adds their scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from treetop.core.checked import floats
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.types import Floats
+from treetop.features.encoder.transformer import Transformer
+from treetop.features.views import Views
+
+
+@dataclass(frozen=True, eq=False)
+class Tower:
+    """From the encoder's vector to that of one head; `factor` is its weight in a search over several."""
+
+    name: str
+    weight: Floats | None = None  # (dimension, width)
+    bias: Floats | None = None
+    tanh: bool = False
+    unit: bool = True
+    factor: float = 1.0
+
+    def vectors(self, base: Floats) -> Floats:
+        """(rows, dimension)"""
+        made = base if self.weight is None else base @ self.weight.T
+        made = made if self.bias is None else made + self.bias
+        made = np.tanh(made) if self.tanh else made
+        if self.unit:
+            made = made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+        return made.astype(np.float32, copy=False)
+
+
+class Towers:
+    """Views of texts by a transformer and the heads on it: `encoder/dual`, `encoder/classifier`, `encoder/search`."""
+
+    kind: ClassVar[str] = "features.towers.1"
+
+    def __init__(self, transformer: Transformer, towers: Sequence[Tower]) -> None:
+        self.transformer, self.towers = transformer, tuple(towers)
+
+    @property
+    def name(self) -> str:
+        return self.transformer.name
+
+    def view_name(self, tower: str = "search") -> str:
+        """What a level calls the vectors of a head."""
+        return f"{self.name}/{tower}"
+
+    def views(self, texts: Texts) -> Mapping[str, Floats]:
+        held = self.transformer.views(texts)
+        base = self.transformer.view_name(self.transformer.poolings[0])
+        makers: dict[str, Any] = {
+            self.view_name(tower.name): lambda tower=tower: tower.vectors(held[base]) for tower in self.towers
+        }
+        return Views(makers | {self.view_name(): lambda: self.join(held[base])})
+
+    def join(self, base: Floats) -> Floats:
+        """The search vectors of the encoder's vectors."""
+        return np.hstack([np.float32(tower.factor) * tower.vectors(base) for tower in self.towers])
+
+    def to(self, device: torch.device) -> Towers:
+        """The same with its encoder on another device."""
+        self.transformer.to(device)
+        return self
+
+    def to_part(self) -> Part:
+        arrays: dict[str, Floats] = {}
+        for tower in self.towers:
+            arrays |= {f"{tower.name}.weight": tower.weight} if tower.weight is not None else {}
+            arrays |= {f"{tower.name}.bias": tower.bias} if tower.bias is not None else {}
+        flags = [{"name": t.name, "tanh": t.tanh, "unit": t.unit, "factor": t.factor} for t in self.towers]
+        return Part(self.kind, {"towers": flags}, arrays, {"encoder": self.transformer.to_part()})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Towers:
+        transformer = Transformer.from_part(part.parts["encoder"])
+        width = transformer.encoder.view_width(transformer.poolings[0])
+        towers = [_tower(item, part, width) for item in part.setting("towers", list)]
+        if not towers or len({tower.name for tower in towers}) != len(towers):
+            raise ModelError(f"{part.kind}: it has no heads, or two of one name. The model is damaged; copy it again.")
+        return cls(transformer, towers)
+
+
+def _tower(item: Any, part: Part, width: int) -> Tower:
+    kinds = {"name": str, "tanh": bool, "unit": bool, "factor": float}
+    sound = isinstance(item, dict) and {key: type(value) for key, value in item.items()} == kinds
+    if not sound or not np.isfinite(item["factor"]):
+        raise ModelError(f"{part.kind}: {item!r} does not describe a head. The model is damaged; copy it again.")
+    name = item["name"]
+    weight = floats(part, f"{name}.weight", None, width) if f"{name}.weight" in part.arrays else None
+    held = f"{name}.bias" in part.arrays and weight is not None
+    bias = floats(part, f"{name}.bias", len(weight)) if held and weight is not None else None
+    return Tower(name, weight, bias, item["tanh"], item["unit"], item["factor"])

@@ -1,0 +1,102 @@
+"""A text as the hidden states of a transformer: the first token or the mean, of one layer or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from treetop.core.config import setting
+from treetop.core.errors import ConfigError, ModelError
+from treetop.core.store import Part
+from treetop.features.encoder.encoder import Encoder, Pooling, plain_settings
+from treetop.features.encoder.sources import DEFAULT, find_encoder, from_part
+from treetop.features.encoder.tokens import Long, Tokenizer
+from treetop.features.learned import Learned
+from treetop.tensors.handover import to_array
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """Settings of `Transformer`."""
+
+    encoder: str = setting(DEFAULT, "folder, treetop model, offline package or hub name of the encoder")
+    max_length: int = setting(128, "tokens of a text that are read, the special ones included", low=1)
+    long: Long = setting("truncate", "longer texts: cut them, or average windows of max_length")
+    pooling: Literal["cls", "mean"] = setting("mean", "a text is its first token, or the mean of all")
+    layers: tuple[int, ...] = setting((-1,), "layers side by side; -1 is the last, 0 the embedding output")
+    l2: bool = setting(False, "scale each vector to length 1")
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ConfigError("layers: empty. Name at least one layer, such as [-1].")
+
+
+class Transformer(Learned[Pooling]):
+    """Views of texts by a transformer; `name` keeps apart the encoders of one model."""
+
+    kind: ClassVar[str] = "features.transformer.1"
+    encoder: Encoder
+
+    def __init__(
+        self, encoder: Encoder, tokenizer: Tokenizer, poolings: Sequence[Pooling], *, l2: bool = False,
+        name: str = "encoder", device: torch.device | None = None,
+    ) -> None:  # fmt: skip
+        if tokenizer.size > encoder.vocabulary:
+            raise ConfigError(
+                f"encoder: its tokenizer knows {tokenizer.size:,} tokens but the encoder only "
+                f"{encoder.vocabulary:,}; they do not belong together. Copy both from one source."
+            )
+        if tokenizer.max_length > encoder.room:
+            raise ConfigError(f"max_length: {tokenizer.max_length} is too long; this encoder reads {encoder.room}.")
+        super().__init__(encoder, tokenizer, poolings, l2=l2, name=name, device=device)
+        self.read(poolings)
+
+    @classmethod
+    def load(cls, config: TransformerConfig, *, name: str = "encoder", **options: Any) -> Transformer:
+        """An encoder as it comes, before any training."""
+        source = find_encoder(config.encoder)
+        tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long)
+        poolings = [Pooling(config.pooling, config.layers)]
+        return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
+
+    def read(self, poolings: Sequence[Pooling]) -> None:
+        """Give these views from now on."""
+        for pooling in poolings:
+            for layer in pooling.layers:
+                self.encoder.layer(layer)
+        self.poolings = tuple(poolings)
+
+    def to_part(self) -> Part:
+        weights = {key: to_array(value.float()) for key, value in self.encoder.body.state_dict().items()}
+        config = {
+            "encoder": plain_settings(self.encoder.settings),
+            "max_length": self.tokenizer.max_length,
+            "long": self.tokenizer.long,
+            "poolings": [[pooling.kind, *pooling.layers] for pooling in self.poolings],
+            "l2": self.l2,
+            "name": self.name,
+        }
+        return Part(self.kind, config, weights, files={"tokenizer.json": self.tokenizer.raw})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Transformer:
+        source = from_part(part, "the model's encoder")
+        poolings = [_pooling(item) for item in part.setting("poolings", list)]
+        if not poolings:
+            raise ModelError(f"{part.kind}: it gives no views. The model is damaged; copy it again.")
+        long = part.setting("long", str)
+        if long not in ("truncate", "windows"):
+            raise ModelError(f"{part.kind}: setting 'long' is {long!r}, expected 'truncate' or 'windows'.")
+        tokenizer = Tokenizer(source.tokenizer, part.setting("max_length", int), long)
+        l2, name = part.setting("l2", bool), part.setting("name", str)
+        return cls(Encoder(source), tokenizer, poolings, l2=l2, name=name)
+
+
+def _pooling(item: Any) -> Pooling:
+    sound = isinstance(item, list) and len(item) > 1 and item[0] in ("cls", "mean")
+    if not sound or any(type(layer) is not int for layer in item[1:]):
+        raise ModelError(f"features.transformer.1: {item!r} does not describe a view. The model is damaged.")
+    return Pooling(item[0], tuple(item[1:]))

@@ -1,0 +1,59 @@
+"""Features that keep to themselves: the same views under a name before them.
+
+In a blend two models may both have a view `tfidf`, each with its own words; the second's is `model-2/tfidf` then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from treetop.core import registry
+from treetop.core.errors import ModelError
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.types import Features
+from treetop.features.views import Views
+
+
+class Apart:
+    """Views of `held` (name -> Features), called `name/view`."""
+
+    kind: ClassVar[str] = "features.apart.1"
+
+    def __init__(self, name: str, held: Mapping[str, Features]) -> None:
+        self.name, self.held = name, dict(held)
+
+    def views(self, texts: Texts) -> Mapping[str, Any]:
+        makers: dict[str, Any] = {}
+        for features in self.held.values():
+            inner = features.views(texts)
+            for view in inner:
+                makers.setdefault(f"{self.name}/{view}", lambda inner=inner, view=view: inner[view])
+        return Views(makers)
+
+    def to(self, device: Any) -> Apart:
+        """The same with its encoders on another device."""
+        for features in self.held.values():
+            if hasattr(features, "to"):
+                features.to(device)
+        return self
+
+    def to_part(self) -> Part:
+        return Part(self.kind, {"name": self.name}, {}, {key: item.to_part() for key, item in self.held.items()})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Apart:
+        name = part.setting("name", str)
+        if not name or "/" in name or not part.parts:
+            raise ModelError(f"{cls.kind}: no name ({name!r}) or nothing held. The model is damaged; copy it again.")
+        return cls(name, {key: registry.restore(item, "features") for key, item in part.parts.items()})
+
+
+def with_terms(features: Mapping[str, Features], view: str) -> Any:
+    """The one of `features` whose columns a view has, to ask for their terms; nothing where none knows any."""
+    name, _, inner = view.partition("/")
+    apart = features.get(name)
+    held, own = (apart.held, inner) if isinstance(apart, Apart) else (features, view)
+    found = held.get(own.partition("-")[0])  # `fused-1` is a view of `fused`
+    return found if hasattr(found, "terms") else None

@@ -1,0 +1,1 @@
+"""Terms of a text, counted and weighted."""

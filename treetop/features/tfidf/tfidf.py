@@ -1,0 +1,190 @@
+"""tf-idf of words and characters: a row holds how often a text has a term, times how rare the term is, scaled to 1.
+
+With `words: sklearn` and the same settings the numbers are those of scikit-learn's TfidfVectorizer. The default
+`unicode` differs in one thing: combining marks stay inside words, without which Hindi has hardly any.
+Chinese, Japanese and Thai put no blanks between words: there, use `chars` (such as [1, 2] within text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core import config as settings
+from treetop.core.config import setting
+from treetop.core.dataset import Csr
+from treetop.core.errors import ConfigError, ModelError
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.features.tfidf.grams import Cutter, Rules, Vocabulary, learn, learn_rows
+from treetop.features.views import Views
+from treetop.kernels import reference
+
+Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # indptr, indices, data
+
+
+@dataclass(frozen=True, kw_only=True)
+class TfidfConfig:
+    """Settings of `Tfidf`."""
+
+    words: Literal["unicode", "sklearn"] = setting("unicode", "unicode keeps combining marks inside words")
+    ngrams: tuple[int, int] | None = setting((1, 1), "fewest and most neighbouring words in a term; null: no words")
+    chars: tuple[int, int] | None = setting(None, "fewest and most characters in a term; null: no character terms")
+    chars_within: Literal["words", "text"] = setting("words", "character terms stay inside a word, or cross blanks")
+    min_chars: int = setting(2, "characters of the shortest word", low=1)
+    lowercase: bool = setting(True, "treat upper and lower case alike")
+    sublinear: bool = setting(True, "weigh a term that occurs c times by 1 + log c")
+    binary: bool = setting(False, "count a term once per text")
+    min_df: int | float = setting(1, "drop terms in fewer texts than this (whole number) or this share of them", low=0)
+    max_df: int | float = setting(1.0, "drop terms in more texts than this (whole number) or this share", low=0)
+    max_features: int | None = setting(None, "keep the most frequent terms only (of words and chars each)", low=1)
+    idf: Literal["smooth", "plain", "none"] = setting("smooth", "weigh rare terms more")
+    l2: bool = setting(True, "scale each row to length 1")
+
+    def __post_init__(self) -> None:
+        if self.ngrams is None and self.chars is None:
+            raise ConfigError("ngrams: null, and chars null too, so there is nothing to count. Set one of them.")
+        for name in ("ngrams", "chars"):
+            span = getattr(self, name)
+            if span is not None and not 1 <= span[0] <= span[1] <= 15:
+                raise ConfigError(f"{name}: {list(span)} is no range. Give [fewest, most] within 1 to 15.")
+        for name in ("min_df", "max_df"):
+            if isinstance(share := getattr(self, name), float) and not 0.0 <= share <= 1.0:
+                raise ConfigError(f"{name}: {share} is no share. Give 0.0 to 1.0, or a whole number of texts.")
+
+    def cutters(self) -> dict[str, Cutter]:
+        """How texts are cut, for each group of columns."""
+        made = {}
+        if self.ngrams is not None:
+            marks = self.words == "unicode"
+            made["words"] = Cutter("words", *self.ngrams, lower=self.lowercase, marks=marks, shortest=self.min_chars)
+        if self.chars is not None:
+            made["chars"] = Cutter("characters", *self.chars, lower=self.lowercase, within=self.chars_within)
+        return made
+
+    def rules(self) -> Rules:
+        """Which terms stay and how they weigh."""
+        return Rules(
+            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, stable=self.words == "unicode",
+            idf=self.idf, binary=self.binary, sublinear=self.sublinear, l2=self.l2,
+        )  # fmt: skip
+
+
+DEFAULT = TfidfConfig()
+
+
+class Tfidf:
+    """Terms learnt from texts, and the rows they give; words first, then characters.
+
+    >>> tfidf, X = Tfidf.fit_transform(Texts.of(["a black cat", "the black dog"]), TfidfConfig())
+    >>> tfidf.terms([0, 1]), X.shape
+    (['black', 'cat'], (2, 4))
+    """
+
+    kind: ClassVar[str] = "features.tfidf.1"
+
+    def __init__(self, config: TfidfConfig, groups: Mapping[str, Vocabulary]) -> None:
+        self.config, self.groups = config, dict(groups)
+        self.n_features = sum(len(group.terms) for group in self.groups.values())
+
+    @classmethod
+    def fit(cls, texts: Iterable[str], config: TfidfConfig = DEFAULT) -> Tfidf:
+        """Learn terms and weights; holds no matrix, for corpora larger than memory allows."""
+        packed, rules = Texts.of(texts), config.rules()
+        return cls(config, {name: learn(cutter, rules, packed) for name, cutter in config.cutters().items()})
+
+    @classmethod
+    def fit_transform(cls, texts: Iterable[str], config: TfidfConfig = DEFAULT) -> tuple[Tfidf, Csr]:
+        """Learn terms and weights, and give the rows of the same texts without a second scan."""
+        packed, rules = Texts.of(texts), config.rules()
+        made = {name: learn_rows(cutter, rules, packed) for name, cutter in config.cutters().items()}
+        features = cls(config, {name: vocabulary for name, (vocabulary, _) in made.items()})
+        return features, features._join([rows for _, rows in made.values()])
+
+    def transform(self, texts: Iterable[str]) -> Csr:
+        """Rows of texts: csr float32 with ascending columns."""
+        packed = Texts.of(texts)
+        return self._join([group.rows(packed) for group in self.groups.values()])
+
+    def views(self, texts: Texts) -> Mapping[str, Csr]:
+        """The view "tfidf" of a batch, computed when first asked for."""
+        return Views({"tfidf": lambda: self.transform(texts)})
+
+    def _join(self, parts: Sequence[Rows]) -> Csr:
+        """One matrix from the rows of each group; each group weighs the same in a row that has several."""
+        made = [_csr(rows, len(group.terms)) for rows, group in zip(parts, self.groups.values(), strict=True)]
+        if len(made) == 1:
+            return made[0]
+        joined: Csr = sparse.hstack(made, format="csr", dtype=np.float32)
+        if self.config.l2:
+            filled = sum((np.diff(part.indptr) > 0).astype(np.float32) for part in made)
+            scale = 1.0 / np.sqrt(np.maximum(filled, 1.0))
+            joined.data *= np.repeat(scale.astype(np.float32), np.diff(joined.indptr))
+        return joined
+
+    def terms(self, columns: Iterable[int] | None = None) -> list[str]:
+        """The terms of columns (all when none are given)."""
+        names = list(self.groups.values())
+        if columns is None:
+            return [term for group in names for term in group.terms]
+        ends = np.cumsum([len(group.terms) for group in names])
+        made = []
+        for column in columns:
+            which = int(np.searchsorted(ends, column, side="right"))
+            made.append(names[which].terms[int(column) - (int(ends[which - 1]) if which else 0)])
+        return made
+
+    def spans(self, text: str) -> list[tuple[int, int, int]]:
+        """(start, end, column) of every known word term, in characters of the text as given."""
+        group = self.groups.get("words")
+        if group is None:
+            return []
+        cutter = group.cutter
+        words, places = reference.word_spans(text, lower=cutter.lower, marks=cutter.marks, shortest=cutter.shortest)
+        grams = [
+            (" ".join(words[i : i + n]), places[i][0], places[i + n - 1][1])
+            for i in range(len(words))
+            for n in range(cutter.low, min(cutter.high, len(words) - i) + 1)
+        ]
+        columns = group.find([gram for gram, _, _ in grams])
+        return [(start, end, column) for (_, start, end), column in zip(grams, columns, strict=True) if column >= 0]
+
+    def to_part(self) -> Part:
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, group in self.groups.items():
+            arrays[f"{name}.blob"], arrays[f"{name}.offsets"] = group.terms.blob, group.terms.offsets
+            arrays[f"{name}.idf"] = group.idf
+        return Part(self.kind, settings.to_dict(self.config), arrays)
+
+    @classmethod
+    def from_part(cls, part: Part) -> Tfidf:
+        try:
+            config = settings.build(TfidfConfig, part.config)
+        except ConfigError as error:
+            raise ModelError(f"{cls.kind}: {error} The model is damaged; copy it again.") from None
+        groups = {
+            name: Vocabulary(cutter, config.rules(), *_read_terms(part, name))
+            for name, cutter in config.cutters().items()
+        }
+        return cls(config, groups)
+
+
+def _csr(rows: Rows, width: int) -> Csr:
+    indptr, indices, data = rows
+    if indptr[-1] < 1 << 31:
+        indptr = indptr.astype(np.int32)
+    made = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, width))
+    made.has_sorted_indices = made.has_canonical_format = True
+    return made
+
+
+def _read_terms(part: Part, name: str) -> tuple[Texts, NDArray[np.float64]]:
+    blob, idf = part.array(f"{name}.blob", "|u1", None), part.array(f"{name}.idf", "<f8", None)
+    if len(idf) >= 1 << 31 or not np.isfinite(idf).all():
+        raise ModelError(f"{part.kind}: array '{name}.idf' holds NaN, Inf or too many values. The model is damaged.")
+    return Texts(blob, part.pointers(f"{name}.offsets", len(idf) + 1, len(blob))), idf

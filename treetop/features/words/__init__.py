@@ -1,0 +1,1 @@
+"""Word vectors and the small networks over them."""

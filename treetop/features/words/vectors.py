@@ -1,0 +1,179 @@
+"""Where word vectors come from: the token vectors of an encoder, a GloVe text file, or a folder of words and vectors.
+
+Whatever the source, a table arrives as data: a `tokenizer.json` that turns texts into word numbers, and one vector
+for each number. With an encoder these are word pieces, so every text has some; with a file they are whole words:
+words of the training texts that the file lacks get a vector of their own, all others share one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treetop.core.config import setting
+from treetop.core.errors import ConfigError, extra
+from treetop.core.texts import Texts
+from treetop.core.types import Floats
+from treetop.features.encoder.sources import DEFAULT, find_encoder, place_of
+from treetop.features.encoder.tokenizer_file import read_tokenizer
+
+UNKNOWN = "[UNK]"
+LONGEST = 2**14  # words of a text
+PIECES = r"[\p{L}\p{M}]+|\p{N}+"  # words without digits, and numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    """Where word vectors begin."""
+
+    encoder: str = setting(
+        DEFAULT, "an encoder, whose token vectors are taken; a GloVe file (.txt, .gz); a folder of words.txt and .npy"
+    )
+    max_length: int = setting(32, "words or word pieces of a text that are read", low=1, high=LONGEST)
+    width: int = setting(0, "numbers of a vector: the main axes of the vectors found; 0: as they are", low=0, high=4096)
+    most: int = setting(100_000, "words kept of a file: those of the texts first, then the file's first", low=1)
+    least: int = setting(2, "occurrences from which a word that the file lacks gets a vector of its own", low=1)
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """A vector for every number the tokenizer gives."""
+
+    tokenizer: bytes
+    vectors: Floats  # (words, width)
+
+
+def find_vectors(config: WordsConfig, texts: Texts, *, seed: int = 0) -> WordVectors:
+    """The table behind a name; `texts` decide which words of a file are kept."""
+    place = place_of(config.encoder)
+    if place.is_dir() and (place / "words.txt").is_file():
+        return _of_words(_from_folder(place), config, texts, seed)
+    if place.is_file():
+        return _of_words(_from_file(place), config, texts, seed)
+    if place.suffix in (".txt", ".gz", ".vec"):
+        raise ConfigError(f"encoder.encoder: no file '{config.encoder}'. Give a GloVe file, a folder or an encoder.")
+    return _from_encoder(config)
+
+
+def _from_encoder(config: WordsConfig) -> WordVectors:
+    source = find_encoder(config.encoder)
+    settings = read_tokenizer(source.tokenizer)
+    settings["post_processor"] = None  # no marks at begin and end: they would take two places of a short text
+    size = source.config.get("vocab_size")
+    found = [held for held in source.weights.values() if held.ndim == 2 and held.shape[0] == size]
+    if not found:
+        raise ConfigError(f"encoder.encoder: '{source.name}' has no token vectors. Choose another encoder.")
+    return WordVectors(json.dumps(settings).encode(), narrowed(np.array(found[0], np.float32), config.width))
+
+
+def _from_folder(folder: Path) -> Iterator[tuple[str, Any]]:
+    files = sorted(folder.glob("*.npy"))
+    if len(files) != 1:
+        raise ConfigError(f"encoder.encoder: {folder} has {len(files)} .npy files beside words.txt; one is wanted.")
+    words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")
+    try:
+        vectors = np.load(files[0], mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError):
+        raise ConfigError(f"encoder.encoder: {files[0]} is no array of numbers. Save it with numpy.save.") from None
+    words = words[:-1] if words[-1] == "" else words
+    if vectors.ndim != 2 or len(words) != len(vectors):
+        raise ConfigError(f"encoder.encoder: {folder} has {len(words):,} words for vectors of shape {vectors.shape}.")
+    yield from zip(words, vectors, strict=True)
+
+
+def _from_file(file: Path) -> Iterator[tuple[str, Any]]:
+    """Lines `word number number ...`; a first line of two numbers (word2vec's header) is left out."""
+    opened = gzip.open if file.suffix == ".gz" else open
+    width = 0
+    with opened(file, "rt", encoding="utf-8", errors="replace", newline="\n") as lines:
+        for i, line in enumerate(lines, 1):
+            fields = line.rstrip().split(" ")
+            if i == 1 and len(fields) == 2:
+                continue
+            width = width or len(fields) - 1
+            if len(fields) <= width or width < 2:
+                others = f", others {width}" if width > 1 else ""
+                raise ConfigError(
+                    f"encoder.encoder: {file}:{i} has {len(fields) - 1} numbers{others}. Give each word as many, two "
+                    "or more, on one line."
+                )
+            yield " ".join(fields[:-width]), fields[-width:]
+
+
+def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Texts, seed: int) -> WordVectors:
+    tokenizers = extra("tokenizers", "torch")
+    made = _cutter(tokenizers, {UNKNOWN: 0})
+    trainer = tokenizers.trainers.WordLevelTrainer(
+        min_frequency=1, vocab_size=1 << 31, special_tokens=[UNKNOWN], show_progress=False
+    )
+    made.train_from_iterator(iter(texts), trainer)
+    seen = set(made.get_vocab())
+    held: dict[str, Any] = {}
+    for i, (word, numbers) in enumerate(found):
+        key = word.lower()
+        if (i < config.most or key in seen) and (key not in held or word == key):
+            held[key] = _numbers(word, numbers)
+    if not held:
+        raise ConfigError(f"encoder.encoder: {config.encoder} holds no word vectors. Give lines such as: cat 0.1 -0.2")
+    own = _cutter(tokenizers, {UNKNOWN: 0})
+    again = tokenizers.trainers.WordLevelTrainer(
+        min_frequency=config.least, vocab_size=1 << 31, special_tokens=[UNKNOWN], show_progress=False
+    )
+    own.train_from_iterator(iter(texts), again)
+    often = sorted(own.get_vocab().items(), key=lambda item: item[1])
+    known = [word for word in held if word in seen]
+    fresh = [word for word, _ in often if word != UNKNOWN and word not in held]
+    rest = [word for word in held if word not in seen][: max(0, config.most - len(known) - len(fresh))]
+    if not known and not rest:
+        raise ConfigError(
+            f"encoder.most: with {config.most} no word of {config.encoder} is left, as none is in the texts. Raise it."
+        )
+    vectors = np.stack([held[word] for word in (*known, *rest)])
+    if len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
+        raise ConfigError(
+            f"encoder.encoder: {config.encoder} has numbers that are not finite for the word "
+            f"'{(*known, *rest)[bad[0]]}'. Mend or drop its line."
+        )
+    # Words without a vector begin near the middle of all others, so that nothing is said about them yet.
+    rng = np.random.default_rng([seed, 5])
+    middle, spread = vectors.mean(0), 0.1 * float(vectors.std())
+    others = middle + spread * rng.standard_normal((len(fresh) + 1, vectors.shape[1]))
+    table = np.concatenate([others, vectors]).astype(np.float32)
+    vocabulary = {word: i for i, word in enumerate([UNKNOWN, *fresh, *known, *rest])}
+    return WordVectors(_cutter(tokenizers, vocabulary).to_str().encode(), narrowed(table, config.width))
+
+
+def _numbers(word: str, numbers: Any) -> Floats:
+    try:
+        return np.array(numbers, np.float32)
+    except ValueError:
+        raise ConfigError(f"encoder.encoder: the vector of '{word}' holds something that is no number.") from None
+
+
+def _cutter(tokenizers: Any, vocabulary: dict[str, int]) -> Any:
+    """Lower-case words and numbers; everything between them is dropped."""
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    made.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.NFKC(), tokenizers.normalizers.Lowercase()]
+    )
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(PIECES), "removed", invert=True)
+    return made
+
+
+def narrowed(vectors: Floats, width: int) -> Floats:
+    """Vectors on their `width` main axes, the first the most telling; 0: as they are."""
+    if width == 0 or width == vectors.shape[1]:
+        return vectors
+    if width > vectors.shape[1]:
+        raise ConfigError(f"encoder.width: {width}, but the vectors found have {vectors.shape[1]} numbers. Use fewer.")
+    centred = vectors - vectors.mean(0)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width]
+    axes = axes * np.where(axes.sum(0) < 0, -1.0, 1.0)  # signs do not depend on the library
+    made: Floats = np.ascontiguousarray(centred @ axes, np.float32)
+    return made

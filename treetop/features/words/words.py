@@ -1,0 +1,108 @@
+"""A short text as what a small network makes of its word vectors; words and network are trained together.
+
+The table of words begins at vectors from `vectors.py`. Networks: `inception` (InceptionXML) and `bag` (Astec).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from treetop.core.checked import floats, whole
+from treetop.core.config import build
+from treetop.core.errors import ConfigError, ModelError
+from treetop.core.store import Part
+from treetop.features.encoder.tokens import Tokenizer
+from treetop.features.learned import Learned
+from treetop.features.words import bag, inception
+from treetop.features.words.layers import Task, WordNet
+from treetop.features.words.vectors import LONGEST, WordVectors
+from treetop.tensors.handover import to_array
+
+NETS: dict[str, tuple[Any, type, tuple[Task, ...]]] = {
+    "inception": (inception.Inception, inception.InceptionConfig, inception.TASKS),
+    "bag": (bag.Bag, bag.BagConfig, bag.VIEWS),
+    "decaf": (bag.DecafBag, bag.BagConfig, (bag.DOCUMENT,)),
+}
+
+
+class Words(Learned[Task]):
+    """Views of texts by a network over word vectors."""
+
+    kind: ClassVar[str] = "features.words.1"
+    encoder: WordNet
+
+    def __init__(
+        self, net: str, encoder: WordNet, tokenizer: Tokenizer, poolings: Sequence[Task], *, name: str = "words",
+        device: torch.device | None = None,
+    ) -> None:  # fmt: skip
+        if tokenizer.size > encoder.vocabulary:
+            raise ConfigError(
+                f"encoder: its tokenizer knows {tokenizer.size:,} words but the table has {encoder.vocabulary:,}; "
+                "they do not belong together. Copy both from one source."
+            )
+        super().__init__(encoder, tokenizer, poolings, name=name, device=device)
+        self.net = net
+
+    @classmethod
+    def begin(
+        cls,
+        net: str,
+        config: Any,
+        table: WordVectors,
+        *,
+        max_length: int,
+        views: Sequence[Task],
+        seed: int,
+        name: str = "words",
+    ) -> Words:
+        """An untrained network over these word vectors."""
+        build_net = NETS[net][0]
+        n, width = table.vectors.shape
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            made: WordNet = build_net(config, n, width, max_length)
+        made.begin(torch.from_numpy(table.vectors))
+        made.eval()
+        return cls(net, made, Tokenizer(table.tokenizer, max_length), views, name=name)
+
+    def to_part(self) -> Part:
+        weights = {key: to_array(value.float()) for key, value in self.encoder.state_dict().items()}
+        settings: Any = self.encoder.config
+        config = {
+            "net": self.net,
+            "settings": asdict(settings),
+            "max_length": self.tokenizer.max_length,
+            "views": [task.name for task in self.poolings],
+            "name": self.name,
+        }
+        return Part(self.kind, config, weights, files={"tokenizer.json": self.tokenizer.raw})
+
+    @classmethod
+    def from_part(cls, part: Part) -> Words:
+        name, length = part.setting("net", str), whole(part, "max_length", 1, LONGEST)
+        raw = part.files.get("tokenizer.json")
+        if name not in NETS or raw is None:
+            raise ModelError(f"{part.kind}: network {name!r} or tokenizer.json is missing. The model is damaged.")
+        build_net, kind, known = NETS[name]
+        table = floats(part, "words", None, None)
+        try:
+            settings: Any = build(kind, part.setting("settings", dict))
+            with torch.device("meta"):
+                encoder: WordNet = build_net(settings, len(table) - 1, table.shape[1], length)
+        except ConfigError as error:
+            raise ModelError(f"{part.kind}: {error} The model is damaged; copy it again.") from None
+        state = {key: floats(part, key, *held.shape) for key, held in encoder.state_dict().items()}
+        encoder.load_state_dict({key: torch.from_numpy(np.array(held)) for key, held in state.items()}, assign=True)
+        encoder.eval()
+        views = {task.name: task for task in known}
+        asked = part.setting("views", list)
+        if not asked or any(view not in views for view in asked):
+            raise ModelError(f"{part.kind}: {asked!r} are no views of '{name}'. The model is damaged; copy it again.")
+        return cls(
+            name, encoder, Tokenizer(raw, length), [views[view] for view in asked], name=part.setting("name", str)
+        )

@@ -1,0 +1,1 @@
+"""Rows into clusters: balanced halves (sparse or dense rows), k-means."""

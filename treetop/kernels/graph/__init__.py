@@ -1,0 +1,1 @@
+"""Graphs of labels: co-occurrence counts, random walks."""

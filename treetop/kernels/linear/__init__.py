@@ -1,0 +1,1 @@
+"""Solvers of L2-regularised linear problems, many at a time."""

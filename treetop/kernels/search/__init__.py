@@ -1,0 +1,1 @@
+"""The nearest rows of a table: inverted index, inner products, the best k."""
