@@ -17,8 +17,9 @@ import treetop
 
 TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "bottleneck=16"]
 ASTEC = ["network.dropout=0.0", "shortlist=12", "second_train.epochs=3.0", "second_train.batch=16"]
-TOWERS = ["classifier.dropout=0.0", "dual.dimension=16", "pool.size=21", "pool.start=1", "pool.every=1"]
-TWO_STAGES = [*TOWERS, "second_train.epochs=3.0", "second_train.batch=16", "second_pool.size=21"]
+DUAL = ["dual.dimension=16", "pool.size=21", "pool.start=1", "pool.every=1"]
+TWO_HEADS = ["classifier.dropout=0.0", *DUAL]
+TWO_STAGES = [*TWO_HEADS, "second_train.epochs=3.0", "second_train.batch=16", "second_pool.size=21"]
 
 
 def write(folder, n):
@@ -44,16 +45,16 @@ def start(recipe, data, out, settings, **environment):
     [
         ("lightxml", ["dropout=0.0"]),
         pytest.param("lightxml", ["dropout=0.0", *TREE], marks=pytest.mark.slow),
-        pytest.param("unidec", TOWERS, marks=pytest.mark.slow),
+        pytest.param("unidec", TWO_HEADS, marks=pytest.mark.slow),
         pytest.param("astec", ASTEC, marks=pytest.mark.slow),
-        pytest.param("unidec", [*TOWERS, "classifier.labels=all"], marks=pytest.mark.slow),
-        pytest.param("unidec", [*TOWERS, "classifier.labels=all", "classifier.memory=low"], marks=pytest.mark.slow),
-        pytest.param("unidec", [*TOWERS, "train.accumulate=3"], marks=pytest.mark.slow),
-        pytest.param("unidec", [*TOWERS, "classifier.place=host"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TWO_HEADS, "classifier.labels=all"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TWO_HEADS, "classifier.labels=all", "classifier.memory=low"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TWO_HEADS, "train.accumulate=3"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TWO_HEADS, "classifier.place=host"], marks=pytest.mark.slow),
         pytest.param("renee", ["dropout=0.0"], marks=pytest.mark.slow),
         pytest.param("renee", ["dropout=0.0", "memory=low"], marks=pytest.mark.slow),
-        pytest.param("depsl", TOWERS, marks=pytest.mark.slow),
-        pytest.param("dexml", [*TOWERS, "pool.size=0"], marks=pytest.mark.slow),
+        pytest.param("depsl", DUAL, marks=pytest.mark.slow),
+        pytest.param("dexml", [*DUAL, "pool.size=0"], marks=pytest.mark.slow),
         pytest.param("ngame", TWO_STAGES, marks=pytest.mark.slow),
         pytest.param("siamesexml", TWO_STAGES, marks=pytest.mark.slow),
     ],

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+import toy
 from toy_network import FLAT, PARENT, TREE, L, N, batch, loss_of, network, soft
 from treetop.core.errors import ConfigError
 from treetop.network.build import Blueprint, Learning
@@ -146,3 +147,13 @@ def test_rows_outside_the_sample_leave_no_trace():
     alone, _ = task(FLAT, data.take(np.flatnonzero(inside)))
     assert torch.equal(made.heads[0].fused.bias, alone.heads[0].fused.bias)
     assert np.isfinite(made.ranks()[0].bias).all()  # each label's text is there
+    made, _ = task(FLAT, dataclasses.replace(data, sample=~inside))
+    assert np.array_equal(np.isfinite(made.ranks()[0].bias), np.bincount(data.Y[:N].indices, minlength=L) > 0)
+
+
+def test_a_positive_that_is_ignored_counts_nothing():
+    data = toy.dataset(n=N)
+    column = int(data.Y[4].indices[0])
+    made, X = task(FLAT, dataclasses.replace(data, filter_pairs=np.array([[4, column]])))
+    Y = data.Y[[4]].toarray()
+    assert loss_of(made, [4]).item() == pytest.approx(plain(made, X[[4]], Y, None, "bce", {(0, column)}), rel=1e-4)
