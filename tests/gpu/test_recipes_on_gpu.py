@@ -1,4 +1,4 @@
-"""Every recipe that trains a network, on a GPU: it learns, repeats, and steps that are recorded give what plain ones do.
+"""Every recipe that trains a network, on a GPU: it learns, repeats, and recorded steps give what plain ones do.
 
 Run on a machine with a GPU: `make gpu`. Imports nothing that such a machine may lack (hypothesis, pandas, faiss).
 """
