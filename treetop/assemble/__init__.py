@@ -4,15 +4,14 @@
 |---|---|
 | `view.py` | texts, or ready-made features, into the sparse matrix a recipe trains on |
 | `label_tree.py`, `label_graph.py` | a description of the labels into a tree; texts they share into a graph |
-| `linear_tree.py` | a tree and a sparse matrix into levels of linear rankers |
-| `tree_ensemble.py` | several such trees into a model; the shape of the data into a forecast |
-| `one_vs_all.py`, `fused_level.py` | a sparse matrix into one linear level, alone or below a network's clusters |
-| `budget.py`, `probe.py` | a byte budget into storage and thresholds that keep it; samples into a better forecast |
+| `linear/tree.py` | a tree and a sparse matrix into levels of linear rankers |
+| `linear/ensemble.py` | several such trees into a model; the shape of the data into a forecast |
+| `linear/one_vs_all.py`, `linear/concatenated.py` | a sparse matrix into one linear level, alone or below a network's clusters |
+| `linear/budget.py`, `probe.py` | a byte budget into storage and thresholds that keep it; samples into a better forecast |
 | `label_rows.py` | label texts into further rows to learn from |
-| `coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
+| `staged/coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
 | `dual/` | an encoder, label texts and free label vectors into one search |
 | `label_text_bags.py` | bags of words and label texts into levels whose vectors are composed of parts |
 | `near_labels.py` | the labels nearest to each text into shortlists that label vectors learn from |
 | `members.py`, `blend.py` | several trainings, or trained models, into one model |
-| `edit.py`, `label_replay.py`, `label_vectors.py` | a trained model and changes to its labels into labels of today |
 """

@@ -10,7 +10,5 @@
 | `bootstrap.py` | how sure is that? (95 % intervals, resampled rows) |
 | `paired.py` | is one model better than another on the same rows? |
 | `per_label.py` | how good on each label? |
-| `examples.py` | what does it answer to some texts, and which of it is right? (`cards.py` as HTML) |
-| `versus.py` | several models as one HTML page |
-| `report.py` | all of it as one HTML page (`page.py` its look, `charts.py` its drawings) |
+| `report/` | all of it as HTML: one model (`evaluation.py`), several (`versus.py`), texts with answers (`examples.py`) |
 """

@@ -5,16 +5,17 @@ sequences, one row per document.
 
 | answer  | views   | file       |
 |---------|---------|------------|
-| `tfidf` | `tfidf` | `tfidf.py` |
-| `transformer` | `encoder/cls:-1` and the like | `transformer.py` |
-| `fuse` | those of both, and joined: `fused`, `embedding` | `fuse.py` |
-| `words` | `words/meta`, `words/extreme`; of bags `words/coarse`, `/fine`, `/near` or `/document` | `words.py` |
-| `apart` | those of others, a name before them: `model-2/tfidf` | `apart.py` |
-| `towers` | `encoder/dual`, `encoder/classifier`, `encoder/search` | `towers.py` |
+| `tfidf` | `tfidf` | `tfidf/tfidf.py` |
+| `transformer` | `encoder/cls:-1` and the like | `encoder/transformer.py` |
+| `fuse` | those of both, and joined: `fused`, `embedding` | `concatenate.py` |
+| `words` | `words/meta`, `words/extreme`; of bags `words/coarse`, `/fine`, `/near` or `/document` | `words/words.py` |
+| `apart` | those of others, a name before them: `model-2/tfidf` | `namespaced.py` |
+| `towers` | `encoder/dual`, `encoder/classifier`, `encoder/search` | `encoder/towers.py` |
 
-`grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.
-`inception.py` and `bag.py` are networks over word vectors, `word_layers.py` what they are made of, `vectors.py` finds
-the vectors to begin with; `learned.py` is what they share with transformers.
-`sources.py` finds encoders, `tokens.py` turns texts into token ids once, `encoder.py` runs packed sequences;
-`quick_layers.py` and `packed_linear.py` are its layers for prediction on a CPU.
+`tfidf/grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.
+`words/inception.py` and `words/bag.py` are networks over word vectors, `words/layers.py` what they are made of,
+`words/vectors.py` finds the vectors to start from; `learned.py` is what they share with transformers.
+In `encoder/`, `sources.py` finds encoders, `files.py` and `tokenizer_file.py` check those of strangers, `tokens.py`
+turns texts into token ids once, `encoder.py` runs packed sequences; `quick_layers.py` and `packed_linear.py` are its
+layers for prediction on a CPU.
 """

@@ -1,1 +1,14 @@
-"""Numbers only: knows arrays, no word of XMC. Each fast kernel has a slow, plain twin, in `reference.py` or beside."""
+"""Numbers only: knows arrays, no word of XMC. Each fast kernel has a slow, plain twin, in `reference.py` or beside.
+
+| folder | kernels |
+|---|---|
+| `text/` | texts to hashed terms and tf-idf rows |
+| `linear/` | solvers of many linear problems that share their rows |
+| `tree/` | one level of a beam search over linear functions in chunks |
+| `cluster/` | balanced halves of sparse or dense rows, k-means |
+| `graph/` | co-occurrence of labels, random walks |
+| `search/` | nearest rows, inner products, the best k |
+| `gpu/` | programs that do in one pass what torch does in several |
+| `runtime/` | compiling, the cache on disk, threads, prefetching |
+| `sparse.py`, `sums.py`, `metrics.py` | sparse rows, weighted sums of them, hits and resampled sums |
+"""
