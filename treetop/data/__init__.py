@@ -9,11 +9,10 @@
 | `write.write(data, path, format)` | a new folder in any format; losses are refused by name |
 | `validate.validate`, `stats.describe`, `split.holdout` | all bad rows, counts, rows to validate on |
 
-`detect.py` finds the format: one file each in `formats/` for `jsonl`, `table` (CSV, TSV, Parquet), `xc`, `lf`, `attentionxml`,
-`pecos`, `libsvm`, `fasttext`, `annif` (with `skos`) and `huggingface`. Each yields `rows.Row`s, which `build.Builder`
-checks and packs; `space.LabelTable` knows the columns. Formats share what
-lies in `parse/`: `lines` (text files), `json_text`, `arrow`,
-`fields` (named fields), `numbered` (labels as column numbers) and `sidecar` (files beside the rows). `limits` says how
-long a line, a cell or a header may be, `surrogates` what UTF-8 cannot hold. `catalog.yaml` holds facts about published
-sets.
+`detect.py` finds the format: one file each in `formats/` for `jsonl`, `table` (CSV, TSV, Parquet), `xc`, `lf`,
+`attentionxml`, `pecos`, `libsvm`, `fasttext`, `annif` (with `skos`) and `huggingface`. Each yields `rows.Row`s, which
+`build.Builder` checks and packs; `space.LabelTable` knows the columns. Formats share what lies in `parse/`: `lines`
+(text files), `json_text`, `arrow`, `fields` (named fields), `numbered` (labels as column numbers), `limits` (how long a
+line, a cell or a header may be), `surrogates` (what UTF-8 cannot hold); and `sidecar` (files beside the rows).
+`catalog.yaml` holds facts about published sets.
 """
