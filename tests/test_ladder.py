@@ -54,6 +54,28 @@ def test_imports_go_down_the_ladder(file: Path) -> None:
         assert not (here in STAGES and there in STAGES), f"{where}: stages do not import other stages"
 
 
+def probes(file: Path) -> list[int]:
+    """Lines that ask an object whether it has something: `hasattr`, or `getattr` with a default."""
+    calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    named = [(call.func.id, call) for call in calls if isinstance(call.func, ast.Name)]
+    return [c.lineno for name, c in named if name == "hasattr" or (name == "getattr" and len(c.args) > 2)]
+
+
+def test_abilities_are_declared_and_not_probed_for() -> None:
+    foreign = {"data", "features"}  # these look into objects of other libraries
+    places = [
+        *(stage for stage in STAGES if stage not in foreign),
+        "train",
+        "network",
+        "assemble",
+        "augment",
+        "recipes",
+    ]
+    checked = [file for file in files() if file.relative_to(ROOT).parts[0] in places]
+    checked += [ROOT / "training.py", ROOT / "features" / "namespaced.py"]
+    assert not {file: found for file in checked if (found := probes(file))}, "see core/abilities.py"
+
+
 def test_every_stage_says_its_question() -> None:
     for stage in STAGES:
         text = (ROOT / stage / "__init__.py").read_text(encoding="utf-8")

@@ -114,8 +114,8 @@ def test_a_walk_over_levels_that_do_not_fit_takes_the_checked_way(trained):
     """`Linear.fused` follows chunks without looking at shortlists: it must not be asked where they do not fit."""
     levels = treetop.load(trained / "xr_linear").members[0]
     view = treetop.load(trained / "xr_linear").views(["a cat"])[levels[0].view]
-    assert levels[0].rank.fused(levels, view, 3) is not None
-    assert levels[0].rank.fused([levels[0], levels[-1]], view, 3) is None
+    assert levels[0].rank.walk(levels, view, 3) is not None
+    assert levels[0].rank.walk([levels[0], levels[-1]], view, 3) is None
 
 
 @pytest.mark.parametrize("members", [0, -1])

@@ -58,7 +58,8 @@ class Plan:
 
     def check_device(self, device: str) -> None:
         """Refuse a GPU that is not there before any work, where an encoder would run on it."""
-        if any(getattr(config, "encoder", "") for config in (self.config, *(a.config for a in self.augmentations))):
+        configs = (self.config, *(a.config for a in self.augmentations))
+        if any(to_dict(config).get("encoder") for config in configs):  # the name of this setting wherever there is one
             from treetop.tensors import devices
 
             devices.pick(device)
@@ -96,7 +97,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
         raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' has not. Train {name}+{recipe}.")
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
-    check_places(made, base, module)
+    check_places(made, base)
     return Plan("+".join([*before, base]), module, build(module.Config, values), made)
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from treetop.data.detect import FORMATS
+from treetop.data.detect import formats
 from treetop.data.format import CONTENT
 
+FORMATS = formats()
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z_]+)` \| .* \| ([^|]+) \|$", PAGE, flags=re.M))
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from treetop.assemble.view import SparseView, sparse_view
-from treetop.core.config import setting
+from treetop.core import registry
+from treetop.core.config import Registered, setting
 from treetop.core.dataset import Csr, Dataset
-from treetop.core.errors import ConfigError
 from treetop.core.store import Part
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
 from treetop.features.tfidf.tfidf import TfidfConfig
-from treetop.labels.combine import beside, mixed
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
-from treetop.labels.text import label_text
+from treetop.labels.source import Source
 from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 
-Description = Literal["pifa", "text", "pifa+text", "mixed"]
+Description = Annotated[str, Registered("labels")]
 FEW = 5_000  # labels below which clusters cost a small network more than they save, for a text alone too
 
 
@@ -52,17 +51,11 @@ class ClustersConfig:
 
 
 def describe_labels(dataset: Dataset, view: SparseView, how: Description, *, normalise_targets: bool = True) -> Any:
-    """Z (labels x features): by their texts' features, by their own text, or by both."""
-    documents = dataset.documents
-    if how == "pifa":
-        return pifa(view.X[documents], dataset.Y[documents], normalise_targets=normalise_targets)
-    if view.name not in view.features:
-        raise ConfigError(f"labels: '{how}' needs texts, but {dataset.name} brings ready-made features. Use pifa.")
-    text = label_text(dataset.labels, view.features[view.name], view.name)
-    if how == "text":
-        return text
-    own = pifa(view.X[documents], dataset.Y[documents], normalise_targets=normalise_targets)
-    return beside(own, text) if how == "pifa+text" else mixed(own, text)
+    """Z (labels x features) by the description of this name, such as `pifa`."""
+    X, Y = view.X[dataset.documents], dataset.Y[dataset.documents]
+    features = view.features.get(view.name)
+    source = Source(how, dataset.name, X, Y, dataset.labels, features, view.name, normalise_targets)
+    return registry.find("labels", how)(source)
 
 
 def tree_stage(job: Job, name: str, make: Callable[[], LabelTree]) -> LabelTree:

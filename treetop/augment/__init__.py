@@ -11,7 +11,7 @@
 | `label_mixup.py` | mixtures of a text with the text of one of its labels | mix |
 
 An answer is a module with `NAME`, a frozen `Config`, `needs(config)` (what a recipe must have a place for, see
-`compose.py`) and any of `rows(dataset, config, job)`, `mix(dataset, config, job)`, `penalty(dataset, config, job)`.
+`compose.py`) and `OFFERS`, which names its functions (`offers.py`).
 `label_texts.py` is what the four share whose rows are label texts. Trees, frequencies, propensities and evaluation see
 the documents alone.
 """

@@ -1,7 +1,8 @@
 """Names such as `gandalf+lightxml`: which augmentations stand before which recipe, and whether it has a place for them.
 
 A recipe names its places in `HOOKS`: "rows" (it learns from rows that are no documents), "soft" (targets between 0 and
-1 mean probabilities), "sample" (some rows are there but not learned from), "mix" and "penalty".
+1 mean probabilities), "sample" (some rows are there but not learned from), "mix" and "penalty". It is read from the
+source, so that torch need not be there; a recipe without it has no places.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from treetop.augment.offers import Offers
 from treetop.core import registry
 from treetop.core.config import build
 from treetop.core.dataset import Dataset
@@ -34,6 +36,18 @@ class Augmentation:
     name: str
     module: Any
     config: Any
+
+    @property
+    def offers(self) -> Offers:
+        """What it brings."""
+        found: Offers = self.module.OFFERS
+        return found
+
+    @property
+    def needs(self) -> list[str]:
+        """What a recipe must have a place for."""
+        found: list[str] = self.module.needs(self.config)
+        return found
 
 
 def split_name(recipe: str) -> tuple[list[str], str]:
@@ -71,24 +85,23 @@ def augmentation(name: str, values: Any) -> Augmentation:
 def with_augmentations(needs: Forecast, augmentations: Sequence[Augmentation], dataset: Dataset) -> Forecast:
     """A recipe's forecast with what further rows and graphs take."""
     for a in augmentations:
-        n, more, labels = max(1, len(dataset)), 0.0, dataset.n_labels * getattr(a.config, "share", 1.0)
-        if "rows" in a.module.needs(a.config):
-            more = getattr(a.config, "copies", 0) * n or labels
-            more = {"labels": more - n, "same_budget": 0.0}.get(getattr(a.config, "learn", ""), more)
+        n, more = max(1, len(dataset)), 0.0
+        if a.offers.added is not None and "rows" in a.needs:
+            more = a.offers.added(dataset, a.config)
         texts = more / n * len(dataset.texts.blob)  # as long as the documents, at most
         memory, seconds = needs.memory + 2.0 * max(0.0, texts), needs.time * max(0.0, 1.0 + more / n)
-        if hasattr(a.module, "forecast"):
-            graph = a.module.forecast(dataset, a.config)
+        if a.offers.forecast is not None:
+            graph = a.offers.forecast(dataset, a.config)
             memory, seconds = max(memory + 24.0 * graph.entries, graph.memory), seconds + graph.time
         needs = replace(needs, memory=memory, time=seconds, copies=0.0)
     return needs
 
 
-def check_places(augmentations: Sequence[Augmentation], base: str, module: Any) -> None:
+def check_places(augmentations: Sequence[Augmentation], base: str) -> None:
     """Refuse a recipe that has no place for what an augmentation brings."""
-    places = getattr(module, "HOOKS", ())
+    places = places_of(base) if augmentations else ()
     for augmentation in augmentations:
-        for need in augmentation.module.needs(augmentation.config):
+        for need in augmentation.needs:
             if need not in places:
                 raise ConfigError(
                     f"{augmentation.name}+{base}: '{base}' has no place for {PLACES[need]}. "
@@ -97,26 +110,33 @@ def check_places(augmentations: Sequence[Augmentation], base: str, module: Any) 
 
 
 def recipes_with(place: str) -> list[str]:
-    """Recipes that have a place for something; their sources are read, not imported."""
-    made = []
-    for name in registry.names("recipe"):
-        for node in ast.parse(registry.source("recipe", name)).body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "HOOKS":
-                made += [name] if place in ast.literal_eval(node.value) else []
-    return made
+    """Recipes that have a place for something."""
+    return [name for name in registry.names("recipe") if place in places_of(name)]
+
+
+def places_of(recipe: str) -> tuple[str, ...]:
+    """The places a recipe names in `HOOKS`; its source is read, not imported."""
+    for node in ast.parse(registry.source("recipe", recipe)).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "HOOKS":
+            return tuple(ast.literal_eval(node.value))
+    return ()
 
 
 def augmented(augmentations: Sequence[Augmentation], dataset: Dataset, job: Job) -> tuple[Dataset, Job]:
     """The data set with all further rows, and the job with the hooks; rows come first, whatever the order of names."""
     for a in augmentations:
-        if hasattr(a.module, "rows"):
-            dataset = a.module.rows(dataset, a.config, job)
-    for hook in ("mix", "penalty"):
-        for a in augmentations:
-            made = getattr(a.module, hook)(dataset, a.config, job) if hasattr(a.module, hook) else None
-            if made is None:
-                continue
-            if getattr(job, hook) is not None:
-                raise ConfigError(f"{a.name}: another augmentation does this already. Name one of them only.")
-            job = replace(job, **{hook: made})
+        if a.offers.rows is not None:
+            dataset = a.offers.rows(dataset, a.config, job)
+    for a in augmentations:
+        if a.offers.mix is not None and (mix := a.offers.mix(dataset, a.config, job)) is not None:
+            job = replace(job, mix=_only(a, job.mix, mix))
+    for a in augmentations:
+        if a.offers.penalty is not None and (penalty := a.offers.penalty(dataset, a.config, job)) is not None:
+            job = replace(job, penalty=_only(a, job.penalty, penalty))
     return dataset, job
+
+
+def _only(a: Augmentation, before: Any, made: Any) -> Any:
+    if before is not None:
+        raise ConfigError(f"{a.name}: another augmentation does this already. Name one of them only.")
+    return made

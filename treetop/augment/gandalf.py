@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treetop.assemble.label_graph import shared
-from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.augment.label_texts import RowsConfig, added_rows, needs_of, with_label_texts
+from treetop.augment.offers import Offers
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -49,3 +50,6 @@ def forecast(dataset: Dataset, config: Config) -> Needs:
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts as rows."""
     return with_label_texts(dataset, shared(dataset, config, job, NAME), config, NAME, job.seed)
+
+
+OFFERS = Offers(rows=rows, added=added_rows, forecast=forecast)

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from treetop.assemble.label_graph import shared
-from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.augment.label_texts import RowsConfig, added_rows, needs_of, with_label_texts
+from treetop.augment.offers import Offers
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -63,3 +64,6 @@ def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
 
     S = shared(dataset, config, job, NAME, symmetric=True)
     return GramPenalty(S, dataset.Y, config.weight, config.labels, config.unit, job.seed)
+
+
+OFFERS = Offers(rows=rows, penalty=penalty, added=added_rows, forecast=forecast)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.augment.label_texts import RowsConfig, added_rows, needs_of, with_label_texts
+from treetop.augment.offers import Offers
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 
@@ -28,3 +29,6 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts as rows."""
     own = sparse.identity(dataset.n_labels, np.float32, format="csr")
     return with_label_texts(dataset, own, config, NAME, job.seed)
+
+
+OFFERS = Offers(rows=rows, added=added_rows)

@@ -8,6 +8,7 @@ import numpy as np
 
 from treetop.assemble.label_rows import barred_texts, with_rows_of
 from treetop.augment.label_texts import usable
+from treetop.augment.offers import Offers
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.work import Job
@@ -28,6 +29,11 @@ def needs(config: Config) -> list[str]:
     return ["rows", "sample", "mix"]
 
 
+def added(dataset: Dataset, config: Config) -> float:
+    """One row per label text."""
+    return dataset.n_labels
+
+
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts behind its rows, outside the sample."""
     barred = barred_texts(dataset)
@@ -44,3 +50,6 @@ def mix(dataset: Dataset, config: Config, job: Job) -> LabelMix:
         mine = np.flatnonzero((dataset.roles == LABEL_TEXT) & ~dataset.sample)
         row[dataset.Y[mine].indices] = mine
     return LabelMix(config.alpha, job.seed, dataset.Y, row)
+
+
+OFFERS = Offers(rows=rows, mix=mix, added=added)

@@ -40,6 +40,14 @@ def needs_of(config: RowsConfig, *more: str) -> list[str]:
     return ["rows", *more, *([] if config.all_documents else ["sample"])]
 
 
+def added_rows(dataset: Dataset, config: RowsConfig) -> float:
+    """Rows beside the documents, or fewer than none where documents are left out."""
+    if config.learn == "same_budget":
+        return 0.0
+    more = dataset.n_labels * config.share
+    return more if config.all_documents else more - max(1, len(dataset))
+
+
 def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
     """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
     barred = barred_texts(dataset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from treetop.augment.offers import Offers
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
@@ -27,3 +28,6 @@ def needs(config: Config) -> list[str]:
 def mix(dataset: Dataset, config: Config, job: Job) -> BatchMix:
     """Partners from the batch."""
     return BatchMix(config.alpha, job.seed)
+
+
+OFFERS = Offers(mix=mix)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.augment.label_texts import RowsConfig, needs_of, with_label_texts
+from treetop.augment.label_texts import RowsConfig, added_rows, needs_of, with_label_texts
+from treetop.augment.offers import Offers
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.labels.graph import WalkConfig, counted, walk_shares
@@ -29,3 +30,6 @@ def needs(config: Config) -> list[str]:
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts as rows."""
     return with_label_texts(dataset, walk_shares(counted(dataset), config, seed=job.seed), config, NAME, job.seed)
+
+
+OFFERS = Offers(rows=rows, added=added_rows)

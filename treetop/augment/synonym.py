@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from treetop.assemble.label_rows import with_rows
+from treetop.augment.offers import Offers
 from treetop.core.config import setting
 from treetop.core.dataset import SYNTHETIC, Dataset
 from treetop.core.errors import InputError
@@ -39,6 +40,11 @@ class Config:
 def needs(config: Config) -> list[str]:
     """Rows; their targets are those of documents."""
     return ["rows"]
+
+
+def added(dataset: Dataset, config: Config) -> float:
+    """Rows of copies, at most."""
+    return config.copies * max(1, len(dataset))
 
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
@@ -109,3 +115,6 @@ def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
         cosines = V[[place[other] for other in others]] @ V[place[word]]
         made[word] = others[int(np.argmax(cosines))]
     return made
+
+
+OFFERS = Offers(rows=rows, added=added)

@@ -136,12 +136,12 @@ def convert(
 ) -> None:
     """Write a data set in another format; refuses to drop anything unless --lossy."""
     from treetop.core.errors import InputError, choose
-    from treetop.data.detect import FORMATS
+    from treetop.data.detect import formats
     from treetop.data.format import SPLITS
     from treetop.data.read import read_all
     from treetop.data.write import write
 
-    choose("--to", to, FORMATS, InputError)  # before the long read
+    choose("--to", to, formats(), InputError)  # before the long read
     data = read_all(path, strict=strict, one_based=one_based, separator=separator)
     wanted = [SPLITS.get(name.strip(), name.strip()) for name in splits.split(",") if name.strip()] or list(data)
     for name in wanted:
@@ -165,12 +165,12 @@ def split(
 ) -> None:
     """Part train into train and valid by a hash of the text, so that equal texts never cross."""
     from treetop.core.errors import InputError, choose
-    from treetop.data.detect import FORMATS
+    from treetop.data.detect import formats
     from treetop.data.read import read_all
     from treetop.data.split import holdout
     from treetop.data.write import write
 
-    choose("--to", to, FORMATS, InputError)  # before the long read
+    choose("--to", to, formats(), InputError)  # before the long read
     data = read_all(path, strict=strict, one_based=one_based, separator=separator)
     if "train" not in data:
         raise InputError(f"{path}: no train split to part (found: {', '.join(data)}).")

@@ -16,10 +16,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from treetop.core import registry
 from treetop.core.errors import ConfigError, did_you_mean, shown
 
 T = TypeVar("T")
+
 LARGEST = 2**62  # of whole numbers; arrays hold no larger ones
+
+
+@dataclasses.dataclass(frozen=True)
+class Registered:
+    """In `Annotated[str, Registered("loss")]`: the setting is a name of the registry, built in or of a plug-in."""
+
+    question: str
+
+    @property
+    def choices(self) -> Any:
+        """The names as a type of choices."""
+        return typing.Literal[tuple(registry.names(self.question))]
 
 
 def setting(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
@@ -66,8 +80,16 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 @functools.cache
 def _fields(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     return {field.name: (field, hints[field.name]) for field in dataclasses.fields(kind)}
+
+
+def _choices(hint: Any) -> Any:
+    """A registered name as the choice it is; other types as they are."""
+    if typing.get_origin(hint) is not typing.Annotated:
+        return hint
+    plain, *more = typing.get_args(hint)
+    return next((item.choices for item in more if isinstance(item, Registered)), plain)
 
 
 def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
@@ -88,6 +110,7 @@ def _name(hint: Any) -> str:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
+    hint = _choices(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return _convert_union(arguments, value, where)
@@ -238,5 +261,5 @@ def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[
         if dataclasses.is_dataclass(hint):
             rows += describe(typing.cast(type, hint), path=where, defaults=default)
         else:
-            rows.append((where, _name(hint), default, str(field.metadata.get("doc", ""))))
+            rows.append((where, _name(_choices(hint)), default, str(field.metadata.get("doc", ""))))
     return rows

@@ -2,7 +2,7 @@
 
 Every stage answers a question under short names. Built-in answers are listed in `TABLE`; other packages add theirs
 through the entry-point group `treetop` with names like `rank.mine` or `recipe.mine`. Saved models refer to these
-names, never to Python paths.
+names, never to Python paths; a setting that is such a name is `Annotated[str, Registered(question)]` (`config.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 
 TABLE: dict[str, dict[str, str]] = {
     "data": {"read": "treetop.data.read:read", "frame": "treetop.data.frame:from_frame"},
+    "format": {  # in this order; the first that recognises a file or folder wins, plug-ins before these
+        "huggingface": "treetop.data.formats.huggingface:FORMAT",
+        "lf": "treetop.data.formats.lf:FORMAT",
+        "xc": "treetop.data.formats.xc:NEW",
+        "pecos": "treetop.data.formats.pecos:FORMAT",
+        "attentionxml": "treetop.data.formats.attentionxml:FORMAT",
+        "jsonl": "treetop.data.formats.jsonl:FORMAT",
+        "parquet": "treetop.data.formats.table:PARQUET",
+        "annif": "treetop.data.formats.annif:FORMAT",
+        "csv": "treetop.data.formats.table:CSV",
+        "tsv": "treetop.data.formats.table:TSV",
+        "fasttext": "treetop.data.formats.fasttext:FORMAT",
+        "xc_old": "treetop.data.formats.xc:OLD",
+        "libsvm": "treetop.data.formats.libsvm:FORMAT",
+    },
     "features": {
         "tfidf": "treetop.features.tfidf.tfidf:Tfidf",
         "transformer": "treetop.features.encoder.transformer:Transformer",
@@ -28,6 +43,12 @@ TABLE: dict[str, dict[str, str]] = {
         "towers": "treetop.features.encoder.towers:Towers",
         "words": "treetop.features.words.words:Words",
         "apart": "treetop.features.namespaced:Apart",
+    },
+    "labels": {
+        "pifa": "treetop.labels.pifa:describe",
+        "text": "treetop.labels.text:describe",
+        "pifa+text": "treetop.labels.combine:describe_beside",
+        "mixed": "treetop.labels.combine:describe_mixed",
     },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
@@ -43,19 +64,20 @@ TABLE: dict[str, dict[str, str]] = {
         "dual": "treetop.rank.dual:Dual",
         "fusion": "treetop.rank.fusion:Fusion",
     },
+    "metric": {  # over labels; metrics over rows have resampled intervals and are columns of `kernels/metrics.py`
+        "C": "treetop.evaluate.metrics:coverage",
+        "macroF1": "treetop.evaluate.metrics:macro_f1",
+    },
     "loss": {
-        name: f"treetop.network.losses.{name}"
-        for name in (
-            "bce",
-            "squared_hinge",
-            "supcon",
-            "decoupled",
-            "balanced",
-            "infonce",
-            "triplet",
-            "kprob",
-            "soft_topk",
-        )
+        "squared_hinge": "treetop.network.losses.squared_hinge",
+        "supcon": "treetop.network.losses.supcon",
+        "decoupled": "treetop.network.losses.decoupled",
+        "balanced": "treetop.network.losses.balanced",
+        "infonce": "treetop.network.losses.infonce",
+        "triplet": "treetop.network.losses.triplet",
+        "kprob": "treetop.network.losses.kprob",
+        "bce": "treetop.network.losses.bce",
+        "soft_topk": "treetop.network.losses.soft_topk",
     },
     "recipe": {
         "popular": "treetop.recipes.popular",

@@ -246,6 +246,8 @@ class Features(Stored, Protocol):
 class Shortlist(Stored, Protocol):
     """Which labels deserve a score?"""
 
+    n: int  # nodes or labels it can name
+
     def candidates(self, view: View, above: Ranking | None) -> Candidates: ...
 
 

@@ -7,38 +7,26 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from treetop.core import registry
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError, InputError, did_you_mean
 from treetop.data import catalog, sidecar
 from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
-from treetop.data.formats import annif, attentionxml, fasttext, huggingface, jsonl, lf, libsvm, pecos, skos, table, xc
+from treetop.data.formats import annif, skos
 from treetop.data.parse.lines import UTF16, head, lines
 from treetop.data.parse.rows import Reading, Row
-
-# Order matters: the first that recognises wins.
-FORMATS: dict[str, Format] = {
-    format.name: format
-    for format in (
-        huggingface.FORMAT,
-        lf.FORMAT,
-        xc.NEW,
-        pecos.FORMAT,
-        attentionxml.FORMAT,
-        jsonl.FORMAT,
-        table.PARQUET,
-        annif.FORMAT,
-        table.CSV,
-        table.TSV,
-        fasttext.FORMAT,
-        xc.OLD,
-        libsvm.FORMAT,
-    )
-}
 
 ENDINGS = {
     "", ".txt", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet",
     ".svm", ".libsvm", ".svmlight", ".ttl", ".nt", ".rdf", ".xml",
 }  # fmt: skip
+
+
+def formats() -> dict[str, Format]:
+    """All formats in the order in which they are asked: plug-ins, whose rules are narrow, then the built-in ones."""
+    names, built_in = registry.names("format"), registry.TABLE["format"]
+    order = [*(name for name in names if name not in built_in), *built_in]
+    return {name: registry.find("format", name) for name in order}
 
 
 def find(path: str | Path) -> Source:
@@ -90,7 +78,7 @@ def file_format(file: Path) -> Format:
     start = Head(file, head(file))
     if start.start[:2] in UTF16:
         next(lines(file), None)  # says so
-    for format in FORMATS.values():
+    for format in formats().values():
         if format.sniff is not None and format.sniff(start):
             return format
     if not start.start.strip():
@@ -103,14 +91,14 @@ def file_format(file: Path) -> Format:
     if shown.lstrip().startswith("["):
         raise DataError("a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'", file=file)
     raise DataError(
-        f"unknown format; it starts with {shown!r}. Known are {', '.join(FORMATS)}: see docs/formats.md.",
+        f"unknown format; it starts with {shown!r}. Known are {', '.join(formats())}: see docs/formats.md.",
         file=file,
     )
 
 
 def find_folder(folder: Path) -> Source:
     """A known layout, or a plain folder with train, test, labels and filter files."""
-    for format in FORMATS.values():
+    for format in formats().values():
         if format.find is not None and (source := format.find(folder)) is not None:
             return source
     return _plain_folder(folder)
@@ -163,7 +151,7 @@ def _named_files(folder: Path) -> dict[str, Path]:
                 file=folder,
             )
         found = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
-        layouts = ", ".join(name for name, format in FORMATS.items() if format.find)
+        layouts = ", ".join(name for name, format in formats().items() if format.find)
         raise DataError(
             f"no train file found (found: {found}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
             f"of the layouts {layouts} of docs/formats.md.",

@@ -13,7 +13,7 @@ from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
 from treetop.core.target import check_outside, fresh_folder, named
 from treetop.data import catalog
-from treetop.data.detect import FORMATS
+from treetop.data.detect import formats
 from treetop.data.format import CONTENT, SPLITS, Format, Writing
 
 
@@ -27,7 +27,8 @@ def write(
 ) -> None:
     """Write one Dataset (as train) or several splits into a new folder `path`."""
     out = Path(path)
-    kind = FORMATS[choose("format", format, FORMATS, InputError)]
+    known = formats()
+    kind = known[choose("format", format, known, InputError)]
     splits = _one_label_space({"train": data} if isinstance(data, Dataset) else dict(data))
     lost = losses(splits, kind, out.name)
     if lost and not lossy:

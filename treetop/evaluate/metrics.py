@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from treetop.core import registry
 from treetop.core.errors import ConfigError
 from treetop.evaluate.match import DEPTH, Matches
 from treetop.kernels.metrics import PER_CUT, Doubles
@@ -32,14 +33,24 @@ def rates(sums: Doubles, n: int, ks: Sequence[int]) -> dict[str, Doubles]:
     return made
 
 
-def label_wise(matches: Matches, k: int) -> dict[str, float]:
-    """Coverage and macro F1 over labels with test positives (others would make the average depend on the model)."""
+def label_wise(matches: Matches, ks: Sequence[int]) -> dict[str, float]:
+    """Metrics of the registry (question `metric`): functions of the matches and a cut, in percent."""
+    return {f"{name}@{k}": registry.find("metric", name)(matches, k) for name in registry.names("metric") for k in ks}
+
+
+def coverage(matches: Matches, k: int) -> float:
+    """C: share of the labels with test positives that are found at least once."""
     here = matches.positives > 0
-    correct, positives = matches.correct(k)[here], matches.positives[here]
-    if len(positives) == 0:
-        return {f"C@{k}": 0.0, f"macroF1@{k}": 0.0}
-    f1 = 2.0 * correct / (matches.predicted(k)[here] + positives)
-    return {f"C@{k}": 100.0 * float((correct > 0).mean()), f"macroF1@{k}": 100.0 * float(f1.mean())}
+    return 100.0 * float((matches.correct(k)[here] > 0).mean()) if here.any() else 0.0
+
+
+def macro_f1(matches: Matches, k: int) -> float:
+    """Mean F1 of the labels with test positives (others would make the average depend on the model)."""
+    here = matches.positives > 0
+    if not here.any():
+        return 0.0
+    f1 = 2.0 * matches.correct(k)[here] / (matches.predicted(k)[here] + matches.positives[here])
+    return 100.0 * float(f1.mean())
 
 
 def curves(matches: Matches) -> dict[str, list[float]]:

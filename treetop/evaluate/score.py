@@ -57,9 +57,9 @@ def score_matches(matches: Matches, *, ks: Sequence[int] = KS, resamples: int = 
     ks = checked_ks(ks)
     cuts = np.array(ks, np.int64)
     found = {name: float(value) for name, value in rates(matches.sums(cuts), len(matches), ks).items()}
-    for k in ks:
-        found |= label_wise(matches, k)
-    values = {f"{metric}@{k}": found[f"{metric}@{k}"] for metric in METRICS for k in ks}
+    found = label_wise(matches, ks) | found
+    names = [f"{metric}@{k}" for metric in METRICS for k in ks]
+    values = {name: found[name] for name in (*names, *(name for name in found if name not in names))}
     intervals = {}
     if resamples:
         drawn = rates(resampled([matches], cuts, resamples, seed)[0], len(matches), ks)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import HasContributions, HasParents
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.types import Candidates, Level, View
 
@@ -31,8 +32,8 @@ def nodes_to(levels: Sequence[Level], label: int) -> list[int]:
     """Nodes from the first level down to the label."""
     found = [label]
     for level in reversed(levels[1:]):
-        shortlist: Any = level.shortlist
-        found.append(shortlist.parent_of(found[-1]) if hasattr(shortlist, "parent_of") else 0)
+        shortlist = level.shortlist
+        found.append(shortlist.parent_of(found[-1]) if isinstance(shortlist, HasParents) else 0)
     return found[::-1]
 
 
@@ -40,8 +41,8 @@ def walk(levels: Sequence[Level], views: dict[str, View] | Any, label: int) -> l
     """The steps to a label for a batch of one text; scores are joined exactly as prediction joins them."""
     steps: list[Step] = []
     for t, (level, node) in enumerate(zip(levels, nodes_to(levels, label), strict=True)):
-        rank: Any = level.rank
-        if not hasattr(rank, "contributions"):
+        rank = level.rank
+        if not isinstance(rank, HasContributions):
             raise ConfigError(f"explain: {rank.kind} has no words to show. Use a linear recipe, such as xr_linear.")
         columns, parts, bias, copied = rank.contributions(views[level.view], node)
         if copied and steps:  # a node that passes its parent on

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core.abilities import MovesToDevice, NamesTerms
 from treetop.core.checked import number, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
@@ -31,7 +32,7 @@ def view_of(name: str, m: int) -> str:
     return f"{name}-{m}" if m else name
 
 
-class Fuse:
+class Fuse(NamesTerms, MovesToDevice):
     """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
 
     An encoder's last pooling is the one that is joined.

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from treetop.core.abilities import MovesToDevice
 from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
@@ -37,7 +38,7 @@ class Named(Protocol):
 P = TypeVar("P", bound=Named)
 
 
-class Learned(Generic[P]):
+class Learned(MovesToDevice, Generic[P]):
     """What every such network offers to levels and to training; `name` keeps apart those of one model.
 
     `encoder(packed, poolings)` gives view name -> (rows, width); it knows `view_width(pooling)` and `lay_out()`, which

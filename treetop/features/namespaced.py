@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from treetop.core import registry
+from treetop.core.abilities import MovesToDevice, NamesTerms
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -16,7 +17,7 @@ from treetop.core.types import Features
 from treetop.features.views import Views
 
 
-class Apart:
+class Apart(MovesToDevice):
     """Views of `held` (name -> Features), called `name/view`."""
 
     kind: ClassVar[str] = "features.apart.1"
@@ -35,7 +36,7 @@ class Apart:
     def to(self, device: Any) -> Apart:
         """The same with its encoders on another device."""
         for features in self.held.values():
-            if hasattr(features, "to"):
+            if isinstance(features, MovesToDevice):
                 features.to(device)
         return self
 
@@ -50,10 +51,10 @@ class Apart:
         return cls(name, {key: registry.restore(item, "features") for key, item in part.parts.items()})
 
 
-def with_terms(features: Mapping[str, Features], view: str) -> Any:
+def with_terms(features: Mapping[str, Features], view: str) -> NamesTerms | None:
     """The one of `features` whose columns a view has, to ask for their terms; nothing where none knows any."""
     name, _, inner = view.partition("/")
     apart = features.get(name)
     held, own = (apart.held, inner) if isinstance(apart, Apart) else (features, view)
     found = held.get(own.partition("-")[0])  # `fused-1` is a view of `fused`
-    return found if hasattr(found, "terms") else None
+    return found if isinstance(found, NamesTerms) else None

@@ -7,6 +7,20 @@ from typing import Any
 from scipy import sparse
 
 from treetop.core.errors import InputError
+from treetop.labels import pifa, text
+from treetop.labels.source import Source
+
+
+def describe_beside(source: Source) -> Any:
+    """The description `pifa+text`."""
+    second = text.describe(source)
+    return beside(pifa.describe(source), second)
+
+
+def describe_mixed(source: Source) -> Any:
+    """The description `mixed`."""
+    second = text.describe(source)
+    return mixed(pifa.describe(source), second)
 
 
 def beside(first: Any, second: Any) -> Any:

@@ -10,6 +10,12 @@ from scipy import sparse
 from treetop.core.dataset import Csr
 from treetop.kernels.sparse import csr_of, rows_of
 from treetop.kernels.sums import unit_sums
+from treetop.labels.source import Source
+
+
+def describe(source: Source) -> Any:
+    """The description `pifa`."""
+    return pifa(source.X, source.Y, normalise_targets=source.normalise_targets)
 
 
 def pifa(X: Any, Y: Csr, *, normalise_targets: bool = True) -> Any:

@@ -11,6 +11,12 @@ from treetop.core.errors import InputError
 from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.core.types import Features
+from treetop.labels.source import Source
+
+
+def describe(source: Source) -> Any:
+    """The description `text`."""
+    return label_text(source.labels, source.text_features, source.view)
 
 
 def label_text(labels: LabelSet, features: Features, view: str) -> Any:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
+from treetop.core.abilities import RanksSiblings, WalksAllLevels
 from treetop.core.types import Level, Ranking, View
 
 
 def descend(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranking:
     """The best `k` labels of each document of a batch, as one member sees it."""
-    first: Any = levels[0].rank
-    if hasattr(first, "fused"):  # ranks that can walk all levels at once do; the result is the same
-        whole: Ranking | None = first.fused(levels, views[levels[0].view], k)
+    first = levels[0].rank
+    if isinstance(first, WalksAllLevels):  # the result is the same
+        whole = first.walk(levels, views[levels[0].view], k)
         if whole is not None:
             return whole
     return step(levels[-1], views, nodes_above(levels, views), k)
@@ -28,9 +28,9 @@ def nodes_above(levels: Sequence[Level], views: Mapping[str, View]) -> Ranking |
 
 def step(level: Level, views: Mapping[str, View], above: Ranking | None, keep: int) -> Ranking:
     """One level: which nodes deserve a score, how good each is, and the best `keep`."""
-    view, ranker = views[level.view], cast(Any, level.rank)
-    if above is not None and level.keep_by == "score" and hasattr(ranker, "below"):
-        best: Ranking | None = ranker.below(view, level.shortlist, above, level.join, keep)
+    view, ranker = views[level.view], level.rank
+    if above is not None and level.keep_by == "score" and isinstance(ranker, RanksSiblings):
+        best = ranker.below(view, level.shortlist, above, level.join, keep)
         if best is not None:  # children need not be named one by one; the result is the same
             return best
     candidates = level.shortlist.candidates(view, above)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treetop.core.abilities import HasParents, RanksSiblings
 from treetop.core.errors import ModelError
 from treetop.core.types import Level
 
@@ -27,16 +28,16 @@ def check_members(members: Sequence[Sequence[Level]], n_labels: int) -> None:
 
 def _unfit(level: Level, above: int) -> str:
     """Why a level cannot stand below `above` nodes; nothing where it can."""
-    n = level.rank.n
-    named = getattr(level.shortlist, "n", n)
-    parents = getattr(level.shortlist, "n_parents", above)
-    chunks = getattr(level.rank, "n_chunks", None)
+    n, named = level.rank.n, level.shortlist.n
     if n < 1:
         return "it ranks no nodes"
     if named != n:
         return f"its shortlist names {named} nodes, but it ranks {n}"
+    if not isinstance(level.shortlist, HasParents):
+        return ""
+    parents = level.shortlist.n_parents
     if parents != above:
         return f"its shortlist has {parents} parents, but there are {above} nodes above"
-    if chunks is not None and hasattr(level.shortlist, "n_parents") and chunks != parents:
-        return f"its weights are in {chunks} chunks, but there are {parents} nodes above"
+    if isinstance(level.rank, RanksSiblings) and level.rank.n_chunks != parents:
+        return f"its weights are in {level.rank.n_chunks} chunks, but there are {parents} nodes above"
     return ""

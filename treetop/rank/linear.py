@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import HasContributions, HasParents, RanksSiblings, WalksAllLevels
 from treetop.core.checked import distinct, floats, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Join, Level, Ranking, View, check_view
+from treetop.core.types import Candidates, Join, Level, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
 from treetop.kernels.sparse import Rows, rows_of
 from treetop.kernels.tree import beam, chunk_sums, chunks, scores
@@ -26,7 +27,7 @@ STORAGE = {"float32": "<f4", "float16": "<u2", "int8": "|i1"}
 SLOTS = {1: "|u1", 2: "<u2", 4: "<u4"}
 
 
-class Linear:
+class Linear(WalksAllLevels, RanksSiblings, HasContributions):
     """Margins w.x + b of nodes grouped by parent; `Chunks` says how weights lie in memory."""
 
     kind: ClassVar[str] = "rank.linear.1"
@@ -57,7 +58,7 @@ class Linear:
         named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
         return Ranking(*beam.rank_named(self.weights, X, named, rule_of(join, first=False), keep))
 
-    def below(self, view: View, shortlist: Any, above: Ranking, join: Join, keep: int) -> Ranking | None:
+    def below(self, view: View, shortlist: Shortlist, above: Ranking, join: Join, keep: int) -> Ranking | None:
         """The best children of the nodes `above` when the shortlist's siblings are the chunks; else None.
 
         The result is that of `rank` on all children, bit for bit, without naming each of them.
@@ -67,12 +68,15 @@ class Linear:
         ranked = (above.indptr, above.ids, above.score, above.own)
         return self._level(self._rows(view), ranked, rule_of(join, first=False), min(keep, self.n))
 
-    def _has_chunks_of(self, shortlist: Any) -> bool:
+    def _has_chunks_of(self, shortlist: Shortlist) -> bool:
         known, answer = self._asked
         if known is not shortlist:
             w = self.weights
-            answer = hasattr(shortlist, "children") and np.array_equal(shortlist.indptr, w.slot_ptr)
-            answer = answer and np.array_equal(shortlist.children, w.ids)
+            answer = (
+                isinstance(shortlist, HasParents)
+                and np.array_equal(shortlist.indptr, w.slot_ptr)
+                and np.array_equal(shortlist.children, w.ids)
+            )
             self._asked = (shortlist, answer)
         return answer
 
@@ -88,7 +92,7 @@ class Linear:
 
         return Ranking.concat(threads.run(block, _shares(len(X.indptr) - 1)))
 
-    def fused(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
+    def walk(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
         """All levels of a member in one walk when they are linear and read the same view; else None.
 
         The result is that of the level-by-level loop, bit for bit.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import HasParents
 from treetop.core.checked import distinct
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
@@ -14,23 +15,19 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, LabelTree, Ranking, View
 
 
-class Descend:
+class Descend(HasParents):
     """From a ranking of parents to their children; without a level above, the children of the root."""
 
     kind: ClassVar[str] = "shortlist.descend.1"
 
     def __init__(self, indptr: Ints, children: NDArray[np.int32]) -> None:
         self.indptr, self.children = indptr, children  # children of each parent, ascending
-        self.n = len(children)
+        self.n, self.n_parents = len(children), len(indptr) - 1
 
     @classmethod
     def of(cls, tree: LabelTree, level: int) -> Descend:
         """The step into `level` of a tree."""
         return cls(*tree.children(level))
-
-    @property
-    def n_parents(self) -> int:
-        return len(self.indptr) - 1
 
     def parent_of(self, node: int) -> int:
         """The parent of a node."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from treetop.core.abilities import MovesToDevice
 from treetop.core.checked import floats
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
@@ -43,7 +44,7 @@ class Tower:
         return made.astype(np.float32, copy=False)
 
 
-class Towers:
+class Towers(MovesToDevice):
     """Views of texts by a transformer and the heads on it: `encoder/dual`, `encoder/classifier`, `encoder/search`."""
 
     kind: ClassVar[str] = "features.towers.1"

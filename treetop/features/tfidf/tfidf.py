@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import config as settings
+from treetop.core.abilities import NamesTerms
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
 from treetop.core.errors import ConfigError, ModelError
@@ -78,7 +79,7 @@ class TfidfConfig:
 DEFAULT = TfidfConfig()
 
 
-class Tfidf:
+class Tfidf(NamesTerms):
     """Terms learnt from texts, and the rows they give; words first, then characters.
 
     >>> tfidf, X = Tfidf.fit_transform(Texts.of(["a black cat", "the black dog"]), TfidfConfig())

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from torch import Tensor
 
 from treetop.core import registry
-from treetop.core.config import setting
+from treetop.core.config import Registered, setting
 from treetop.network.losses.pairs import Pairs, Reduce
 
 Pick = Literal["all", "some", "one"]
-Kind = Literal["squared_hinge", "supcon", "decoupled", "balanced", "infonce", "triplet", "kprob", "bce", "soft_topk"]
+Kind = Annotated[str, Registered("loss")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,22 @@
+"""What an augmentation brings to a training: its module says so once, as `OFFERS = Offers(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from treetop.core.dataset import Dataset
+from treetop.core.work import Job
+from treetop.labels.graph import Needs
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The functions of an augmentation; what it does not do is None. Each takes the settings as second argument."""
+
+    rows: Callable[[Dataset, Any, Job], Dataset] | None = None  # the data set with further rows
+    mix: Callable[[Dataset, Any, Job], Any] | None = None  # mixtures of rows in a batch; may return None
+    penalty: Callable[[Dataset, Any, Job], Any] | None = None  # on label vectors; may return None
+    added: Callable[[Dataset, Any], float] | None = None  # rows that training sees beside the documents, for forecasts
+    forecast: Callable[[Dataset, Any], Needs] | None = None  # what its graph takes
