@@ -241,3 +241,44 @@ def test_a_view_of_another_form_than_the_level_reads_is_refused(neural, tmp_path
     put_json(folder / "member-00/level-00/part.json", lambda part: part["config"].update(view="none"))
     with pytest.raises(ModelError, match="rank.head.1: reads vectors, got csr_matrix"):
         treetop.load(sealed(folder), check="full").predict("a cat")
+
+
+def test_huge_finite_values_that_no_decomposition_takes_add_no_labels(encoder, tmp_path):
+    toy_heads.model(encoder, squeeze=True).save(tmp_path / "m")
+    put_array(tmp_path / "m/member-00/level-00/rank", "squeeze", lambda a: np.where(a < 0, -3e38, 3e38).astype("<f4"))
+    found = treetop.load(sealed(tmp_path / "m"), check="full")
+    with pytest.raises(ModelError, match="labels add: .*too large or not finite") as caught:
+        found.add_labels({"new": "about birds"})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def dual(encoder, tmp_path_factory):
+    """A dual encoder with one head."""
+    folder = tmp_path_factory.mktemp("dual") / "m"
+    settings = {"train": {"epochs": 1.0, "batch": 32}, "encoder": {"encoder": encoder, "max_length": 32}}
+    treetop.fit("depsl", toy.dataset(n=40), settings=settings, out=folder)
+    return folder
+
+
+def rename_heads(folder, *names):
+    def change(part):
+        first = part["config"]["towers"][0]
+        part["config"]["towers"] = [{**first, "name": name} for name in names]
+
+    put_json(folder / "features/encoder/part.json", change)
+
+
+@pytest.mark.parametrize("names", [(), ("duel",), ("search",), ("dual", "dual"), ("dual", "third")], ids=str)
+def test_heads_of_an_encoder_with_other_names_than_any_training_writes_are_refused(dual, tmp_path, names):
+    folder = shutil.copytree(dual, tmp_path / "m")
+    rename_heads(folder, *names)
+    refused(folder, r"features.towers.1: its heads are \[.*\]; known are dual and classifier, each at most once")
+
+
+def test_labels_are_not_added_where_the_view_of_their_texts_is_missing(dual, tmp_path):
+    folder = shutil.copytree(dual, tmp_path / "m")
+    rename_heads(folder, "classifier")
+    found = treetop.load(sealed(folder), check="full")
+    with pytest.raises(ModelError, match="labels add: the model has no view 'encoder/dual' of label texts"):
+        found.add_labels({"new": "about birds"})

@@ -8,6 +8,7 @@ import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -42,7 +43,7 @@ from treetop.predict.chain import check_members
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
-    from treetop.edit.replay import Living
+    from treetop.edit.replay import LabelHistory
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 GOLDEN = 8
@@ -75,7 +76,7 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Ranks labels for texts; made by `treetop.fit` or `treetop.load`.
+    """Ranks labels for texts; made by `treetop.fit` or `treetop.load`. It is immutable: edits return a new model.
 
     >>> import treetop
     >>> model = treetop.fit("popular", ["a cat", "a dog"], [["animal", "cat"], ["animal"]])
@@ -91,17 +92,15 @@ class Model:
     card: Card = UNSAVED
     blend: Blend = "average"
     golden: Sequence[Mapping[str, Any]] = ()
-    edits: Living | None = None  # changes to the labels since training
+    edits: LabelHistory | None = None  # changes to the labels since training
     seal: str = ""  # hash in the manifest of the folder it lies in
     weights: Sequence[float] = ()  # of the members; empty: all the same
 
     def __post_init__(self) -> None:
         check_members(self.members, self.n_trained)
-        object.__setattr__(self, "weights", check_weights(self.weights, len(self.members)))
+        check_weights(self.weights, len(self.members))
         check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
         self._check_counts()
-        overlay = Overlay.hiding(self.labels.status) if self.edits is None else self.edits.overlay
-        object.__setattr__(self, "_overlay", overlay)
 
     def _check_counts(self) -> None:
         """Refuse counts that no training could have found; sums of them must not overflow."""
@@ -112,6 +111,11 @@ class Model:
         low, high = int(self.counts.min(initial=0)), int(self.counts.max(initial=0))
         if low < 0 or high > self.n_train:
             raise ModelError(f"counts: labels of {low} to {high} training texts, but there are {self.n_train}.")
+
+    @cached_property
+    def _overlay(self) -> Overlay | None:
+        """What added, retired and merged labels make of the trained levels' answers; None: nothing."""
+        return Overlay.hiding(self.labels.status) if self.edits is None else self.edits.overlay
 
     @classmethod
     def over(
@@ -164,7 +168,7 @@ class Model:
         return Ranking.concat(parts)
 
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
-        overlay: Overlay | None = getattr(self, "_overlay", None)
+        overlay = self._overlay
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
         if overlay is not None:
             found = overlay.rank(self.members, self.blend, views, k, self.weights)
@@ -218,7 +222,7 @@ class Model:
         """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
         views = self.views(Texts.of([text]), {})
         found, weights = [], proportions(self.weights, len(self.members))
-        overlay: Overlay | None = getattr(self, "_overlay", None)
+        overlay = self._overlay
         for label, column in zip(self.predict(text, k), self.rank([text], k).ids.tolist(), strict=True):
             sources = [column] if overlay is None else overlay.sources(column)
             ways = [[self._walk(m, views, source) for m in range(len(self.members))] for source in sources]
@@ -250,19 +254,26 @@ class Model:
     # --- labels after training ----------------------------------------------------------------------------------
 
     def add_labels(self, labels: LabelSet | Mapping[str, Any], *, who: str = "", note: str = "") -> Model:
-        """Make labels known by their texts, {id: text} or {id: {"name": ..., "text": ...}}, without training.
+        """A model that also knows these labels by their texts, {id: text} or {id: {"name": ..., "text": ...}}.
 
-        Like the methods below it changes this model and returns it; `save` writes the change beside what was trained.
+        Nothing is trained. Like the methods below it returns a new model and leaves this one as it is; `save` writes
+        the change beside what was trained.
         """
-        return self._edit("add", labels, who=who, note=note)
+        from treetop import edit
+
+        return edit.add(self, labels, edit.By(who, note))
 
     def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
         """Never return these labels (ids or names) again, until they are restored."""
-        return self._edit("retire", labels, who=who, note=note)
+        from treetop import edit
+
+        return edit.retire(self, labels, edit.By(who, note))
 
     def restore_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
         """Return these retired or merged labels again."""
-        return self._edit("restore", labels, who=who, note=note)
+        from treetop import edit
+
+        return edit.restore(self, labels, edit.By(who, note))
 
     def rename_labels(
         self, labels: Mapping[str, Any], *, re_encode: bool = False, who: str = "", note: str = ""
@@ -271,27 +282,21 @@ class Model:
 
         `re_encode` renews the vectors of labels that were added by text.
         """
-        return self._edit("rename", labels, who=who, note=note, re_encode=re_encode)
+        from treetop import edit
+
+        return edit.rename(self, labels, edit.By(who, note), re_encode=re_encode)
 
     def merge_labels(self, labels: Mapping[str, str], *, who: str = "", note: str = "") -> Model:
         """Send the scores of labels to others, {label: label it goes into}, where the highest counts."""
-        return self._edit("merge", labels, who=who, note=note)
+        from treetop import edit
+
+        return edit.merge(self, labels, edit.By(who, note))
 
     def undo_labels(self, *, who: str = "", note: str = "") -> Model:
         """Take the last change to the labels back."""
-        return self._edit("undo", who=who, note=note)
+        from treetop import edit
 
-    def _edit(self, action: str, *labels: Any, who: str, note: str, **options: Any) -> Model:
-        from treetop.edit import changes as edit
-
-        self._take(getattr(edit, action)(self, *labels, edit.By(who, note), **options))
-        return self
-
-    def _take(self, living: Living) -> None:
-        """Put changed labels in place; the overlay last, so that a prediction under way has a name for all it finds."""
-        (labels, counts), overlay = living.now, living.overlay
-        for name, value in (("labels", labels), ("counts", counts), ("edits", living), ("_overlay", overlay)):
-            object.__setattr__(self, name, value)
+        return edit.undo(self, edit.By(who, note))
 
     @property
     def n_trained(self) -> int:
@@ -308,26 +313,26 @@ class Model:
 
     # --- model folder -------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, *, overwrite: bool = False, run: Mapping[str, Any] | None = None) -> None:
-        """Write the model folder: data only, hashed, put in place in one step.
+    def save(self, path: str | Path, *, overwrite: bool = False, run: Mapping[str, Any] | None = None) -> Model:
+        """Write the model folder: data only, hashed, put in place in one step. Returns the model as it lies there.
 
-        Into the folder the model came from only changes to its labels are written, beside what is there.
+        Into the folder the model came from only changes to its labels are written, beside what is there. A model that
+        was just trained comes from no folder yet: go on with the returned one to change its labels.
         """
         folder = target.without_dots(Path(path))
-        if not overwrite and self._save_edits(folder):
-            return
+        if not overwrite and (saved := self._save_edits(folder)) is not None:
+            return saved
         target.check_target(folder, overwrite=overwrite)
         with target.replacing(folder) as fresh:
             self.trained._write(fresh)
             facts = {"saved": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": platform.platform()}
             (fresh / "run.json").write_bytes(sealed.seal({**facts, **(run or {})}))
             seal = store.write_manifest(fresh, self._facts())
-            living = self.edits
-            if living is not None and living.log:
-                living = dataclasses.replace(living, log=changes.write_anew(fresh, seal, living.log))
+            history = self.edits
+            if history is not None and history.log:
+                history = dataclasses.replace(history, log=changes.write_anew(fresh, seal, history.log))
             self._check_saved(fresh, folder)
-        object.__setattr__(self, "edits", living)
-        object.__setattr__(self, "seal", seal)
+        return dataclasses.replace(self, edits=history, seal=seal)
 
     def _check_saved(self, fresh: Path, folder: Path) -> None:
         """Refuse to put a model in place that does not open again."""
@@ -338,16 +343,15 @@ class Model:
         if not readable:
             raise ModelError(f"{folder}: not saved, as its golden inputs do not read as they were written.")
 
-    def _save_edits(self, folder: Path) -> bool:
-        """Whether the folder holds this very model and all it lacked were changes to its labels."""
+    def _save_edits(self, folder: Path) -> Model | None:
+        """The saved model where the folder holds this very one and lacked only changes to its labels; else None."""
         if self.edits is None or not self.seal or not (folder / "manifest.json").is_file():
-            return False
+            return None
         log = self.edits.log
         if all("files" in edit.entry for edit in log) or sealed.unseal(folder / "manifest.json")["sha256"] != self.seal:
-            return False
-        living = dataclasses.replace(self.edits, log=changes.write_edits(folder, self.seal, log))
-        object.__setattr__(self, "edits", living)
-        return True
+            return None
+        history = dataclasses.replace(self.edits, log=changes.write_edits(folder, self.seal, log))
+        return dataclasses.replace(self, edits=history)
 
     def _facts(self) -> dict[str, Any]:
         packages = ("numpy", "scipy", "numba")
@@ -368,7 +372,7 @@ class Model:
         }
         features = Part("features.1", parts={name: item.to_part() for name, item in self.features.items()})
         config: dict[str, Any] = {"n_train": self.n_train, "blend": self.blend, "members": len(self.members)}
-        config |= {"weights": list(self.weights)} if self.weights else {}
+        config |= {"weights": [float(weight) for weight in self.weights]} if self.weights else {}
         parts = {"labels": labels_part(self.labels, self.counts), "features": features, **members}
         whole = Part("model.1", config, {}, parts)
         check_finite(whole)
@@ -421,7 +425,7 @@ def _load(folder: Folder, check: Check) -> Model:
         if log := changes.read_edits(folder, model.seal, check=check):
             from treetop.edit.replay import replayed
 
-            model._take(replayed(folder.path, model, log))
+            model = replayed(folder.path, model, log)
     except (ModelError, InputError, ConfigError) as error:
         where = "" if str(error).startswith(str(folder.path)) else f"{folder.path}: "
         raise ModelError(f"{where}{error}") from None
@@ -452,5 +456,5 @@ def _restored(part: Part, manifest: Mapping[str, Any], golden: Sequence[Mapping[
         part.setting("blend", str),
         golden,
         seal=str(manifest.get("sha256")),
-        weights=part.config.get("weights", ()),
+        weights=check_weights(part.config.get("weights", ()), n_members),
     )

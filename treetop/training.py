@@ -259,7 +259,8 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
             raise
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
-            model.save(folder, overwrite=overwrite, run={**spent, "threads": pool.count(), "budget": key["budget"]})
+            run = {**spent, "threads": pool.count(), "budget": key["budget"]}
+            model = model.save(folder, overwrite=overwrite, run=run)
         try:
             remove_work(work)
         except WorkError as error:

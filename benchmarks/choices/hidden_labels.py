@@ -97,7 +97,7 @@ def main() -> None:
     columns = np.arange(len(kept), len(order))
     before = model.evaluate(cut(test, kept), resamples=0)
     started = time.perf_counter()
-    model.add_labels(cut(train, hidden).labels)
+    model = model.add_labels(cut(train, hidden).labels)
     adding = time.perf_counter() - started
     after = model.evaluate(cut(test, kept), resamples=0)
     encoder = model.features["encoder"]  # frozen

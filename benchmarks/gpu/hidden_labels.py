@@ -242,7 +242,7 @@ def one(root: Path, run: dict[str, Any], device: str) -> None:
     model, seconds = trained_on(kept)
     line("before", model.rank_dataset(whole, K).padded(K), fit_s=seconds)
     started = time.perf_counter()
-    model.add_labels(cut(train, hidden).labels)
+    model = model.add_labels(cut(train, hidden).labels)
     seconds = time.perf_counter() - started
     now = model.rank_dataset(whole, K).padded(K)
     line("labels add", now, add_s=seconds)

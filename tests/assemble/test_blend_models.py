@@ -137,18 +137,18 @@ def test_folder_stands_alone_and_gives_the_same_bits(xr, three, tmp_path):
 
 
 def test_card_says_what_it_is_made_of(xr, three, tmp_path):
-    xr.save(tmp_path / "xr")
+    seal = xr.save(tmp_path / "xr").seal
     both = treetop.blend([tmp_path / "xr", dataclasses.replace(three, seal="")], (4, 1))
     both.save(tmp_path / "both")
     card = load(tmp_path / "both").card
     assert card.recipe == "blend" and card.title == "blend of xr_linear (4), parabel (1)"
     assert [(m["recipe"], m["seal"], m["weight"], m["members"]) for m in card.models] == [
-        ("xr_linear", xr.seal, 4.0, 1),
+        ("xr_linear", seal, 4.0, 1),
         ("parabel", "", 1.0, 3),
     ]
     assert card.models[1]["settings"]["tfidf"]["chars"] == [2, 3] and card.data == xr.card.data
     page = (tmp_path / "both/README.md").read_text()
-    assert f"- xr_linear, weight 4, seal {xr.seal}\n- parabel, weight 1, never saved" in page
+    assert f"- xr_linear, weight 4, seal {seal}\n- parabel, weight 1, never saved" in page
     assert "# blend of xr_linear (4), parabel (1) over 40 labels" in page
     assert xr.card.models == [] and xr.card.title == "xr_linear"
 
@@ -184,9 +184,9 @@ def test_bad_weights_in_a_folder_are_refused(xr, three, tmp_path, bad):
 def test_retired_and_merged_labels_keep_the_weights(xr, three, tmp_path):
     both = treetop.blend([xr, three], (4, 1))
     before = scores(both)
-    both.save(tmp_path / "m")
+    both = both.save(tmp_path / "m")
     gone, goes, into = 2, 5, 7
-    both.retire_labels([f"L{gone:02d}"]).merge_labels({f"L{goes:02d}": f"L{into:02d}"})
+    both = both.retire_labels([f"L{gone:02d}"]).merge_labels({f"L{goes:02d}": f"L{into:02d}"})
     expected = {cell: score for cell, score in before.items() if cell[1] not in (gone, goes)}
     for (row, column), score in before.items():
         if column == goes:

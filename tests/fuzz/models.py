@@ -85,7 +85,7 @@ def build(name: str, folder: Path) -> None:
 
     if name == "edited":
         model = treetop.fit("lightxml", toy.dataset(), settings=_settings("lightxml"))
-        model.add_labels({"N1": "about cats", "N2": "about wine and bread"}).retire_labels(["L03"])
+        model = model.add_labels({"N1": "about cats", "N2": "about wine and bread"}).retire_labels(["L03"])
         model.merge_labels({"L05": "L06"}).rename_labels({"L07": "seven"}).save(folder)
     elif name == "blended":
         models = [treetop.fit(recipe, toy.dataset(), settings=LINEAR[recipe]) for recipe in ("xr_linear", "parabel")]
@@ -139,8 +139,8 @@ def use(folder: Path, random: Any, again: Path) -> None:
         lambda: finite([(e.label, [[(s.step.margin, s.step.score, s.words) for s in w] for w in e.members])
                         for e in model.explain(test.texts[0], k=3)]),
         model.check_golden,
-        lambda: EDITS[int(random.integers(len(EDITS)))](model),
-        lambda: model.save(again),
+        lambda: _edit_and_save(model, EDITS[int(random.integers(len(EDITS)))], again, test.texts),
+        lambda: model.save(again, overwrite=True),
     ]  # fmt: skip
     for step in steps:
         try:
@@ -150,7 +150,13 @@ def use(folder: Path, random: Any, again: Path) -> None:
     finite(model.predict(list(test.texts), k=50))
 
 
-EDITS: tuple[Callable[[Any], object], ...] = (
+def _edit_and_save(model: Any, edit: Callable[[Any], Any], again: Path, texts: Any) -> None:
+    changed = edit(model)
+    finite(changed.predict(list(texts), k=50))
+    changed.save(again)
+
+
+EDITS: tuple[Callable[[Any], Any], ...] = (
     lambda model: model.add_labels({"new label": "about birds and engines"}),
     lambda model: model.add_labels({"new label": "about birds and engines"}),
     lambda model: model.retire_labels([model.labels.ids[0]]),

@@ -25,7 +25,7 @@ def test_hidden_labels_of_wordnet_are_found_ten_times_above_chance():
     model = treetop.fit("lightxml", toy_heads.without(train, [*unseen, *hidden]), preset="cpu")
     before = model.rank(test.texts, 200)
     others = np.setdiff1d(np.arange(train.n_labels), hidden)
-    model.add_labels(toy_heads.without(train, others).labels)
+    model = model.add_labels(toy_heads.without(train, others).labels)
     after = model.rank(test.texts, 200)
     old = {(r, c): s for r, c, s in _cells(before)}
     same = [old[r, c] == s for r, c, s in _cells(after) if (r, c) in old]

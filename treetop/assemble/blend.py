@@ -58,7 +58,7 @@ def blend(
         parts = proportions(model.weights, len(model.members))
         shares += [weight * part / sum(parts) for part in parts]
     card = _card([model for _, model in opened], given, how)
-    uneven = shares if len(set(shares)) > 1 else ()
+    uneven = tuple(shares) if len(set(shares)) > 1 else ()
     made = Model(first.labels, pool.features(), members, first.counts, first.n_train, card, how, weights=uneven)
     if not all(model.golden for _, model in opened):  # one of them reads ready-made features, not texts
         return made

@@ -45,8 +45,8 @@ def add(
     opened = _open(model)
     new, lines = read_label_file(file)
     with _blamed(file, dict(zip(new.ids, lines, strict=True))):
-        opened.add_labels(new, who=by, note=note)
-    _tell(model, opened, as_json)
+        changed = opened.add_labels(new, who=by, note=note)
+    _save(model, changed, as_json)
 
 
 @app.command()
@@ -57,8 +57,8 @@ def retire(
     named = _named(labels, file)
     opened = _open(model)
     with _blamed(file, named):
-        opened.retire_labels(list(named), who=by, note=note)
-    _tell(model, opened, as_json)
+        changed = opened.retire_labels(list(named), who=by, note=note)
+    _save(model, changed, as_json)
 
 
 @app.command()
@@ -69,8 +69,8 @@ def restore(
     named = _named(labels, file)
     opened = _open(model)
     with _blamed(file, named):
-        opened.restore_labels(list(named), who=by, note=note)
-    _tell(model, opened, as_json)
+        changed = opened.restore_labels(list(named), who=by, note=note)
+    _save(model, changed, as_json)
 
 
 @app.command()
@@ -95,8 +95,8 @@ def rename(
     wanted = {id_: fields for id_, (_, fields) in rows.items()}
     opened = _open(model)
     with _blamed(file, {id_: line for id_, (line, _) in rows.items()}):
-        opened.rename_labels(wanted, re_encode=re_encode, who=by, note=note)
-    _tell(model, opened, as_json)
+        changed = opened.rename_labels(wanted, re_encode=re_encode, who=by, note=note)
+    _save(model, changed, as_json)
 
 
 @app.command()
@@ -120,14 +120,14 @@ def merge(
         rows = _fields(file, ("into",), needed=True)
     opened, pairs = _open(model), {id_: fields["into"] for id_, (_, fields) in rows.items()}
     with _blamed(file, {key: line for id_, (line, fields) in rows.items() for key in (id_, str(fields["into"]))}):
-        opened.merge_labels(pairs, who=by, note=note)
-    _tell(model, opened, as_json)
+        changed = opened.merge_labels(pairs, who=by, note=note)
+    _save(model, changed, as_json)
 
 
 @app.command()
 def undo(model: Folder, by: By = "", note: Note = "", as_json: AsJson = False) -> None:
     """Take the last change back; labels it added stay known and retired."""
-    _tell(model, _open(model).undo_labels(who=by, note=note), as_json)
+    _save(model, _open(model).undo_labels(who=by, note=note), as_json)
 
 
 @app.command("list")
@@ -168,10 +168,9 @@ def _open(folder: Path) -> Model:
     return load(folder)
 
 
-def _tell(folder: Path, model: Model, as_json: bool) -> None:
+def _save(folder: Path, model: Model, as_json: bool) -> None:
     """Write the change and say what it was."""
-    model.save(folder)
-    edits = model.edits
+    edits = model.save(folder).edits
     if edits is None:
         raise ConfigError(f"{folder}: nothing was changed.")
     entry = {"number": len(edits.log), **{k: v for k, v in edits.log[-1].entry.items() if k != "files"}}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,15 +153,26 @@ def _append(home: Folder, folder: Path, model: str, edits: Sequence[Edit]) -> tu
     if not _has_log(home):
         _put_log(home, model, [])
     stored = _entries(home, model)
-    if stored != [edit.entry for edit in edits[: len(stored)]]:
+    known = enumerate(zip(edits, stored, strict=False), 1)
+    if len(stored) > len(edits) or not all(_same(home, number, edit, entry) for number, (edit, entry) in known):
         raise WorkError(f"{folder}: its labels were changed by another process meanwhile. Load it again.")
     _sweep(home.path, len(stored))
     made = [
-        edit if number <= len(stored) else replace(edit, entry={**edit.entry, "files": _put(home, number, edit)})
-        for number, edit in enumerate(edits, 1)
+        replace(edit, entry=stored[at] if at < len(stored) else {**edit.entry, "files": _put(home, at + 1, edit)})
+        for at, edit in enumerate(edits)
     ]
     _put_log(home, model, [dict(edit.entry) for edit in made])
     return tuple(made)
+
+
+def _same(home: Folder, number: int, edit: Edit, stored: Mapping[str, Any]) -> bool:
+    """Whether a change is the stored one; of one that was never read from a folder the data are compared, too."""
+    if "files" in edit.entry:
+        return dict(edit.entry) == dict(stored)
+    if {**edit.entry, "files": stored["files"]} != stored:
+        return False
+    with _written(home, number, edit) as (_, files):
+        return files == dict(stored["files"])
 
 
 def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
@@ -171,19 +182,29 @@ def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, .
 
 def _put(home: Folder, number: int, edit: Edit) -> dict[str, Any]:
     """Write a change's data under its number; returns size and sha256 of its files."""
-    name = f"{number:04d}"
-    fresh = fresh_folder(home.path, f".{name}.", ".tmp")
-    try:
-        write_part(fresh, edit.part)
-        facts = {}
+    with _written(home, number, edit) as (fresh, files):
         for file in files_below(fresh):
             sync(fresh / file)
-            facts[f"{name}/{file}"] = {"size": (fresh / file).stat().st_size, "sha256": sha256(fresh / file)}
         sync(fresh)
-        home.rename(fresh.name, name)
+        home.rename(fresh.name, f"{number:04d}")
+    return files
+
+
+@contextlib.contextmanager
+def _written(home: Folder, number: int, edit: Edit) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A temporary folder with a change's data, and size and sha256 of its files as the log will name them."""
+    fresh = fresh_folder(home.path, f".{number:04d}.", ".tmp")
+    try:
+        write_part(fresh, edit.part)
+        yield (
+            fresh,
+            {
+                f"{number:04d}/{file}": {"size": (fresh / file).stat().st_size, "sha256": sha256(fresh / file)}
+                for file in files_below(fresh)
+            },
+        )
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return facts
 
 
 def _put_log(home: Folder, model: str, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -1,7 +1,8 @@
 """Labels added, retired, restored, renamed and merged after training: an overlay that leaves the trained model alone.
 
-Every change is data: replayed over the trained labels it gives the labels of today. Ids are never given away twice,
-columns never move, nothing is deleted: `undo` takes the last change back by another entry of the log.
+Every edit returns a new model; the one it was given stays as it was. A change is data: replayed over the trained labels
+it gives the labels of today. Ids are never given away twice, columns never move, nothing is deleted: `undo` takes the
+last change back by another entry of the log.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.version import VERSION
-from treetop.edit.replay import Living, replay
+from treetop.edit.replay import with_log
 from treetop.labels.text import label_words, texts_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,10 @@ def _user() -> str:
         return "unknown"
 
 
-def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By) -> Living:
+ANYONE = By()  # the user who runs the process, without a note
+
+
+def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> Model:
     """Make labels known by their texts: each gets the vector that training would most likely have given it."""
     from treetop.edit.vectors import encode, heads_of
 
@@ -102,7 +106,7 @@ def _maps(model: Model) -> tuple[list[TextMap], bool]:
     return fit_maps(model.trained), True
 
 
-def retire(model: Model, labels: Iterable[str], by: By) -> Living:
+def retire(model: Model, labels: Iterable[str], by: By = ANYONE) -> Model:
     """Never return these labels again, until they are restored."""
     columns = _columns(model, labels)
     _check_status(model, columns, retired=False, what="is retired already")
@@ -113,14 +117,14 @@ def retire(model: Model, labels: Iterable[str], by: By) -> Living:
     return _of_columns(model, "retire", columns, by)
 
 
-def restore(model: Model, labels: Iterable[str], by: By) -> Living:
+def restore(model: Model, labels: Iterable[str], by: By = ANYONE) -> Model:
     """Return these retired labels again; merged ones keep their score to themselves again."""
     columns = _columns(model, labels)
     _check_status(model, columns, retired=True, what="is not retired")
     return _of_columns(model, "restore", columns, by)
 
 
-def rename(model: Model, labels: Mapping[str, Any], by: By, *, re_encode: bool = False) -> Living:
+def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encode: bool = False) -> Model:
     """Give labels other names or texts; `re_encode` renews the vectors of labels that were added by text."""
     from treetop.edit.vectors import encode
 
@@ -174,7 +178,7 @@ def _tell_shared(labels: LabelSet, renamed: Mapping[int, str]) -> None:
             )  # fmt: skip
 
 
-def merge(model: Model, labels: Mapping[str, str], by: By) -> Living:
+def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
     """Send the scores of some labels to others, where the highest counts, and retire the former."""
     if not isinstance(labels, Mapping):
         raise InputError(f"labels: expected {{label: label it goes into}}, got {type(labels).__name__}.")
@@ -190,7 +194,7 @@ def merge(model: Model, labels: Mapping[str, str], by: By) -> Living:
     return _of_columns(model, "merge", sources, by, {"targets": np.array(targets, np.int64)})
 
 
-def undo(model: Model, by: By) -> Living:
+def undo(model: Model, by: By = ANYONE) -> Model:
     """Take the last change back; labels it added stay known and retired, as ids are never given away twice."""
     live = model.edits.live() if model.edits is not None else []
     if not live:
@@ -203,16 +207,15 @@ def undo(model: Model, by: By) -> Living:
 # --- what the changes share -----------------------------------------------------------------------------------------
 
 
-def _with(model: Model, edit: Edit) -> Living:
-    """The model's changes and one more, checked as if read from disk."""
+def _with(model: Model, edit: Edit) -> Model:
+    """The model with one more change, checked as if read from disk."""
     log = (*(model.edits.log if model.edits is not None else ()), edit)
     if len(log) > MOST:
         raise WorkError(f"labels: the model carries {MOST:,} changes, the most allowed. Train it again.")
-    trained = model.trained
-    return replay(trained.labels, trained.counts, trained.members, log)
+    return with_log(model, log)
 
 
-def _of_columns(model: Model, action: str, columns: list[int], by: By, more: Mapping[str, Any] | None = None) -> Living:
+def _of_columns(model: Model, action: str, columns: list[int], by: By, more: Mapping[str, Any] | None = None) -> Model:
     part = Part(f"edit.{action}.1", {}, {"columns": np.array(columns, np.int64), **(more or {})})
     return _with(model, Edit(by.entry(action, [model.labels.ids[column] for column in columns]), part))
 

@@ -30,7 +30,7 @@ Members = Sequence[Sequence[Level]]
 
 
 @dataclass(frozen=True, eq=False)
-class Living:
+class LabelHistory:
     """What a model was trained on, what was changed since, and what that makes of its answers."""
 
     trained: tuple[LabelSet, Ints]  # labels and their training counts, as trained
@@ -44,7 +44,7 @@ class Living:
         return _live(self.log)[0]
 
 
-def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]) -> Living:
+def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]) -> LabelHistory:
     """What became of the trained labels; a log that does not fit them is refused."""
     state = _State(labels, members)
     taken_back = _live(log)[1]
@@ -57,13 +57,21 @@ def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]
     wide = np.concatenate([counts, np.zeros(len(now) - len(labels), np.int64)])
     overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets())
     needed = overlay.extra or overlay.retired.any()
-    return Living((labels, counts), (now, wide), tuple(log), dict(state.merged), overlay if needed else None)
+    return LabelHistory((labels, counts), (now, wide), tuple(log), dict(state.merged), overlay if needed else None)
 
 
-def replayed(folder: Path, model: Model, log: Sequence[Edit]) -> Living:
-    """`replay` of a log that was read from the folder of `model`."""
+def with_log(model: Model, log: Sequence[Edit]) -> Model:
+    """The same trained model with the labels that `log` makes of those it was trained on."""
+    labels, counts = (model.labels, model.counts) if model.edits is None else model.edits.trained
+    history = replay(labels, counts, model.members, log)
+    labels, counts = history.now
+    return replace(model, labels=labels, counts=counts, edits=history)
+
+
+def replayed(folder: Path, model: Model, log: Sequence[Edit]) -> Model:
+    """`with_log` for a log that was read from the folder of `model`."""
     try:
-        return replay(model.labels, model.counts, model.members, log)
+        return with_log(model, log)
     except (ModelError, InputError) as error:
         raise ModelError(f"{folder / FOLDER}: {error}") from None
 

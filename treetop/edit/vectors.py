@@ -61,6 +61,7 @@ def heads_of(model: Model) -> list[Head]:
     return heads
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused in the end
 def fit_maps(model: Model) -> list[TextMap]:
     """How texts and vectors of the trained labels belong together, for each member; refuses texts that tell nothing.
 
@@ -81,7 +82,13 @@ def fit_maps(model: Model) -> list[TextMap]:
     for levels, head in zip(model.members, heads, strict=True):
         view, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
         T, D = view[: len(rows)], view[len(rows) :] if len(model.golden) else view  # golden texts are documents
-        text_map, share, guess = fit_map(T, W, odds, middle := middle_of(T, D))
+        try:
+            text_map, share, guess = fit_map(T, W, odds, middle := middle_of(T, D))
+        except np.linalg.LinAlgError as error:  # a decomposition that does not converge
+            raise ModelError(
+                "labels add: the model's label vectors or its encoder hold values that are too large or not finite "
+                f"({error}). The model is damaged; copy it again."
+            ) from None
         if len(rows) < FEWEST:
             logger.warning("labels add: %d trained labels are too few to see how telling label texts are.", len(rows))
         else:
@@ -213,6 +220,7 @@ def _ordered(predicted: Any, true: Any) -> float:
     return float(np.mean([(gap > 0) + 0.5 * (gap == 0) for gap in gaps]))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Part]:
     """Vector, bias and nodes above of each of the labels with these texts, for each member, as parts of an edit."""
     views, made = model.views(texts, {}), {}
@@ -234,8 +242,11 @@ def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Par
 
 def _dual_vectors(model: Model, level: Level, head: Dual, views: Any) -> tuple[Floats, Floats]:
     """(vectors, biases) of texts as labels of a dual encoder."""
+    name = level.view.removesuffix("search") + "dual"
+    if name not in views:
+        raise ModelError(f"labels add: the model has no view '{name}' of label texts. It is damaged; copy it again.")
     trained = np.flatnonzero(model.counts > 0)
-    weight, bias = head.of_new(views[level.view.removesuffix("search") + "dual"], trained)
+    weight, bias = head.of_new(views[name], trained)
     if len(trained) >= FEW or set(head.widths) == {"dual"}:
         return weight, bias
     view = np.asarray(views[level.view])  # a few labels are learned by heart: a new one is first at least on its text

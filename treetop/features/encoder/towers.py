@@ -22,6 +22,8 @@ from treetop.core.types import Floats
 from treetop.features.encoder.transformer import Transformer
 from treetop.features.views import Views
 
+NAMES = ("dual", "classifier")  # of the heads; levels and new labels find their views by them
+
 
 @dataclass(frozen=True, eq=False)
 class Tower:
@@ -90,8 +92,12 @@ class Towers(MovesToDevice):
         transformer = Transformer.from_part(part.parts["encoder"])
         width = transformer.encoder.view_width(transformer.poolings[0])
         towers = [_tower(item, part, width) for item in part.setting("towers", list)]
-        if not towers or len({tower.name for tower in towers}) != len(towers):
-            raise ModelError(f"{part.kind}: it has no heads, or two of one name. The model is damaged; copy it again.")
+        names = [tower.name for tower in towers]
+        if not names or len(set(names)) < len(names) or not set(names) <= set(NAMES):
+            raise ModelError(
+                f"{part.kind}: its heads are {names!r:.100}; known are {' and '.join(NAMES)}, each at most once. "
+                "The model is damaged; copy it again."
+            )
         return cls(transformer, towers)
 
 

@@ -31,18 +31,9 @@ def fitted():
         if recipe not in made:
             chosen = {} if recipe == "popular" else TINY
             made[recipe] = treetop.fit(recipe, toy.dataset(), settings=chosen)
-        made[recipe]._take(_blank(made[recipe]))
         return made[recipe]
 
     return get
-
-
-def _blank(model):
-    """Forget all changes."""
-    from treetop.edit.replay import replay
-
-    trained = model.trained
-    return replay(trained.labels, trained.counts, trained.members, ())
 
 
 # --- what all recipes can ---
@@ -53,14 +44,15 @@ def test_retired_labels_are_never_returned_and_others_keep_their_bits(recipe, fi
     model = fitted(recipe)
     before, first = scores(model), model.rank(TEXTS, 5)
     gone = [model.labels.ids[c] for c in np.unique(first.padded(2))]
-    assert model.retire_labels(gone) is model
+    trained, model = model, model.retire_labels(gone)
+    assert scores(trained) == before and trained.edits is None and not trained.labels.status.any()
     after = scores(model)
     assert not {id_ for _, id_ in after} & set(gone)
     assert after == {pair: score for pair, score in before.items() if pair[1] not in gone}
     lengths = np.diff(model.rank(TEXTS, 3).indptr)
     assert (lengths == np.minimum(3, [sum(pair[0] == row for pair in after) for row in range(len(TEXTS))])).all()
     assert same(model.rank(TEXTS, 60).top(3), model.rank(TEXTS, 3))
-    model.restore_labels(gone)
+    model = model.restore_labels(gone)
     assert scores(model) == before and same(model.rank(TEXTS, 5), first)
 
 
@@ -68,7 +60,7 @@ def test_retired_labels_are_never_returned_and_others_keep_their_bits(recipe, fi
 def test_a_merged_label_sends_its_score_on(recipe, fitted):
     model = fitted(recipe)
     before = scores(model)
-    model.merge_labels({"L00": "L05", "L01": "L05"})
+    model = model.merge_labels({"L00": "L05", "L01": "L05"})
     after = scores(model)
     for (row, id_), score in after.items():
         if id_ == "L05":
@@ -78,12 +70,12 @@ def test_a_merged_label_sends_its_score_on(recipe, fitted):
     assert not {id_ for _, id_ in after} & {"L00", "L01"}
     for k in (1, 2, 4):
         assert same(model.rank(TEXTS, 60).top(k), model.rank(TEXTS, k))
-    model.merge_labels({"L05": "L06"})  # goes on to where its target goes
+    model = model.merge_labels({"L05": "L06"})  # goes on to where its target goes
     chained = scores(model)
     for (row, id_), score in chained.items():
         if id_ == "L06":
             assert score == max(before.get((row, one), -np.inf) for one in ("L00", "L01", "L05", "L06"))
-    model.restore_labels(["L05", "L00", "L01"])
+    model = model.restore_labels(["L05", "L00", "L01"])
     assert scores(model) == before
 
 
@@ -91,7 +83,7 @@ def test_an_explanation_tells_where_a_merged_score_comes_from(fitted):
     model = fitted("xr_linear")
     first, second = model.predict(TEXTS[0], 2)
     assert first.score > second.score
-    model.merge_labels({first.id: second.id})
+    model = model.merge_labels({first.id: second.id})
     (told,) = model.explain(TEXTS[0], 1)
     last = told.members[0][-1].step
     assert told.label.id == second.id and told.label.score == first.score
@@ -103,7 +95,7 @@ def test_an_explanation_tells_where_a_merged_score_comes_from(fitted):
 def test_names_change_and_scores_do_not(recipe, fitted):
     model = fitted(recipe)
     before = scores(model)
-    model.rename_labels({"L03": "tin and glass", "L39": {"name": "last", "text": "the last one"}})
+    model = model.rename_labels({"L03": "tin and glass", "L39": {"name": "last", "text": "the last one"}})
     assert model.labels.names[3] == "tin and glass" and model.labels.texts[39] == "the last one"
     assert model.labels.names[4] == toy.dataset().labels.names[4] and model.labels.find("last") == 39
     assert scores(model) == before
@@ -115,19 +107,19 @@ def test_recipes_without_label_vectors_say_so(recipe, fitted, tmp_path):
     model = fitted(recipe)
     with pytest.raises(ConfigError, match=f"labels add: '{recipe}' learns labels from training texts alone") as caught:
         model.add_labels({"new": "a new label"})
-    assert "\n" not in str(caught.value) and model.edits.log == ()
+    assert "\n" not in str(caught.value) and model.edits is None
 
 
 @pytest.mark.parametrize("recipe", ["xr_linear", "neighbours"])
 def test_many_retired_labels_and_k_beyond_all(recipe, fitted):
     model = fitted(recipe)
     before = scores(model)
-    model.retire_labels([f"L{i:02d}" for i in range(38)])
+    model = model.retire_labels([f"L{i:02d}" for i in range(38)])
     assert {id_ for _, id_ in scores(model)} <= {"L38", "L39"}
     assert scores(model, 1000) == {pair: score for pair, score in before.items() if pair[1] in ("L38", "L39")}
     with pytest.raises(LabelError, match="no label would be left, and a model without labels answers nothing"):
         model.retire_labels(["L38", "L39"])
-    model.retire_labels(["L38"])
+    model = model.retire_labels(["L38"])
     assert {id_ for _, id_ in scores(model)} <= {"L39"}
 
 
@@ -149,7 +141,7 @@ def test_blended_members_keep_their_scores(fitted):
     model = fitted("parabel")
     assert len(model.members) == 3
     before = scores(model, 5)
-    model.retire_labels(["L02"])
+    model = model.retire_labels(["L02"])
     after = scores(model, 5)
     assert {pair: score for pair, score in before.items() if pair[1] != "L02"}.items() <= after.items()
 
@@ -161,9 +153,11 @@ def test_files_of_training_stay_and_the_log_tells(fitted, tmp_path):
     fitted("neighbours").save(tmp_path / "m")
     before = hashes(tmp_path / "m")
     model = treetop.load(tmp_path / "m")
-    model.retire_labels(["L01"], who="ann", note="outdated").rename_labels({"L02": "two"})
+    model = model.retire_labels(["L01"], who="ann", note="outdated").rename_labels({"L02": "two"})
     assert hashes(tmp_path / "m") == before  # nothing is written before it is saved
-    model.save(tmp_path / "m")
+    saved = model.save(tmp_path / "m")
+    assert [len(edit.entry["files"]) for edit in saved.edits.log] == [2, 2]
+    assert not any("files" in edit.entry for edit in model.edits.log)
     after = hashes(tmp_path / "m")
     assert {name: after[name] for name in before} == before
     assert {name.split("/")[0] for name in after.keys() - before.keys()} == {"edits"}
@@ -174,7 +168,7 @@ def test_files_of_training_stay_and_the_log_tells(fitted, tmp_path):
     again = treetop.load(tmp_path / "m", check="full")
     again.check_golden()
     assert again.labels == model.labels and same(again.rank(TEXTS, 9), model.rank(TEXTS, 9))
-    again.merge_labels({"L04": "L05"}).save(tmp_path / "m")
+    again = again.merge_labels({"L04": "L05"}).save(tmp_path / "m")
     assert {**after, "edits/log.json": b""}.items() <= {**hashes(tmp_path / "m"), "edits/log.json": b""}.items()
     with pytest.raises(WorkError, match="exists already"):
         again.save(tmp_path / "m")
@@ -197,7 +191,7 @@ def test_undo_goes_back_step_by_step(fitted, tmp_path):
         lambda m: m.merge_labels({"L04": "L05"}),
         lambda m: m.restore_labels(["L02"]),
     ):
-        change(model)
+        model = change(model)
         model.save(tmp_path / "m")
         seen.append((scores(model), list(model.labels.names)))
     for expected in seen[-2::-1]:
@@ -216,6 +210,45 @@ def test_two_writers_do_not_lose_a_change(fitted, tmp_path):
     with pytest.raises(WorkError, match="changed by another process"):
         two.retire_labels(["L02"]).save(tmp_path / "m")
     assert [e.entry["ids"] for e in treetop.load(tmp_path / "m", check="full").edits.log] == [["L01"]]
+
+
+@pytest.mark.parametrize("go_on_with_saved", [True, False])
+def test_a_later_save_writes_only_the_new_changes(fitted, tmp_path, go_on_with_saved):
+    trained = fitted("popular")
+    model = trained.save(tmp_path / "m")
+    assert trained.seal == "" and model.seal
+    for turn, label in enumerate(("L01", "L02", "L03"), 1):
+        model = model.retire_labels([label])
+        before = hashes(tmp_path / "m")
+        saved = model.save(tmp_path / "m")
+        after = hashes(tmp_path / "m")
+        written = {name.split("/")[1] for name in after if before.get(name) != after[name]} - {".lock"}
+        assert written == {"log.json", f"{turn:04d}"}
+        model = saved if go_on_with_saved else model
+    opened = treetop.load(tmp_path / "m", check="full")
+    assert len(opened.edits.log) == 3 and opened.labels == model.labels
+    with pytest.raises(WorkError, match="exists already"):  # it does not know its folder
+        trained.retire_labels(["L01"]).save(tmp_path / "m")
+
+
+def test_a_change_of_the_same_second_that_says_the_same_but_is_another_is_not_taken_for_it(
+    fitted, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(time, "strftime", lambda *_: "2026-01-01T00:00:00Z")
+    model = fitted("popular").save(tmp_path / "m")
+    one, two = (model.rename_labels({"L01": name}) for name in ("one", "two"))
+    one.save(tmp_path / "m")
+    one.save(tmp_path / "m")  # it lies there already
+    assert dict(one.edits.log[0].entry) == dict(two.edits.log[0].entry)
+    with pytest.raises(WorkError, match="changed by another process"):
+        two.save(tmp_path / "m")
+    assert treetop.load(tmp_path / "m", check="full").labels.names[1] == "one"
+    assert not list((tmp_path / "m/edits").glob(".*.tmp"))
+
+
+def test_a_model_cannot_be_changed(fitted):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fitted("popular").labels = None
 
 
 def test_edits_of_another_model_or_half_a_log_are_refused(fitted, tmp_path):
@@ -338,8 +371,7 @@ def test_kills_at_any_moment_leave_a_whole_model(fitted, tmp_path):
     ],
 )
 def test_bad_input_is_one_sentence_and_changes_nothing(fitted, change, error, message):
-    model = fitted("neighbours")
-    model.retire_labels(["L09"])
+    model = fitted("neighbours").retire_labels(["L09"])
     before, log = scores(model), model.edits.log
     with pytest.raises(error, match=message) as caught:
         change(model)
