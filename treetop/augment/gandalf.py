@@ -28,11 +28,9 @@ NAME = "gandalf"
 class Config(ShareConfig, RowsConfig):
     """Settings of `gandalf`."""
 
-    delta: float = setting(
-        0.2, "of a label's texts more than this share must have the other label too", low=0.0, high=1.0
-    )
+    delta: float = setting(0.2, "threshold on the co-occurrence probability P(other label | label)", low=0.0, high=1.0)
     shrink: float = setting(
-        1.0, "texts added to a label's own when shares are taken, so that few texts say less", low=0
+        1.0, "shrinkage: added to the label frequency in the denominator of P(other label | label)", low=0
     )
 
 

@@ -29,11 +29,13 @@ NAME = "glas"
 class Config(ShareConfig, RowsConfig):
     """Settings of `glas`."""
 
-    form: Literal["penalty", "rows"] = setting("penalty", "a price on label vectors, or label texts as rows")
-    weight: float = setting(1.0, "of the penalty beside the loss of a text", low=0.0)
-    labels: int = setting(512, "labels a step looks at", low=2)
-    unit: bool = setting(True, "compare directions only; false: inner products")
-    delta: float = setting(0.0, "smaller entries of S count as 0", low=0.0, high=1.0)
+    form: Literal["penalty", "rows"] = setting(
+        "penalty", "regulariser on label vectors, or label texts as training rows"
+    )
+    weight: float = setting(1.0, "weight of the regulariser relative to the loss of a text", low=0.0)
+    labels: int = setting(512, "labels sampled per step", low=2)
+    unit: bool = setting(True, "compare S with cosines; false: with inner products")
+    delta: float = setting(0.0, "threshold: smaller entries of S are set to 0", low=0.0, high=1.0)
 
 
 def needs(config: Config) -> list[str]:

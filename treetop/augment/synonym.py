@@ -31,9 +31,9 @@ Table = dict[str, list[str]]  # word -> words of the same meaning
 class Config:
     """Settings of `synonym`."""
 
-    share: float = setting(0.2, "share of a text's words that are replaced, one at least", low=0.0, high=1.0)
-    copies: int = setting(1, "copies of each text", low=1, high=20)
-    encoder: str = setting(ENCODER, "encoder that ranks candidates; empty: WordNet's order")
+    share: float = setting(0.2, "fraction of a text's words that are replaced, at least one", low=0.0, high=1.0)
+    copies: int = setting(1, "augmented copies per text", low=1, high=20)
+    encoder: str = setting(ENCODER, "encoder that ranks candidate synonyms; empty: WordNet's order")
 
 
 def needs(config: Config) -> list[str]:

@@ -32,11 +32,11 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `bonsai`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    tree: KmeansConfig = setting(KmeansConfig(), "how labels are grouped")
-    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "how each node's function is trained")
-    trees: int = setting(3, "trees with different seeds, blended", low=1)
-    blend: Blend = setting("average", "how trees are blended")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tree: KmeansConfig = setting(KmeansConfig(), "label tree")
+    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "linear classifier of each node")
+    trees: int = setting(3, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

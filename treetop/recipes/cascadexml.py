@@ -62,28 +62,37 @@ SHARE, MOST = 4, 512  # one in so many clusters of a level is kept, at most so m
 class Config(NetworkConfig):
     """Settings of `cascadexml`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder; `layers` below replaces its own")
-    layers: tuple[tuple[int, ...], ...] = setting((), "layers each level reads; empty: spread over the last ones")
-    resolutions: tuple[int, ...] = setting((), "clusters on each level above the labels; empty: by their number")
-    keep: tuple[int, ...] = setting(
-        (), "clusters of each level whose children are ranked; empty: a quarter, at most 512"
+    encoder: TransformerConfig = setting(
+        TransformerConfig(l2=True), "encoder; `layers` (below) overrides encoder.layers"
     )
-    dropouts: tuple[float, ...] = setting((), "share of each level's view dropped while training; empty: 0.1")
-    score: Literal["own", "parent", "path"] = setting("own", "a label's probability alone, or times those above")
-    smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
-    walk: WalkConfig = setting(WalkConfig(), "the random walks")
-    tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "how nodes are halved")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from, and the linear level")
-    begin: Init = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
-    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
+    layers: tuple[tuple[int, ...], ...] = setting(
+        (), "encoder layer read by each tree level; empty: spread over the last layers"
+    )
+    resolutions: tuple[int, ...] = setting(
+        (), "clusters per tree level above the labels; empty: chosen by the number of labels"
+    )
+    keep: tuple[int, ...] = setting((), "beam per tree level; empty: a quarter of its clusters, at most 512")
+    dropouts: tuple[float, ...] = setting((), "dropout on the view of each tree level; empty: 0.1")
+    score: Literal["own", "parent", "path"] = setting(
+        "own", "label probability alone (own), times its parent's, or the product along the path"
+    )
+    smooth: bool = setting(True, "smooth label representations by random walks before clustering")
+    walk: WalkConfig = setting(WalkConfig(), "random walks")
+    tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "balanced 2-means clustering of labels")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering and the linear ranker")
+    begin: Init = setting(
+        "auto",
+        "initialise label and cluster vectors from label text, or not (zero); auto: where label text is informative",
+    )
+    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
     ranker: Literal["network", "linear", "both"] = setting(
-        "network", "labels by the network, by a linear level on tf-idf and embedding below its clusters, or by both"
+        "network", "label ranker: the network, a linear one on tf-idf + embedding below its clusters, or both"
     )
-    linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "that linear level")
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "linear ranker")
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
 
     def __post_init__(self) -> None:
         check_resolutions(self.resolutions)

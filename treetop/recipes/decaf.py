@@ -46,8 +46,8 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(BagsConfig):
     """Settings of `decaf`."""
 
-    walk: WalkConfig = setting(WalkConfig(), "random walks that smooth label descriptions")
-    dropout: float = setting(0.5, "share dropped inside the block over label texts", low=0.0, high=0.99)
+    walk: WalkConfig = setting(WalkConfig(), "random walks that smooth the label representations")
+    dropout: float = setting(0.5, "dropout in the label-text block", low=0.0, high=0.99)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -34,9 +34,12 @@ HOOKS = ("rows", "soft", "sample")  # places for augmentations
 class Config(DualEncoderConfig):
     """Settings of `dexml`."""
 
-    dual: DualConfig = setting(DualConfig(loss=LossConfig(pick="all")), "the head that reads label texts")
+    dual: DualConfig = setting(
+        DualConfig(loss=LossConfig(pick="all")), "dual-encoder head (label vectors from label text)"
+    )
     pool: PoolConfig = setting(
-        PoolConfig(size=0, positives=0, negatives=0, clustered=False), "all labels, or how many of them meet in a batch"
+        PoolConfig(size=0, positives=0, negatives=0, clustered=False),
+        "labels scored per mini-batch: all (size 0), or a pool",
     )
 
 

@@ -35,8 +35,8 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `dismec`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    linear: OneVsAllConfig = setting(OneVsAllConfig(), "how each label's function is trained")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    linear: OneVsAllConfig = setting(OneVsAllConfig(), "linear classifier of each label")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -54,13 +54,13 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(BagsConfig):
     """Settings of `eclare`."""
 
-    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
-    dropout: float = setting(
-        0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
+    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that build the label graph")
+    dropout: float = setting(0.2, "dropout in the label-text blocks and in attention", low=0.0, high=0.99)
+    begin: Literal["random", "text", "graph"] = setting(
+        "random", "initialise free label vectors at random, or with the text or graph part"
     )
-    begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
-    mix: Join = setting("gates", "how a label's parts join: by DECAF's gates, or each weighs its own")
-    bias: bool = setting(True, "a number for each label beside its vector")
+    mix: Join = setting("gates", "combine a label's parts by DECAF's gates, or by attention per label")
+    bias: bool = setting(True, "learn a bias per label")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

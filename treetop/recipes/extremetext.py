@@ -35,14 +35,14 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `extremetext`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "how labels are grouped")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "label tree")
     linear: LinearConfig = setting(
         LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid", beam=20),
-        "how each node's function is trained",
+        "linear classifier of each node",
     )
-    trees: int = setting(1, "trees with different seeds, blended", low=1)
-    blend: Blend = setting("average", "how trees are blended")
+    trees: int = setting(1, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -62,32 +62,33 @@ META, EXTREME = TASKS
 class Config(ClustersConfig):
     """Settings of `inceptionxml_lf`."""
 
-    encoder: WordsConfig = setting(WordsConfig(), "where word vectors begin")
-    network: InceptionConfig = setting(InceptionConfig(narrow=True), "the network over them")
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what the first clusters are made from")
-    phases: int = setting(2, "1: text and graph only; 2: then free vectors too", low=1, high=2)
-    recluster: bool = setting(False, "phase II clusters labels anew, by what phase I made of their texts")
-    meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
-    dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
-    label_dropout: float = setting(
-        0.2, "share dropped in the blocks over label texts and in attention", low=0.0, high=0.99
+    encoder: WordsConfig = setting(WordsConfig(), "pretrained word vectors")
+    network: InceptionConfig = setting(InceptionConfig(narrow=True), "text encoder on top of the word vectors")
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that build the label graph")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for the initial label clustering")
+    phases: int = setting(2, "1: label vectors from text and graph only; 2: then with free vectors", low=1, high=2)
+    recluster: bool = setting(False, "re-cluster labels for phase II by their phase I label-text embeddings")
+    meta_dropout: float = setting(0.3, "dropout on the cluster head's view", low=0.0, high=0.99)
+    dropout: float = setting(0.4, "dropout on the label head's view", low=0.0, high=0.99)
+    label_dropout: float = setting(0.2, "dropout in the label-text blocks and in attention", low=0.0, high=0.99)
+    mix: Join = setting("attention", "combine a label's parts by attention per label, or by DECAF's gates")
+    bias: bool = setting(True, "learn a bias per label")
+    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
+    score: Literal["own", "path"] = setting("path", "label probability alone (own), or times its cluster's (path)")
+    learn_encoder: AdamConfig = setting(
+        AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of word vectors, network and label-text blocks"
     )
-    mix: Join = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
-    bias: bool = setting(True, "a number for each label beside its vector")
-    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
-    score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how words, network and blocks learn")
-    second_learn: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "the same in phase II")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how free label vectors learn")
+    second_learn: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the same in phase II")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the free label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop of phase I"
+        TrainConfig(epochs=5, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop of phase I"
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop of phase II"
+        TrainConfig(epochs=10, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
+        "training loop of phase II",
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
 
     def __post_init__(self) -> None:
         if not self.network.narrow:

@@ -27,9 +27,9 @@ GROUP = "baselines"
 class Config:
     """Settings of `neighbours`."""
 
-    k: int = setting(100, "training texts that vote", low=1)
-    power: float = setting(3.0, "a vote weighs similarity to this power", low=0.0)
-    tfidf: TfidfConfig = setting(TfidfConfig(), "how texts become numbers")
+    k: int = setting(100, "nearest training texts that vote", low=1)
+    power: float = setting(3.0, "vote weight: similarity to this power", low=0.0)
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -40,21 +40,23 @@ FIRST = LossConfig(kind="decoupled", pick="one")
 class Config(StagesConfig):
     """Settings of `ngame`."""
 
-    dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
+    dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(unit=True, bias=False, dropout=0.5, scale=20.0),
-        "the second stage's head with free label vectors",
+        "classifier head of stage 2 (free label vectors)",
     )
     pool: PoolConfig = setting(
         PoolConfig(size=1024, positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
-        "which texts and labels meet in a batch of the first stage",
+        "mini-batches and label pools of stage 1",
     )
     second_train: TrainConfig = setting(
         TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the second stage's loop",
+        "training loop of stage 2",
     )
-    fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: no tree, the sum", low=0.0)
-    fusion_depth: int = setting(7, "levels of that tree", low=1, high=16)
+    fusion: float = setting(
+        0.0, "weight of dual score and fusion tree relative to the classifier score; 0: no tree, weighted sum", low=0.0
+    )
+    fusion_depth: int = setting(7, "maximum depth of the fusion tree", low=1, high=16)
 
     def __post_init__(self) -> None:
         super().__post_init__()

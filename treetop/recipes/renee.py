@@ -46,19 +46,23 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(NetworkConfig):
     """Settings of `renee`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder (or a treetop model) and its view")
-    label_rows: bool = setting(True, "label texts are training rows with their own label")
-    begin: Init = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
-    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    bias: bool = setting(True, "a number for each label beside its vector")
-    bottleneck: int = setting(0, "width of label vectors; 0: the view's own", low=0)
-    dropout: float = setting(0.3, "share of the view dropped while training", low=0.0, high=0.99)
-    train: TrainConfig = setting(
-        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    encoder: TransformerConfig = setting(
+        TransformerConfig(l2=True), "encoder (or a treetop model, as a warm start) and pooling"
     )
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    label_rows: bool = setting(True, "add each label text as a training row with its own label")
+    begin: Init = setting(
+        "auto", "initialise label vectors from label text, or with zeros; auto: from label text where it is informative"
+    )
+    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    bias: bool = setting(True, "learn a bias per label")
+    bottleneck: int = setting(0, "projection dimension; 0: no projection", low=0)
+    dropout: float = setting(0.3, "dropout on the view", low=0.0, high=0.99)
+    train: TrainConfig = setting(
+        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
+    )
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
     memory: Memory = setting("full", MEMORY)
-    descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
+    descent: DescentConfig = setting(DescentConfig(), "SGD of the label vectors (memory=low)")
 
     def __post_init__(self) -> None:
         if self.memory == "low":

@@ -40,25 +40,25 @@ FIRST = LossConfig(pick="one", symmetric=True, backward=1.0)
 class Config(StagesConfig):
     """Settings of `siamesexml`."""
 
-    dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
+    dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(
             unit=True, bias=False, dropout=0.5,
             loss=LossConfig(kind="kprob", hardest=50, level=0.75, steep=3.0, floor=0.05),
         ),
-        "the second stage's head with free label vectors",
+        "classifier head of stage 2 (free label vectors)",
     )  # fmt: skip
     pool: PoolConfig = setting(
         PoolConfig(side="labels", size=1024, positives=1, negatives=0, clustered=False),
-        "which texts and labels meet in a batch of the first stage",
+        "mini-batches and label pools of stage 1",
     )
     train: TrainConfig = setting(
         TrainConfig(epochs=60, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the first stage's loop, over labels",
+        "training loop of stage 1, over labels",
     )
     second_train: TrainConfig = setting(
         TrainConfig(epochs=3, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the second stage's loop",
+        "training loop of stage 2",
     )
 
 

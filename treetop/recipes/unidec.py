@@ -37,9 +37,9 @@ class Config(TwoHeadConfig):
     """Settings of `unidec`."""
 
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "the head with free label vectors"
+        ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "classifier head (free label vectors)"
     )
-    search: SearchConfig = setting(SearchConfig(dual=7.0), "what a text is compared with")
+    search: SearchConfig = setting(SearchConfig(dual=7.0), "label search and score fusion")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -56,23 +56,25 @@ PASSES = 30.0  # over the rows of a linear problem, as forecasts count them
 class Config(FineConfig):
     """Settings of `xr_transformer`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "the words beside it")
-    members: int = setting(1, "voters that differ in seed and trees and share tf-idf", low=1, high=64)
-    encoders: tuple[str, ...] = setting((), "instead of `members`: one voter for each of these encoders")
-    blend: Blend = setting("average", "how voters are blended")
-    fine_tune: bool = setting(True, "fine-tune the encoder; otherwise it stays as it comes (for CPUs)")
+    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "encoder and pooling")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    members: int = setting(1, "ensemble size: members differ in seed and trees and share tf-idf", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
+    blend: Blend = setting("average", "how scores of the members are combined")
+    fine_tune: bool = setting(True, "fine-tune the encoder; false: keep it frozen (for CPUs)")
     label_rows: LabelRows = setting(
-        "auto", "label texts are rows to learn from, too; auto: where documents share words with their labels' texts"
+        "auto", "add label texts as training rows; auto: if documents share words with the texts of their labels"
     )
-    ranker_view: Literal["fused", "embedding", "tfidf"] = setting("fused", "what refined tree and ranker read")
+    ranker_view: Literal["fused", "embedding", "tfidf"] = setting(
+        "fused", "features of the refined tree and the ranker (fused: tf-idf + embedding)"
+    )
     preliminary: BalancedConfig = setting(
-        BalancedConfig(max_leaf=16, width=16, top=128), "the tree whose levels the encoder is fine-tuned on"
+        BalancedConfig(max_leaf=16, width=16, top=128), "preliminary tree, for fine-tuning the encoder level by level"
     )
-    refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "the tree of the ranker")
+    refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "refined tree, for the ranker")
     ranker: LinearConfig = setting(
         LinearConfig(cost_positive=4.0, threshold=0.01, negatives="man_last", beam=50),
-        "how the ranker is trained and read",
+        "linear ranker",
     )
 
 
