@@ -1,11 +1,12 @@
-"""GLaS (NeurIPS 2019): label vectors whose inner products follow how often labels stand together.
+"""GLaS (NeurIPS 2019): a regulariser that makes inner products of label vectors follow label co-occurrence.
 
-S[j, l] is the mean of P(l | j) and P(j | l), 1 on the diagonal. As a penalty, a step pays for the squared distance
-between S and the inner products of the vectors of some hundred labels, its own texts' first. As rows, label texts have
-the targets sigma(S) where S is not 0, which is what the penalty would make of a text that lies at its label's vector.
+S[j, l] is the mean of P(l | j) and P(j | l), 1 on the diagonal. As a penalty, a step pays the squared distance between
+S and the Gram matrix of the vectors of a few hundred labels, those of the mini-batch first. As rows, label texts have
+the targets sigma(S) where S is not 0, which is what the penalty implies for a text that lies at its label's vector.
 
-Deviation: cosines instead of inner products, since the length of vectors carries the margins' scale (`unit: false` is
-the equation as written); labels are sampled, the mean stands for the sum over all pairs divided by their number.
+Deviation: cosines instead of inner products, since the norm of the vectors carries the scale of the margins
+(`unit: false` is the equation as written); labels are sampled, and the mean over sampled pairs estimates the mean over
+all pairs.
 """
 
 from __future__ import annotations

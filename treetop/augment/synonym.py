@@ -1,8 +1,8 @@
-"""Synonym replacement: copies of the texts in which some words are replaced by others of the same meaning.
+"""Synonym replacement: copies of the texts in which some words are replaced by synonyms.
 
-Candidates are the single words that share a WordNet synset with a word (the bundled `wordnet` data); of these the one
-stands in that the encoder finds nearest, or, without an encoder, the first in WordNet's order. Copies have the labels
-of their text, with their weights and what a filter bars, and are synthetic rows.
+Candidates are the single words that share a WordNet synset with a word (the bundled `wordnet` data); the one nearest to
+it by the encoder is used or, without an encoder, the first in WordNet's order. Copies keep the labels of their text,
+with weights and filter pairs, and are synthetic rows.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Astec (WSDM 2021): word vectors learned on an easier task, then one classifier per label on near labels only.
 
-Features: the bag of a text's word vectors, weighed by tf-idf, with a residual layer. Labels: surrogate clusters (PIFA
-smoothed by random walks) where there are very many, else themselves; later the mean vectors of their documents. Tree:
-none. Shortlist: near labels by those means (all, or lists of near ones). Rank: head. The own idea is the order: words
-are learned once on the surrogate task and then stay; the residual layer and the classifiers see nothing but shortlists,
-so a step costs the same for any number of labels. Score: the classifier's probability times that of being near.
+Features: tf-idf-weighted sum of a text's word vectors, with a residual layer. Labels: in stage 1 surrogate clusters
+(PIFA smoothed by random walks) if there are very many labels, else the labels themselves; in stage 2 the mean embedding
+of their documents. Tree: none. Shortlist: the nearest labels by those means (exact, or by inverted lists). Rank: head.
+Key idea: the order of training. Word vectors are learned once on the surrogate task and then frozen; the residual layer
+and the classifiers are trained on shortlists only, so the cost of a step does not depend on the number of labels.
+Score: classifier probability times shortlist probability.
 
-Deviations: word vectors begin at an encoder's token vectors where no file is given (published: fastText); lists of
-near labels in place of HNSW, without a second index of texts; scores are multiplied instead of added at a weight
-(`score=own`: the classifier's alone); no fourth module (M4, a re-ranker trained on the shortlists of the third);
-clusters are smoothed by walks even where a label has more than 5,000 texts (published: not there); head labels have one
-mean, as all others (published for the largest data: 300); biases begin at the log odds.
+Deviations: word vectors are initialised with an encoder's token embeddings if no file is given (published: fastText);
+inverted lists replace HNSW, and there is no second index over texts; scores are multiplied, not added with a weight
+(`score=own`: the classifier's alone); there is no fourth module (M4, a re-ranker trained on the shortlists of the
+third); clusters are smoothed by walks even if a label has more than 5,000 texts (published: not then); head labels have
+one mean like all others (published for the largest data set: 300); biases are initialised with the log odds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bonsai (Machine Learning 2020): wide, shallow k-means trees of linear rankers, averaged.
 
-Features: tf-idf. Labels: PIFA. Tree: k-means with 100 groups of any size, two or three levels. Shortlist: descend,
-teacher-forced negatives. Rank: linear per level. The own idea is to drop balance: groups of unequal size keep tail
-labels apart from head labels, and a shallow path makes fewer mistakes.
+Features: tf-idf. Labels: PIFA. Tree: k-means with 100 clusters of any size, two or three levels. Shortlist: descend,
+teacher-forced negatives. Rank: linear per level. Key idea: no balance constraint. Clusters of unequal size keep tail
+labels apart from head labels, and a shallow tree propagates fewer errors.
 """
 
 from __future__ import annotations

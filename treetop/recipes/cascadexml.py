@@ -1,16 +1,15 @@
 """CascadeXML (NeurIPS 2022): every level of a label tree reads its own layer of one encoder, all trained at once.
 
-Features: transformer, coarse levels from earlier layers, the labels from the last. Labels: PIFA smoothed by random
-walks between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the
-one above. Shortlist: descend (the children of the clusters that the level above likes now, the true ones always among
-them while training). Rank: head. The own idea is the layers: a coarse question is answered by a shallow layer, so no
-level has to share its vector with another. Score: a label's own probability, or times its parent's. With `ranker` a
-linear level on tf-idf and embedding replaces the network's last one or joins it (DiSMEC on the network's shortlist).
+Features: transformer; coarse levels read earlier layers, the labels the last one. Labels: PIFA smoothed by random walks
+between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the one
+above. Shortlist: descend (the children of the clusters the level above currently ranks highest; in training the true
+ones are always included). Rank: head. Key idea: one layer per resolution. A coarse level is served by a shallow layer,
+so no two levels have to share one embedding. Score: a label's own probability, or times its parent's. With `ranker` a
+linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the network's shortlist).
 
-Deviations: label and cluster vectors begin at what the encoder makes of the label texts where these tell something,
-biases at the log odds; walks begin at head labels too (`walk.head=500`: these have only themselves, as published);
-padding is masked; the dropout of the first level lies before its linear layer; Adam's memory is not cycled; accumulated
-batches are one batch.
+Deviations: label and cluster vectors are initialised from label text where it is informative, biases with the log odds;
+walks also start from head labels (`walk.head=500`: these keep only themselves, as published); padding is masked; the
+first level's dropout precedes its linear layer; Adam's moments are not cycled; accumulated mini-batches count as one.
 """
 
 from __future__ import annotations

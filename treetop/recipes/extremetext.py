@@ -1,11 +1,11 @@
 """Probabilistic label tree (PLT, as in extremeText and napkinXC): logistic nodes whose product is a probability.
 
 Features: tf-idf. Labels: PIFA. Tree: balanced binary, leaves of 100 labels. Shortlist: descend, teacher-forced
-negatives. Rank: logistic linear per level. The own idea: every node estimates P(some label below | parent, text), so
-the product along the path estimates P(label | text).
+negatives. Rank: logistic regression per node. Key idea: every node estimates P(some label below | parent, text), so the
+product along the path estimates P(label | text).
 
-Deviations: the original learns dense word vectors together with the tree; this is the tf-idf form napkinXC made the
-stronger one.
+Deviations: the original learns dense word vectors jointly with the tree; this is the tf-idf variant, which napkinXC
+showed to be stronger.
 """
 
 from __future__ import annotations

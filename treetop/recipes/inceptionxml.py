@@ -1,16 +1,17 @@
 """InceptionXML (2021): a small convolutional network over word vectors for short texts, and two levels of labels.
 
-Features: words + inception (self-attention over words and over the vectors' numbers, then convolutions along the
-vectors). Labels: PIFA smoothed by random walks. Tree: one level of small balanced clusters, or none for small label
-sets. Shortlist: descend (the labels of the clusters liked now, about four roots of their number). Rank: head. The own
-idea is the network: a text costs a fraction of a transformer, and clusters and labels read views of their own, so
-shortlist and classifier are trained in step. Score: product of the probabilities. `members` trains several.
+Features: words + inception (self-attention over words and over embedding dimensions, then convolutions along the
+embedding dimension). Labels: PIFA smoothed by random walks. Tree: one level of small balanced clusters, or none for
+small label sets. Shortlist: descend (the labels of the clusters currently ranked highest, about 4 · √(number of labels)
+of them). Rank: head. Key idea: the network. It costs a fraction of a transformer, and clusters and labels read views of
+their own, so shortlist and classifier are trained jointly. Score: product of the probabilities. `members` trains an
+ensemble.
 
-Deviations: the routed network with a second convolution for each task (InceptionXML-LF's form; `network.mix=concat`
-is the older one); word vectors begin at an encoder's token vectors where no GloVe file is given, and no stop words
-are dropped; walks begin at head labels too (`walk.head=500`: these have only themselves, as published); biases begin
-at the log odds (`bias=false`: none); losses are sums over candidates (`reduce=mean`: as published), the rate follows a
-cosine; one process only. See `features/inception.py` for the network.
+Deviations: the routed network with a second convolution per task (InceptionXML-LF's variant; `network.mix=concat` is
+the older one); word vectors are initialised with an encoder's token embeddings if no GloVe file is given, and stop
+words are kept; walks also start from head labels (`walk.head=500`: these keep only themselves, as published); biases
+are initialised with the log odds (`bias=false`: none); losses are summed over candidates (`reduce=mean`: as published);
+cosine learning-rate schedule; single process only. See `features/words/inception.py` for the network.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """InceptionXML-LF (KDD 2024): InceptionXML whose label vectors are made from label texts and a label graph.
 
-Features: words + inception (routed, a second convolution for each task), views as wide as a word vector. Labels: the
-sum of their text's words, and those sums added up over a graph of random walks, each through a residual block of
-spectral norm 1. Tree: one level of balanced clusters, from PIFA smoothed by the walks; or none for small label sets.
-Shortlist: descend. Rank: head. The own idea is the two phases: at first labels have text and graph only, so that words
-and network must carry them; then free vectors join, which begin at the text's, and each label weighs the three
-(attention). All are one vector once trained. Score: product of the probabilities.
+Features: words + inception (routed, a second convolution per task), views of the word-vector dimension. Labels: the sum
+of the word vectors of their text, and the aggregation of those sums over a random-walk label graph, each through a
+residual block of spectral norm 1. Tree: one level of balanced clusters of PIFA smoothed by the walks; none for small
+label sets. Shortlist: descend. Rank: head. Key idea: two phases. In phase I label vectors come from text and graph
+only, so that word vectors and network must represent the labels; in phase II free vectors are added, initialised with
+the text part, and each label weights the three parts by attention. After training they collapse into one vector. Score:
+product of the probabilities.
 
-Deviations: no code was published; what the paper leaves open is as in ECLARE or in `features/inception.py`: the width
-(positions averaged beside the last layer, as InceptionXML does for its largest data), phases of 5 and 10 epochs,
-attention begun anew in phase II, blocks kept. Clusters are the same in both phases: made anew from what the first one
-made of label texts (`recluster`, as published) the kept ones held fewer of the true labels. They have free vectors
-only. Word vectors begin at an encoder's token vectors where no GloVe file is given; biases begin at the log odds
-(`bias=false`: none); losses are sums over candidates. `phases=1` gives the model of phase I. Where labels have neither
-text nor name, their ids are read; labels without training texts are found by their text. One process only.
+Deviations: no code was published; what the paper leaves open follows ECLARE or `features/words/inception.py`: the width
+(positions averaged as a residual of the last layer, as InceptionXML does for its largest data sets), phases of 5 and 10
+epochs, attention re-initialised in phase II, blocks kept. Both phases share the clusters: re-clustering by the label
+texts of phase I (`recluster`, as published) lowered the recall of the shortlist. Clusters have free vectors only. Word
+vectors are initialised with an encoder's token embeddings if no GloVe file is given; biases with the log odds
+(`bias=false`: none); losses are summed over candidates. `phases=1` gives the model of phase I. For labels with neither
+text nor name, the id is read; labels without training texts are found by their text. Single process only.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """LightXML (AAAI 2021): one transformer, a generator of label clusters and a ranker of labels, trained together.
 
-Features: transformer, the mean of the last layer (the paper: the first token of the last five layers, as in the
-presets `paper-...`). Labels: PIFA. Tree: one level of balanced clusters, more if asked for, or none for small label
-sets. Shortlist: descend (negatives are the labels of the clusters the generator likes now). Rank: head through a
-bottleneck. The own idea is the dynamic negatives: easy at first, harder as the generator learns. Score: product of
-the probabilities. `members` trains several and averages them.
+Features: transformer, mean of the last layer (the paper: first token of the last five layers, as in the presets
+`paper-...`). Labels: PIFA. Tree: one level of balanced clusters, more on request, or none for small label sets.
+Shortlist: descend (negatives are the labels of the clusters the generator currently ranks highest). Rank: head with a
+projection (bottleneck). Key idea: dynamic negative sampling; negatives are easy at first and get harder as the
+generator learns. Score: product of the probabilities. `members` trains an ensemble and averages scores.
 
-Deviations: label vectors begin at what the encoder makes of the label texts, which is worth three points P@1 on
-short texts, and biases at the log odds; padding is masked instead of repeating the last label; labels whose cluster
-is not among the kept ones are left out instead of overwriting negatives (keep is larger than any document's
-clusters); losses are sums over candidates, which the 1 : 1 weighting of the two means turns into `ranker_weight`; the
-accidental end of dropout after the first evaluation is not copied.
+Deviations: label vectors are initialised from label text, which is worth three points P@1 on short texts, and biases
+with the log odds; padding is masked instead of repeating the last label; labels whose cluster is not shortlisted are
+left out instead of overwriting negatives (keep exceeds the number of clusters of any document); losses are summed over
+candidates, so the 1 : 1 weighting of the two means becomes `ranker_weight`; the published code accidentally turns
+dropout off after the first evaluation, which is not reproduced.
 """
 
 from __future__ import annotations

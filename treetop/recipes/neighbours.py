@@ -1,8 +1,8 @@
 """Labels of the nearest training texts by tf-idf, exact.
 
 Features tf-idf, tree flat, shortlist everything, rank neighbours: the k most similar training texts vote for their
-labels with similarity ** power. Nothing is trained, so it is an honest baseline: what plain look-up reaches. Word
-1-grams, k = 100 and power 3 were chosen on a split of train (`benchmarks/results/neighbours-choice.json`).
+labels with weight similarity ** power. Nothing is trained, so it is an honest baseline: what plain retrieval reaches.
+Word unigrams, k = 100 and power 3 were chosen on a split of train (`benchmarks/results/neighbours-choice.json`).
 """
 
 from __future__ import annotations

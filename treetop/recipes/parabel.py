@@ -1,11 +1,11 @@
 """Parabel (WWW 2018): three balanced binary trees of linear rankers, averaged.
 
 Features: tf-idf. Labels: PIFA from raw targets. Tree: balanced binary, leaves of 100 labels. Shortlist: descend,
-teacher-forced negatives. Rank: linear per level. The own idea is the balanced label tree itself: training and
+teacher-forced negatives. Rank: linear per level. Key idea: the balanced label tree itself, which makes training and
 prediction cost log L instead of L.
 
-Deviations: halves are split until they stay the same, which on held-out training texts beats the stop at a small gain;
-scores along the path are products of exp(-max(0, 1 - margin)^2), as the peer omikuji reads them.
+Deviations: 2-means iterates until assignments are stable, which on held-out training texts beats stopping at a small
+gain; scores along the path are products of exp(-max(0, 1 - margin)^2), as in omikuji.
 """
 
 from __future__ import annotations

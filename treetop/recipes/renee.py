@@ -1,15 +1,16 @@
 """Renee (MLSys 2023): every label for every text by plain cross-entropy, with label texts as further training rows.
 
-Features: transformer, the mean of the last layer. Labels: their texts are rows that carry their own label, unless a
-filter bars it for that text. Tree: none. Shortlist: everything. Rank: head. The own idea is that no shortlist is
-needed: the gradient of a logit is its probability less the target, so blocks of logits are turned into gradients and
-dropped, and memory follows neither texts nor labels. A label seen only as its own text is answered with too.
-`encoder.encoder` may name a treetop model: that is how an encoder trained by `ngame` starts it.
+Features: transformer, mean of the last layer. Labels: their texts are training rows with their own label, unless a
+filter pair excludes it. Tree: none. Shortlist: everything. Rank: head. Key idea: no shortlist. The gradient of a logit
+is its probability minus the target, so blocks of logits are turned into gradients and discarded, and logits are never
+all in memory. Labels that occur only as their own text can be predicted too. `encoder.encoder` may name a treetop
+model: a warm start from an encoder trained by, say, `ngame`.
 
-Deviations: AdamW on the label vectors instead of SGD with momentum; vectors of one length while training, label
-vectors begun at their texts and a bias for each label (`begin: zero`, `bias: false` and `encoder.l2: false` as in the
-presets `paper-...` leave these out). `memory: low` keeps label vectors in bfloat16 and updates them by plain descent
-while their gradient is made, rounded at random so that small steps are not lost: 2 bytes a number instead of 12.
+Deviations: AdamW on the label vectors instead of SGD with momentum; text embeddings of constant norm in training, label
+vectors initialised from label text, and a bias per label (`begin: zero`, `bias: false` and `encoder.l2: false`, as in
+the presets `paper-...`, turn these off). `memory: low` keeps label vectors in bfloat16 and updates them by plain SGD as
+soon as their gradient is computed, with stochastic rounding so that small updates are not lost: 2 bytes per parameter
+instead of 12.
 """
 
 from __future__ import annotations

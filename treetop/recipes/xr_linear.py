@@ -1,8 +1,8 @@
 """XR-Linear (PECOS, JMLR 2022): a balanced tree of linear rankers, walked by beam search.
 
 Features: tf-idf. Labels: PIFA (or text, or both). Tree: balanced B-ary. Shortlist: descend, trained on teacher-forced
-negatives (texts of the parent) or matcher-aware ones (texts whose beam has the parent). Rank: linear per level. The
-own idea is the score along the path: the product of a transform of every level's margin.
+negatives (texts of the parent) or matcher-aware ones (texts whose beam has the parent). Rank: linear per level. Key
+idea: the score along the path, the product of every level's transformed margin.
 
 Deviations: none in method; the solver handles sixteen labels at a time and stops by LIBLINEAR's rule on the same
 objective, so weights differ from PECOS' within its loose tolerance.

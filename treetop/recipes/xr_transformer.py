@@ -1,15 +1,15 @@
 """XR-Transformer (NeurIPS 2021): an encoder fine-tuned coarse to fine, then a linear tree on tf-idf and embedding.
 
-Features: tf-idf beside a transformer's vector, either at length 1. Labels: PIFA. Tree: balanced, a preliminary one on
-tf-idf whose levels the encoder is fine-tuned on, and a refined one on both. Shortlist: descend. Rank: linear. The own
-idea is the order of questions: first which of a hundred clusters, then which of thousands, each head begun at a linear
-solution over the embeddings so far; the heads are thrown away and a linear ranker reads what the encoder has learned.
-`members` trains several voters that share tf-idf.
+Features: tf-idf concatenated with a transformer's embedding, each L2-normalised. Labels: PIFA. Tree: balanced; a
+preliminary one on tf-idf, on whose levels the encoder is fine-tuned, and a refined one on both. Shortlist: descend.
+Rank: linear. Key idea: recursive fine-tuning, first on a hundred clusters, then on thousands; each head is bootstrapped
+by a linear solve over the current embeddings. The heads are discarded, and a linear ranker is trained on the fine-tuned
+embeddings. `members` trains an ensemble that shares tf-idf.
 
-Deviations: the mean of the last layer instead of the pooler; the trained head finds the next level's candidates
-unless `matcher` is `concat`; label texts are rows to learn from where they share words with the documents
-(`label_rows`) and no filter bars the label for its own; padding is masked instead of adding a constant; losses are sums
-over candidates; vectors have one length while training. Word vectors (table 5) are `fine_tune: false` with
+Deviations: mean of the last layer instead of the pooler; the trained head selects the next level's candidates unless
+`matcher` is `concat`; label texts are added as training rows if they share words with the documents (`label_rows`) and
+no filter pair excludes the label for its own text; padding is masked instead of adding a constant; losses are summed
+over candidates; embeddings have constant norm in training. Word vectors (table 5) are `fine_tune: false` with
 `encoder.layers: [0]`.
 """
 
