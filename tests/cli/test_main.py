@@ -309,7 +309,7 @@ def test_recipes_show_names_in_full_choices_and_the_values_of_a_preset():
     assert rows["tree.max_leaf"][0] == "16" and rows["trees"][0] == "3"  # the defaults are 100 and 1
     assert "linear.relevance_norm" in rows and "…" not in narrow
     shown = run("recipes", "xr_linear").stdout
-    assert "loss of the binary problems (squared_hinge, hinge, logistic)" in shown
+    assert "loss of the binary classifiers (squared_hinge, hinge, logistic)" in shown
     assert run("recipes", "popular").returncode == 0  # has no settings
     asked = json.loads(run("recipes", "xr_linear", "--preset", "paper-eurlex-4k", "--json").stdout)
     assert asked["preset"] == "paper-eurlex-4k"

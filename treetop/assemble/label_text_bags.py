@@ -33,18 +33,20 @@ from treetop.train.task import TrainConfig
 class BagsConfig:
     """Settings of bags of words whose label vectors are made from label texts, too."""
 
-    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
-    network: BagConfig = setting(BagConfig(), "the network over them")
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    keep: int = setting(100, "clusters whose labels are ranked", low=1)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words and blocks learn")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "how free label vectors learn")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "pretrained word vectors")
+    network: BagConfig = setting(BagConfig(), "text encoder on top of the word vectors")
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "label clustering")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
+    keep: int = setting(100, "beam: clusters whose labels are ranked", low=1)
+    learn_encoder: AdamConfig = setting(
+        AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of word vectors and residual blocks"
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
+    )
+    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
 
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:

@@ -30,9 +30,13 @@ FEW = 5_000  # labels below which clusters cost a small network more than they s
 class ClustersConfig:
     """One level of clusters above the labels, or none."""
 
-    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "how labels are clustered")
-    keep: int = setting(0, "clusters whose labels are ranked; 0: so many that 4 roots of the labels' number are", low=0)
+    clusters: Literal["auto", "none", "tree"] = setting(
+        "auto", "cluster labels (two levels), or score all of them; auto: by the number of labels"
+    )
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "label clustering")
+    keep: int = setting(
+        0, "beam: clusters whose labels are ranked; 0: enough for about 4 · √(number of labels) labels", low=0
+    )
 
     def is_flat(self, labels: int) -> bool:
         """Whether so many labels have no clusters."""

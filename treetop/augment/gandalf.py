@@ -1,13 +1,13 @@
-"""Gandalf (KDD 2024): label texts as further texts, with the labels that go with theirs as soft targets.
+"""Gandalf (KDD 2024): label texts as further texts, with co-occurring labels as soft targets.
 
-The text of label j is a row whose target for label l is P(l | j), the share of j's texts that have l too, where above
+The text of label j is a row whose target for label l is P(l | j), the fraction of j's texts that have l too, if above
 `delta`; 1 for j itself. Most labels have fewer than five texts, and their own text ties them to labels that have more.
-Nothing changes in the model or when it answers. Barred pairs are not counted, and bar a label's text where they bar a
-text equal to it; a label barred for its own text gets no row. Labels of equal text have the largest of their targets; a
-label without texts has its own only.
+Model and prediction are unchanged. Filter pairs are not counted; one that excludes a label for a text also excludes it
+for a label text equal to that text, and a label excluded for its own text gets no row. Labels with equal text get the
+largest of their targets; a label without texts has only itself as target.
 
-Deviations: `delta` is 0.2 and one text is added to each label's own (`shrink`), so that what went once with a label of
-one text is no certainty; the paper has 0.1 and none.
+Deviations: `delta` is 0.2 and 1 is added to each label frequency (`shrink`), so that a single co-occurrence with a
+label of one text is no certainty; the paper has 0.1 and no shrinkage.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ NAME = "gandalf"
 class Config(ShareConfig, RowsConfig):
     """Settings of `gandalf`."""
 
-    delta: float = setting(
-        0.2, "of a label's texts more than this share must have the other label too", low=0.0, high=1.0
-    )
+    delta: float = setting(0.2, "threshold on the co-occurrence probability P(other label | label)", low=0.0, high=1.0)
     shrink: float = setting(
-        1.0, "texts added to a label's own when shares are taken, so that few texts say less", low=0
+        1.0, "shrinkage: added to the label frequency in the denominator of P(other label | label)", low=0
     )
 
 

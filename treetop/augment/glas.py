@@ -1,11 +1,12 @@
-"""GLaS (NeurIPS 2019): label vectors whose inner products follow how often labels stand together.
+"""GLaS (NeurIPS 2019): a regulariser that makes inner products of label vectors follow label co-occurrence.
 
-S[j, l] is the mean of P(l | j) and P(j | l), 1 on the diagonal. As a penalty, a step pays for the squared distance
-between S and the inner products of the vectors of some hundred labels, its own texts' first. As rows, label texts have
-the targets sigma(S) where S is not 0, which is what the penalty would make of a text that lies at its label's vector.
+S[j, l] is the mean of P(l | j) and P(j | l), 1 on the diagonal. As a penalty, a step pays the squared distance between
+S and the Gram matrix of the vectors of a few hundred labels, those of the mini-batch first. As rows, label texts have
+the targets sigma(S) where S is not 0, which is what the penalty implies for a text that lies at its label's vector.
 
-Deviation: cosines instead of inner products, since the length of vectors carries the margins' scale (`unit: false` is
-the equation as written); labels are sampled, the mean stands for the sum over all pairs divided by their number.
+Deviation: cosines instead of inner products, since the norm of the vectors carries the scale of the margins
+(`unit: false` is the equation as written); labels are sampled, and the mean over sampled pairs estimates the mean over
+all pairs.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ NAME = "glas"
 class Config(ShareConfig, RowsConfig):
     """Settings of `glas`."""
 
-    form: Literal["penalty", "rows"] = setting("penalty", "a price on label vectors, or label texts as rows")
-    weight: float = setting(1.0, "of the penalty beside the loss of a text", low=0.0)
-    labels: int = setting(512, "labels a step looks at", low=2)
-    unit: bool = setting(True, "compare directions only; false: inner products")
-    delta: float = setting(0.0, "smaller entries of S count as 0", low=0.0, high=1.0)
+    form: Literal["penalty", "rows"] = setting(
+        "penalty", "regulariser on label vectors, or label texts as training rows"
+    )
+    weight: float = setting(1.0, "weight of the regulariser relative to the loss of a text", low=0.0)
+    labels: int = setting(512, "labels sampled per step", low=2)
+    unit: bool = setting(True, "compare S with cosines; false: with inner products")
+    delta: float = setting(0.0, "threshold: smaller entries of S are set to 0", low=0.0, high=1.0)
 
 
 def needs(config: Config) -> list[str]:

@@ -21,7 +21,7 @@ NAME = "label_mixup"
 class Config:
     """Settings of `label_mixup`."""
 
-    alpha: float = setting(0.2, "shares are Beta(alpha, alpha): small ones mix little", low=1e-3)
+    alpha: float = setting(0.2, "mixing coefficient ~ Beta(alpha, alpha); small alpha: little mixing", low=1e-3)
 
 
 def needs(config: Config) -> list[str]:

@@ -22,11 +22,11 @@ from treetop.labels.text import first_of_text, label_words
 class RowsConfig:
     """Which label texts become rows."""
 
-    share: float = setting(1.0, "share of the labels whose texts become rows", low=0.0, high=1.0)
-    order: Literal["random", "tail"] = setting("random", "which labels where not all: any, or the rarest first")
+    share: float = setting(1.0, "fraction of the labels whose texts become training rows", low=0.0, high=1.0)
+    order: Literal["random", "tail"] = setting("random", "which labels if share < 1: random, or tail labels first")
     learn: Literal["both", "labels", "same_budget"] = setting(
         "both",
-        "learn from texts and label texts, from label texts alone, or from as many rows of both as there are texts",
+        "train on texts and label texts, on label texts only, or on a sample of both of the original size",
     )
 
     @property

@@ -17,7 +17,7 @@ NAME = "mixup"
 class Config:
     """Settings of `mixup`."""
 
-    alpha: float = setting(0.2, "shares are Beta(alpha, alpha): small ones mix little", low=1e-3)
+    alpha: float = setting(0.2, "mixing coefficient ~ Beta(alpha, alpha); small alpha: little mixing", low=1e-3)
 
 
 def needs(config: Config) -> list[str]:

@@ -1,7 +1,7 @@
-"""Label texts as further texts, with the labels a random walk from theirs visits as soft targets.
+"""Label texts as further texts, with the labels visited by a random walk as soft targets.
 
-A walk goes from a label to one of its texts and on to one of that text's labels, and often begins anew; a target is
-the share of visits in those of the most visited label. It reaches labels that never share a text with the first.
+A walk with restart goes from a label to one of its texts and on to one of that text's labels; a target is the number of
+visits divided by that of the most visited label. It reaches labels that never share a text with the first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Synonym replacement: copies of the texts in which some words are replaced by others of the same meaning.
+"""Synonym replacement: copies of the texts in which some words are replaced by synonyms.
 
-Candidates are the single words that share a WordNet synset with a word (the bundled `wordnet` data); of these the one
-stands in that the encoder finds nearest, or, without an encoder, the first in WordNet's order. Copies have the labels
-of their text, with their weights and what a filter bars, and are synthetic rows.
+Candidates are the single words that share a WordNet synset with a word (the bundled `wordnet` data); the one nearest to
+it by the encoder is used or, without an encoder, the first in WordNet's order. Copies keep the labels of their text,
+with weights and filter pairs, and are synthetic rows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Table = dict[str, list[str]]  # word -> words of the same meaning
 class Config:
     """Settings of `synonym`."""
 
-    share: float = setting(0.2, "share of a text's words that are replaced, one at least", low=0.0, high=1.0)
-    copies: int = setting(1, "copies of each text", low=1, high=20)
-    encoder: str = setting(ENCODER, "encoder that ranks candidates; empty: WordNet's order")
+    share: float = setting(0.2, "fraction of a text's words that are replaced, at least one", low=0.0, high=1.0)
+    copies: int = setting(1, "augmented copies per text", low=1, high=20)
+    encoder: str = setting(ENCODER, "encoder that ranks candidate synonyms; empty: WordNet's order")
 
 
 def needs(config: Config) -> list[str]:

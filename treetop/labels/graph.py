@@ -32,11 +32,9 @@ WORDS = 1000  # of a label that others are described by: the weightiest hold 99 
 class ShareConfig:
     """Which labels are neighbours (Gandalf)."""
 
-    delta: float = setting(
-        0.1, "of a label's texts more than this share must have the other label too", low=0.0, high=1.0
-    )
+    delta: float = setting(0.1, "threshold on the co-occurrence probability P(other label | label)", low=0.0, high=1.0)
     shrink: float = setting(
-        0.0, "texts added to a label's own when shares are taken, so that few texts say less", low=0
+        0.0, "shrinkage: added to the label frequency in the denominator of P(other label | label)", low=0
     )
 
 
@@ -44,10 +42,10 @@ class ShareConfig:
 class WalkConfig:
     """Random walks with restart between labels and texts (ECLARE, CascadeXML)."""
 
-    hops: int = setting(400, "hops of a walk: a text of the label, a label of that text", low=1, high=10**6)
-    restart: float = setting(0.8, "probability of going back to the origin after a hop", low=0.0, high=1.0)
-    keep: int = setting(10, "labels kept of those a walk visits", low=1, high=10**4)
-    head: int = setting(0, "labels with more texts than this are neither walked from nor visited; 0: all are", low=0)
+    hops: int = setting(400, "walk length in hops (label to text to label)", low=1, high=10**6)
+    restart: float = setting(0.8, "restart probability", low=0.0, high=1.0)
+    keep: int = setting(10, "neighbours kept per label", low=1, high=10**4)
+    head: int = setting(0, "exclude head labels with more texts than this from the walks; 0: none", low=0)
 
 
 class Needs(NamedTuple):

@@ -32,38 +32,38 @@ from treetop.train.optim import AdamConfig, DescentConfig
 class DualConfig:
     """The head that compares a text with the texts of labels, both at length 1."""
 
-    weight: float = setting(1.0, "weight of its loss; 0: no such head", low=0.0)
-    dimension: int = setting(0, "numbers of its vectors; 0: the encoder's own, without a layer", low=0, high=4096)
-    tanh: bool = setting(True, "squash what the layer gives")
-    first: Init = setting("identity", "where the layer begins: it changes nothing, or at random")
-    dropout: float = setting(0.0, "share of a vector dropped while training", low=0.0, high=0.99)
-    scale: float = setting(20.0, "how often a cosine counts", low=0.01)
-    loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
+    weight: float = setting(1.0, "loss weight; 0: drop this head", low=0.0)
+    dimension: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
+    tanh: bool = setting(True, "tanh after the projection")
+    first: Init = setting("identity", "initialisation of the projection: identity, or Xavier")
+    dropout: float = setting(0.0, "dropout on text and label embeddings", low=0.0, high=0.99)
+    scale: float = setting(20.0, "scale (inverse temperature) of the cosine", low=0.01)
+    loss: LossConfig = setting(LossConfig(), "loss on the pool")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig:
     """The head that compares a text with a free vector for each label."""
 
-    weight: float = setting(1.0, "weight of its loss; 0: no such head", low=0.0)
+    weight: float = setting(1.0, "loss weight; 0: drop this head", low=0.0)
     labels: Literal["pool", "all"] = setting(
-        "pool", "labels scored: the pool, or all of them by BCE, logits never kept"
+        "pool", "labels scored: the pool, or all with BCE (logits are never materialised)"
     )
-    dimension: int = setting(0, "numbers of its vectors; 0: the encoder's own, without a layer", low=0, high=4096)
-    first: Init = setting("identity", "where the layer begins: it changes nothing, or at random")
-    dropout: float = setting(0.1, "share of a text's vector dropped while training", low=0.0, high=0.99)
-    label_dropout: float = setting(0.0, "share of a label's vector dropped while training", low=0.0, high=0.99)
-    unit: bool = setting(False, "compare directions: texts and labels at length 1")
-    length: float = setting(0.0, "length a text's vector is brought to; 0: as it is (1 where `unit`)", low=0.0)
-    scale: float = setting(1.0, "how often a product counts", low=0.001)
-    bias: bool = setting(True, "a number for each label beside its vector")
-    vectors: Literal["text", "random"] = setting("text", "label vectors begin at those of their texts, or at random")
-    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    loss: LossConfig = setting(LossConfig(), "what it learns from a pool")
+    dimension: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
+    first: Init = setting("identity", "initialisation of the projection: identity, or Xavier")
+    dropout: float = setting(0.1, "dropout on the text embedding", low=0.0, high=0.99)
+    label_dropout: float = setting(0.0, "dropout on the label vectors", low=0.0, high=0.99)
+    unit: bool = setting(False, "cosine: L2-normalise text embeddings and label vectors")
+    length: float = setting(0.0, "norm that text embeddings are scaled to; 0: not normalised (1 if `unit`)", low=0.0)
+    scale: float = setting(1.0, "scale (inverse temperature) of the inner product", low=0.001)
+    bias: bool = setting(True, "learn a bias per label")
+    vectors: Literal["text", "random"] = setting("text", "initialise label vectors from label text, or at random")
+    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    loss: LossConfig = setting(LossConfig(), "loss on the pool")
     memory: Memory = setting("full", MEMORY + " (labels=all only)")
-    descent: DescentConfig = setting(DescentConfig(lr=30.0), "how label vectors learn where memory is low")
+    descent: DescentConfig = setting(DescentConfig(lr=30.0), "SGD of the label vectors (memory=low)")
     place: Literal["device", "host"] = setting(
-        "device", "label vectors and their states lie on the GPU, or in pinned memory of its host (labels=pool only)"
+        "device", "keep label vectors and optimiser state on the GPU, or in pinned host memory (labels=pool only)"
     )
 
     @property

@@ -13,29 +13,31 @@ from treetop.train.task import TrainConfig
 
 LEAST = 16  # rows of a batch
 Memory = Literal["full", "low"]
-MEMORY = "label vectors: float32 with Adam's moments (12 bytes a number), or bfloat16 by plain descent (2)"
+MEMORY = "label vectors: float32 with Adam's moments (12 bytes per parameter), or bfloat16 with plain SGD (2 bytes)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
     """How the networks of all recipes are trained."""
 
-    encoder_dropout: float | None = setting(None, "dropout inside the encoder; null: its own", low=0.0, high=0.99)
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "how the encoder learns")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "how the heads learn")
+    encoder_dropout: float | None = setting(
+        None, "dropout in the encoder; null: as in its own configuration", low=0.0, high=0.99
+    )
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "optimiser of the encoder")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "optimiser of the heads")
     train: TrainConfig = setting(
         TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the loop; its epochs are those of all levels together",
+        "training loop; epochs are shared by all levels",
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
-    compile: bool = setting(False, "let torch compile the encoder's layers on a GPU (10 to 20 s once; long runs only)")
+    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    compile: bool = setting(False, "torch.compile the encoder layers on a GPU (takes 10 to 20 s; for long runs)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(LearningConfig):
     """The same of heads over an encoder's own view."""
 
-    length: float = setting(10.0, "length of a text's vector while training where encoder.l2 is set", low=0.1)
+    length: float = setting(10.0, "norm of text embeddings in training (with encoder.l2)", low=0.1)
 
 
 def no_average(name: str, training: TrainConfig) -> None:

@@ -22,15 +22,17 @@ from treetop.partition.tree import chain, shallow
 class BalancedConfig:
     """Settings of a balanced tree."""
 
-    max_leaf: int = setting(100, "labels in a leaf at most", low=1)
-    width: int = setting(16, "children of a node", low=2)
-    top: int | None = setting(None, "nodes on the first level at most; null: as many as `width`", low=1)
+    max_leaf: int = setting(100, "maximum labels per leaf", low=1)
+    width: int = setting(16, "branching factor", low=2)
+    top: int | None = setting(None, "maximum nodes on the first level; null: `width`", low=1)
     shallow: bool = setting(False, "one level of clusters only")
-    rule: Literal["same", "gain"] = setting("same", "stop when halves stay the same (PECOS) or gain under eps")
-    max_iter: int = setting(20, "rounds of a split at most", low=1)
-    eps: float = setting(1e-4, "smallest gain of the rule 'gain'", low=0.0)
-    spherical: bool = setting(True, "compare directions, not distances")
-    per_node: bool = setting(False, "split each node only while it is too large (AttentionXML)")
+    rule: Literal["same", "gain"] = setting(
+        "same", "stop when the assignment is stable (same, as PECOS), or the gain is below eps"
+    )
+    max_iter: int = setting(20, "maximum k-means iterations per split", low=1)
+    eps: float = setting(1e-4, "minimum improvement of the objective (rule=gain)", low=0.0)
+    spherical: bool = setting(True, "spherical k-means (cosine)")
+    per_node: bool = setting(False, "split a node only while it exceeds max_leaf (AttentionXML)")
 
     def __post_init__(self) -> None:
         if self.per_node and not self.shallow:

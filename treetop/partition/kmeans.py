@@ -18,11 +18,11 @@ from treetop.partition.flat import flat
 class KmeansConfig:
     """Settings of a k-means tree."""
 
-    k: int = setting(100, "children of a node at most", low=2)
-    max_leaf: int = setting(100, "labels in a leaf: a larger node is split again", low=1)
-    depth: int = setting(3, "levels of clusters at most", low=1, high=100)
-    eps: float = setting(1e-4, "stop when the mean similarity gains less", low=0.0)
-    max_iter: int = setting(20, "rounds at most", low=1)
+    k: int = setting(100, "maximum branching factor", low=2)
+    max_leaf: int = setting(100, "maximum labels per leaf; larger nodes are split again", low=1)
+    depth: int = setting(3, "maximum levels of clusters", low=1, high=100)
+    eps: float = setting(1e-4, "stopping tolerance on the mean similarity", low=0.0)
+    max_iter: int = setting(20, "maximum k-means iterations", low=1)
 
 
 def kmeans(Z: Csr, config: KmeansConfig, *, seed: int) -> LabelTree:

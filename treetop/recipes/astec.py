@@ -1,16 +1,17 @@
 """Astec (WSDM 2021): word vectors learned on an easier task, then one classifier per label on near labels only.
 
-Features: the bag of a text's word vectors, weighed by tf-idf, with a residual layer. Labels: surrogate clusters (PIFA
-smoothed by random walks) where there are very many, else themselves; later the mean vectors of their documents. Tree:
-none. Shortlist: near labels by those means (all, or lists of near ones). Rank: head. The own idea is the order: words
-are learned once on the surrogate task and then stay; the residual layer and the classifiers see nothing but shortlists,
-so a step costs the same for any number of labels. Score: the classifier's probability times that of being near.
+Features: tf-idf-weighted sum of a text's word vectors, with a residual layer. Labels: in stage 1 surrogate clusters
+(PIFA smoothed by random walks) if there are very many labels, else the labels themselves; in stage 2 the mean embedding
+of their documents. Tree: none. Shortlist: the nearest labels by those means (exact, or by inverted lists). Rank: head.
+Key idea: the order of training. Word vectors are learned once on the surrogate task and then frozen; the residual layer
+and the classifiers are trained on shortlists only, so the cost of a step does not depend on the number of labels.
+Score: classifier probability times shortlist probability.
 
-Deviations: word vectors begin at an encoder's token vectors where no file is given (published: fastText); lists of
-near labels in place of HNSW, without a second index of texts; scores are multiplied instead of added at a weight
-(`score=own`: the classifier's alone); no fourth module (M4, a re-ranker trained on the shortlists of the third);
-clusters are smoothed by walks even where a label has more than 5,000 texts (published: not there); head labels have one
-mean, as all others (published for the largest data: 300); biases begin at the log odds.
+Deviations: word vectors are initialised with an encoder's token embeddings if no file is given (published: fastText);
+inverted lists replace HNSW, and there is no second index over texts; scores are multiplied, not added with a weight
+(`score=own`: the classifier's alone); there is no fourth module (M4, a re-ranker trained on the shortlists of the
+third); clusters are smoothed by walks even if a label has more than 5,000 texts (published: not then); head labels have
+one mean like all others (published for the largest data set: 300); biases are initialised with the log odds.
 """
 
 from __future__ import annotations
@@ -61,30 +62,42 @@ FEW = 32_000  # labels up to which all are looked at: up to there lists take lon
 class Config:
     """Settings of `astec`."""
 
-    encoder: WordsConfig = setting(WordsConfig(max_length=64), "where word vectors begin")
-    network: BagConfig = setting(BagConfig(), "the network over them")
-    members: int = setting(1, "models that differ in seed, their scores averaged", low=1, high=64)
-    surrogate: int = setting(65_536, "clusters learned first; fewer labels than that are learned as they are", low=2)
-    walk: WalkConfig = setting(WalkConfig(hops=50, restart=0.2), "random walks that smooth label descriptions")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    shortlist: int = setting(200, "near labels a text is compared with", low=1, high=10**5)
-    near: Literal["auto", "all", "lists"] = setting("auto", "labels looked at for them; auto: all up to 32,000")
-    size: int = setting(64, "labels of a list aimed at", low=1)
-    probe: int = setting(48, "lists looked through", low=1)
-    freeze: bool = setting(True, "words stay as the surrogate task left them")
-    score: Literal["own", "path"] = setting("path", "the classifier's probability, or times that of being near")
-    bias: bool = setting(True, "a number for each label beside its vector")
-    learn_surrogate: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how clusters are learned")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2.5e-3, weight_decay=0.0), "how words learn on surrogates")
-    learn_residual: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how the residual layer learns later")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how label vectors learn")
+    encoder: WordsConfig = setting(WordsConfig(max_length=64), "pretrained word vectors")
+    network: BagConfig = setting(BagConfig(), "text encoder on top of the word vectors")
+    members: int = setting(1, "ensemble size: members differ in seed, scores are averaged", low=1, high=64)
+    surrogate: int = setting(65_536, "surrogate clusters of stage 1; with fewer labels, the labels themselves", low=2)
+    walk: WalkConfig = setting(WalkConfig(hops=50, restart=0.2), "random walks that smooth the label representations")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
+    shortlist: int = setting(200, "shortlist size: nearest labels per text", low=1, high=10**5)
+    near: Literal["auto", "all", "lists"] = setting(
+        "auto", "shortlist search: exact, or inverted lists (IVF); auto: exact up to 32,000 labels"
+    )
+    size: int = setting(64, "target size of an inverted list", low=1)
+    probe: int = setting(48, "inverted lists (IVF) probed", low=1)
+    freeze: bool = setting(True, "freeze word vectors after the surrogate task")
+    score: Literal["own", "path"] = setting(
+        "path", "classifier probability alone (own), or times the shortlist probability (path)"
+    )
+    bias: bool = setting(True, "learn a bias per label")
+    learn_surrogate: AdamConfig = setting(
+        AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the surrogate classifiers"
+    )
+    learn_encoder: AdamConfig = setting(
+        AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of the word vectors in the surrogate task"
+    )
+    learn_residual: AdamConfig = setting(
+        AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the residual layer in stage 2"
+    )
+    learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop on surrogates"
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "training loop of the surrogate task",
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop on shortlists"
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        "training loop on shortlists",
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,8 +1,8 @@
 """Bonsai (Machine Learning 2020): wide, shallow k-means trees of linear rankers, averaged.
 
-Features: tf-idf. Labels: PIFA. Tree: k-means with 100 groups of any size, two or three levels. Shortlist: descend,
-teacher-forced negatives. Rank: linear per level. The own idea is to drop balance: groups of unequal size keep tail
-labels apart from head labels, and a shallow path makes fewer mistakes.
+Features: tf-idf. Labels: PIFA. Tree: k-means with 100 clusters of any size, two or three levels. Shortlist: descend,
+teacher-forced negatives. Rank: linear per level. Key idea: no balance constraint. Clusters of unequal size keep tail
+labels apart from head labels, and a shallow tree propagates fewer errors.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `bonsai`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    tree: KmeansConfig = setting(KmeansConfig(), "how labels are grouped")
-    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "how each node's function is trained")
-    trees: int = setting(3, "trees with different seeds, blended", low=1)
-    blend: Blend = setting("average", "how trees are blended")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tree: KmeansConfig = setting(KmeansConfig(), "label tree")
+    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "linear classifier of each node")
+    trees: int = setting(3, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,16 +1,15 @@
 """CascadeXML (NeurIPS 2022): every level of a label tree reads its own layer of one encoder, all trained at once.
 
-Features: transformer, coarse levels from earlier layers, the labels from the last. Labels: PIFA smoothed by random
-walks between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the
-one above. Shortlist: descend (the children of the clusters that the level above likes now, the true ones always among
-them while training). Rank: head. The own idea is the layers: a coarse question is answered by a shallow layer, so no
-level has to share its vector with another. Score: a label's own probability, or times its parent's. With `ranker` a
-linear level on tf-idf and embedding replaces the network's last one or joins it (DiSMEC on the network's shortlist).
+Features: transformer; coarse levels read earlier layers, the labels the last one. Labels: PIFA smoothed by random walks
+between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the one
+above. Shortlist: descend (the children of the clusters the level above currently ranks highest; in training the true
+ones are always included). Rank: head. Key idea: one layer per resolution. A coarse level is served by a shallow layer,
+so no two levels have to share one embedding. Score: a label's own probability, or times its parent's. With `ranker` a
+linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the network's shortlist).
 
-Deviations: label and cluster vectors begin at what the encoder makes of the label texts where these tell something,
-biases at the log odds; walks begin at head labels too (`walk.head=500`: these have only themselves, as published);
-padding is masked; the dropout of the first level lies before its linear layer; Adam's memory is not cycled; accumulated
-batches are one batch.
+Deviations: label and cluster vectors are initialised from label text where it is informative, biases with the log odds;
+walks also start from head labels (`walk.head=500`: these keep only themselves, as published); padding is masked; the
+first level's dropout precedes its linear layer; Adam's moments are not cycled; accumulated mini-batches count as one.
 """
 
 from __future__ import annotations
@@ -62,28 +61,37 @@ SHARE, MOST = 4, 512  # one in so many clusters of a level is kept, at most so m
 class Config(NetworkConfig):
     """Settings of `cascadexml`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder; `layers` below replaces its own")
-    layers: tuple[tuple[int, ...], ...] = setting((), "layers each level reads; empty: spread over the last ones")
-    resolutions: tuple[int, ...] = setting((), "clusters on each level above the labels; empty: by their number")
-    keep: tuple[int, ...] = setting(
-        (), "clusters of each level whose children are ranked; empty: a quarter, at most 512"
+    encoder: TransformerConfig = setting(
+        TransformerConfig(l2=True), "encoder; `layers` (below) overrides encoder.layers"
     )
-    dropouts: tuple[float, ...] = setting((), "share of each level's view dropped while training; empty: 0.1")
-    score: Literal["own", "parent", "path"] = setting("own", "a label's probability alone, or times those above")
-    smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
-    walk: WalkConfig = setting(WalkConfig(), "the random walks")
-    tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "how nodes are halved")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from, and the linear level")
-    begin: Init = setting("auto", "vectors begin at their texts' vectors, at nothing; auto: if texts tell")
-    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
+    layers: tuple[tuple[int, ...], ...] = setting(
+        (), "encoder layer read by each tree level; empty: spread over the last layers"
+    )
+    resolutions: tuple[int, ...] = setting(
+        (), "clusters per tree level above the labels; empty: chosen by the number of labels"
+    )
+    keep: tuple[int, ...] = setting((), "beam per tree level; empty: a quarter of its clusters, at most 512")
+    dropouts: tuple[float, ...] = setting((), "dropout on the view of each tree level; empty: 0.1")
+    score: Literal["own", "parent", "path"] = setting(
+        "own", "label probability alone (own), times its parent's, or the product along the path"
+    )
+    smooth: bool = setting(True, "smooth label representations by random walks before clustering")
+    walk: WalkConfig = setting(WalkConfig(), "random walks")
+    tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "balanced 2-means clustering of labels")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering and the linear ranker")
+    begin: Init = setting(
+        "auto",
+        "initialise label and cluster vectors from label text, or not (zero); auto: where label text is informative",
+    )
+    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
     ranker: Literal["network", "linear", "both"] = setting(
-        "network", "labels by the network, by a linear level on tf-idf and embedding below its clusters, or by both"
+        "network", "label ranker: the network, a linear one on tf-idf + embedding below its clusters, or both"
     )
-    linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "that linear level")
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "linear ranker")
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
 
     def __post_init__(self) -> None:
         check_resolutions(self.resolutions)

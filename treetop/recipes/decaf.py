@@ -1,14 +1,15 @@
 """DECAF (WSDM 2021): label vectors made from label texts, by the same words as texts, with a free vector beside.
 
-Features: the bag of a text's word vectors, weighed by tf-idf, through a residual block. Labels: their own text. Tree:
-one level of balanced clusters. Shortlist: descend (true clusters always among the kept ones while training). Rank:
-head, of free and text vectors mixed number by number. The own idea is that mix: a label seen twice still has its
-text. Score: product of the probabilities. `members` trains several trees (published: three).
+Features: tf-idf-weighted sum of a text's word vectors, through a residual block. Labels: their own text. Tree: one
+level of balanced clusters. Shortlist: descend (in training the true clusters are always included). Rank: head, whose
+label vectors combine a free and a text vector by element-wise gates. Key idea: this combination; a label with two
+training texts still has its own text. Score: product of the probabilities. `members` trains several trees (published:
+three).
 
-Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
-vectors (or a file's) instead of a surrogate task; clusters from PIFA smoothed by random walks, from head labels too
-(`walk.head`); biases begin at the log odds. Where labels have neither text nor name, their ids are read. One process
-only.
+Deviations: both levels are trained jointly instead of one after the other, and word vectors are initialised with an
+encoder's token embeddings (or from a file) instead of by a surrogate task; clusters come from PIFA smoothed by random
+walks, which also start from head labels (`walk.head`); biases are initialised with the log odds. For labels with
+neither text nor name, the id is read. Single process only.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(BagsConfig):
     """Settings of `decaf`."""
 
-    walk: WalkConfig = setting(WalkConfig(), "random walks that smooth label descriptions")
-    dropout: float = setting(0.5, "share dropped inside the block over label texts", low=0.0, high=0.99)
+    walk: WalkConfig = setting(WalkConfig(), "random walks that smooth the label representations")
+    dropout: float = setting(0.5, "dropout in the label-text block", low=0.0, high=0.99)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,13 +1,13 @@
 """DEPSL (UniDEC's dual encoder alone): one encoder for texts and label texts, trained on pools of some labels.
 
-Features: transformer, the mean of the last layer at length 1. Labels: their texts. Tree: none. Shortlist: everything,
-or near ones where there are many. Rank: dual. The own idea is the reduction: neither all labels of a text
-nor one of them, but those that a pool of a few thousand labels happens to hold, with clusters of texts as batches and
-hard negatives found by the encoder itself. The presets `dpr` and `ance` are its neighbours: one label a text against
-the labels of a random batch, without and with hard negatives.
+Features: transformer, mean of the last layer, L2-normalised. Labels: their texts. Tree: none. Shortlist: everything, or
+approximate nearest labels if there are many. Rank: dual. Key idea: the multi-label reduction. The positives of a text
+are neither all its labels nor one of them, but those in a pool of a few thousand labels; mini-batches are clusters of
+similar texts, and hard negatives are mined with the encoder itself. The presets `dpr` and `ance` are its relatives: one
+positive per text against the labels of a random mini-batch, without and with hard negatives.
 
-Deviations: no layer on the encoder's vector unless `dual.dimension` asks for one; cosines are masked by -inf; labels
-with the text of a positive count for nothing, and are told apart in the end by how often they occur.
+Deviations: no projection of the embedding unless `dual.dimension` asks for one; ignored pairs are masked with -inf;
+labels with the same text as a positive are ignored, and at prediction ties between them are broken by label frequency.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """DEXML (ICLR 2024): a dual encoder whose every step sees all labels, with a softmax that leaves positives apart.
 
-Features: transformer, the mean of the last layer at length 1. Labels: their texts. Tree: none. Shortlist: everything,
-or near ones where there are many. Rank: dual. The own idea is to need no negatives: all label texts are encoded with
-every batch (read in parts, vectors first and gradients then, so memory does not follow their number), and each positive
-competes with the negatives only (decoupled softmax), or the positives with a soft threshold for `top` places
-(`dual.loss.kind: soft_topk`). With `pool.size` above 0 it works on a shortlist instead: labels of the batch and hard
-negatives.
+Features: transformer, mean of the last layer, L2-normalised. Labels: their texts. Tree: none. Shortlist: everything, or
+approximate nearest labels if there are many. Rank: dual. Key idea: no negative sampling. All label texts are encoded
+with every mini-batch (in parts, with gradient caching, so memory does not grow with their number), and each positive
+competes with the negatives only (decoupled softmax), or the positives compete for the `top` places by a soft threshold
+(`dual.loss.kind: soft_topk`). With `pool.size` above 0 it is trained on a shortlist: the labels of the mini-batch and
+hard negatives.
 
-Deviations: one process holds all similarities of a batch; mean pooling; cosines throughout (the paper leaves vectors
-as they are on two sets).
+Deviations: one process holds all similarities of a mini-batch; mean pooling; cosines throughout (the paper does not
+normalise on two data sets).
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ HOOKS = ("rows", "soft", "sample")  # places for augmentations
 class Config(DualEncoderConfig):
     """Settings of `dexml`."""
 
-    dual: DualConfig = setting(DualConfig(loss=LossConfig(pick="all")), "the head that reads label texts")
+    dual: DualConfig = setting(
+        DualConfig(loss=LossConfig(pick="all")), "dual-encoder head (label vectors from label text)"
+    )
     pool: PoolConfig = setting(
-        PoolConfig(size=0, positives=0, negatives=0, clustered=False), "all labels, or how many of them meet in a batch"
+        PoolConfig(size=0, positives=0, negatives=0, clustered=False),
+        "labels scored per mini-batch: all (size 0), or a pool",
     )
 
 

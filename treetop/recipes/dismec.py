@@ -1,13 +1,13 @@
 """DiSMEC (WSDM 2017, DiSMEC++ 2021): one linear function for every label over all texts, small weights dropped at once.
 
-Features: tf-idf. Tree: flat. Shortlist: everything. Rank: linear, L2-regularised squared hinge, one against all. The
-own idea is to prune: a weight below `threshold` says little, and dropping it right after a label is solved keeps
-thousands of labels in memory and in a small model.
+Features: tf-idf. Tree: flat. Shortlist: everything. Rank: linear, L2-regularised squared hinge, one-vs-all. Key idea:
+pruning. A weight below `threshold` carries little information, and pruning right after a label is solved makes
+thousands of labels fit into memory and into a small model.
 
-Deviations: problems are solved over the few texts that matter and checked over all of them, which reaches the same
-minimum as Newton steps over all texts (`solver: newton`) in a tenth of the time; the mean-separating start chooses the
-first texts. Blocks of labels are stages of one job instead of jobs on many machines. A label none of whose texts has
-a known word is never returned.
+Deviations: each problem is solved on a working set of texts and checked against all of them, which reaches the same
+minimum as Newton steps over all texts (`solver: newton`) in a tenth of the time; the mean-separating initialisation
+selects the first working set. Blocks of labels are stages of one job instead of jobs on many machines. A label none of
+whose texts has a known word is never returned.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `dismec`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    linear: OneVsAllConfig = setting(OneVsAllConfig(), "how each label's function is trained")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    linear: OneVsAllConfig = setting(OneVsAllConfig(), "linear classifier of each label")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

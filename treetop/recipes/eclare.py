@@ -1,18 +1,18 @@
 """ECLARE (WWW 2021): DECAF, and beside a label's text the texts of the labels it goes with.
 
-Features: the bag of a text's word vectors, weighed by tf-idf, through a residual block. Labels: their own text, and
-the texts of labels that random walks over shared documents meet. Tree: one level of balanced clusters, from
-descriptions smoothed by the same walks. Shortlist: descend (true clusters always among the kept ones while training).
-Rank: head, of free, text and graph vectors mixed number by number. The own idea is the label graph: a label with few
-texts borrows the words of labels it occurs with. All three are one vector once trained. Score: product of the
-probabilities. `members` trains several trees (published: three).
+Features: tf-idf-weighted sum of a text's word vectors, through a residual block. Labels: their own text, and the texts
+of the labels that random walks over shared documents visit. Tree: one level of balanced clusters of label
+representations smoothed by the same walks. Shortlist: descend (in training the true clusters are always included).
+Rank: head, whose label vectors combine a free, a text and a graph vector element-wise. Key idea: the label graph; a
+label with few texts borrows the words of the labels it co-occurs with. After training the three collapse into one
+vector. Score: product of the probabilities. `members` trains several trees (published: three).
 
-Deviations: both levels are trained at once instead of one after the other, and words begin at an encoder's token
-vectors (or a file's) instead of a surrogate task; parts join by DECAF's gates (`mix=attention`: each label weighs them,
-in sum 1, as published); free vectors begin anywhere (`begin=graph`: at the graph's part, as published; labels with the
-same neighbours then begin alike); no link is cut by distance; answers are not passed on over the graph; biases begin at
-the log odds (`bias=false`: none, as published). Where labels have neither text nor name, their ids are read. One
-process only.
+Deviations: both levels are trained jointly instead of one after the other, and word vectors are initialised with an
+encoder's token embeddings (or from a file) instead of by a surrogate task; parts are combined by DECAF's gates
+(`mix=attention`: attention weights per label that sum to 1, as published); free vectors are initialised at random
+(`begin=graph`: with the graph part, as published; labels with the same neighbours then start out equal); no edge is
+pruned by distance; predictions are not propagated over the graph; biases are initialised with the log odds
+(`bias=false`: none, as published). For labels with neither text nor name, the id is read. Single process only.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(BagsConfig):
     """Settings of `eclare`."""
 
-    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
-    dropout: float = setting(
-        0.2, "share dropped inside the blocks over label texts and in attention", low=0.0, high=0.99
+    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that build the label graph")
+    dropout: float = setting(0.2, "dropout in the label-text blocks and in attention", low=0.0, high=0.99)
+    begin: Literal["random", "text", "graph"] = setting(
+        "random", "initialise free label vectors at random, or with the text or graph part"
     )
-    begin: Literal["random", "text", "graph"] = setting("random", "where free vectors begin: anywhere, or at that part")
-    mix: Join = setting("gates", "how a label's parts join: by DECAF's gates, or each weighs its own")
-    bias: bool = setting(True, "a number for each label beside its vector")
+    mix: Join = setting("gates", "combine a label's parts by DECAF's gates, or by attention per label")
+    bias: bool = setting(True, "learn a bias per label")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

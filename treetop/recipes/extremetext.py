@@ -1,11 +1,11 @@
 """Probabilistic label tree (PLT, as in extremeText and napkinXC): logistic nodes whose product is a probability.
 
 Features: tf-idf. Labels: PIFA. Tree: balanced binary, leaves of 100 labels. Shortlist: descend, teacher-forced
-negatives. Rank: logistic linear per level. The own idea: every node estimates P(some label below | parent, text), so
-the product along the path estimates P(label | text).
+negatives. Rank: logistic regression per node. Key idea: every node estimates P(some label below | parent, text), so the
+product along the path estimates P(label | text).
 
-Deviations: the original learns dense word vectors together with the tree; this is the tf-idf form napkinXC made the
-stronger one.
+Deviations: the original learns dense word vectors jointly with the tree; this is the tf-idf variant, which napkinXC
+showed to be stronger.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `extremetext`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "how labels are grouped")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "label tree")
     linear: LinearConfig = setting(
         LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid", beam=20),
-        "how each node's function is trained",
+        "linear classifier of each node",
     )
-    trees: int = setting(1, "trees with different seeds, blended", low=1)
-    blend: Blend = setting("average", "how trees are blended")
+    trees: int = setting(1, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

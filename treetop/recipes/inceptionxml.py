@@ -1,16 +1,17 @@
 """InceptionXML (2021): a small convolutional network over word vectors for short texts, and two levels of labels.
 
-Features: words + inception (self-attention over words and over the vectors' numbers, then convolutions along the
-vectors). Labels: PIFA smoothed by random walks. Tree: one level of small balanced clusters, or none for small label
-sets. Shortlist: descend (the labels of the clusters liked now, about four roots of their number). Rank: head. The own
-idea is the network: a text costs a fraction of a transformer, and clusters and labels read views of their own, so
-shortlist and classifier are trained in step. Score: product of the probabilities. `members` trains several.
+Features: words + inception (self-attention over words and over embedding dimensions, then convolutions along the
+embedding dimension). Labels: PIFA smoothed by random walks. Tree: one level of small balanced clusters, or none for
+small label sets. Shortlist: descend (the labels of the clusters currently ranked highest, about 4 · √(number of labels)
+of them). Rank: head. Key idea: the network. It costs a fraction of a transformer, and clusters and labels read views of
+their own, so shortlist and classifier are trained jointly. Score: product of the probabilities. `members` trains an
+ensemble.
 
-Deviations: the routed network with a second convolution for each task (InceptionXML-LF's form; `network.mix=concat`
-is the older one); word vectors begin at an encoder's token vectors where no GloVe file is given, and no stop words
-are dropped; walks begin at head labels too (`walk.head=500`: these have only themselves, as published); biases begin
-at the log odds (`bias=false`: none); losses are sums over candidates (`reduce=mean`: as published), the rate follows a
-cosine; one process only. See `features/inception.py` for the network.
+Deviations: the routed network with a second convolution per task (InceptionXML-LF's variant; `network.mix=concat` is
+the older one); word vectors are initialised with an encoder's token embeddings if no GloVe file is given, and stop
+words are kept; walks also start from head labels (`walk.head=500`: these keep only themselves, as published); biases
+are initialised with the log odds (`bias=false`: none); losses are summed over candidates (`reduce=mean`: as published);
+cosine learning-rate schedule; single process only. See `features/words/inception.py` for the network.
 """
 
 from __future__ import annotations
@@ -53,28 +54,30 @@ META, EXTREME = TASKS
 class Config(ClustersConfig):
     """Settings of `inceptionxml`."""
 
-    encoder: WordsConfig = setting(WordsConfig(), "where word vectors begin")
-    network: InceptionConfig = setting(InceptionConfig(), "the network over them")
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    smooth: bool = setting(True, "smooth label descriptions by random walks before clustering")
-    walk: WalkConfig = setting(WalkConfig(), "the random walks")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    bottleneck: int = setting(0, "width of label vectors where there are clusters; 0: the view's own", low=0)
-    meta_dropout: float = setting(0.5, "share of the clusters' view dropped while training", low=0.0, high=0.99)
-    dropout: float = setting(0.6, "share of the labels' view dropped while training", low=0.0, high=0.99)
+    encoder: WordsConfig = setting(WordsConfig(), "pretrained word vectors")
+    network: InceptionConfig = setting(InceptionConfig(), "text encoder on top of the word vectors")
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    smooth: bool = setting(True, "smooth label representations by random walks before clustering")
+    walk: WalkConfig = setting(WalkConfig(), "random walks")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
+    bottleneck: int = setting(0, "projection dimension of the label head (with clusters); 0: no projection", low=0)
+    meta_dropout: float = setting(0.5, "dropout on the cluster head's view", low=0.0, high=0.99)
+    dropout: float = setting(0.6, "dropout on the label head's view", low=0.0, high=0.99)
     apart: float = setting(
-        0.0, "share of the epochs, from the first, in which labels do not teach the network", high=1.0
+        0.0,
+        "fraction of training at its start in which the label head's gradient is detached from the encoder",
+        high=1.0,
     )
-    bias: bool = setting(True, "a number for each label beside its vector")
-    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
-    score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-4, weight_decay=0.0), "how words and network learn")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how label vectors learn")
+    bias: bool = setting(True, "learn a bias per label")
+    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
+    score: Literal["own", "path"] = setting("path", "label probability alone (own), or times its cluster's (path)")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-4, weight_decay=0.0), "optimiser of word vectors and network")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop"
+        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop"
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,19 +1,20 @@
 """InceptionXML-LF (KDD 2024): InceptionXML whose label vectors are made from label texts and a label graph.
 
-Features: words + inception (routed, a second convolution for each task), views as wide as a word vector. Labels: the
-sum of their text's words, and those sums added up over a graph of random walks, each through a residual block of
-spectral norm 1. Tree: one level of balanced clusters, from PIFA smoothed by the walks; or none for small label sets.
-Shortlist: descend. Rank: head. The own idea is the two phases: at first labels have text and graph only, so that words
-and network must carry them; then free vectors join, which begin at the text's, and each label weighs the three
-(attention). All are one vector once trained. Score: product of the probabilities.
+Features: words + inception (routed, a second convolution per task), views of the word-vector dimension. Labels: the sum
+of the word vectors of their text, and the aggregation of those sums over a random-walk label graph, each through a
+residual block of spectral norm 1. Tree: one level of balanced clusters of PIFA smoothed by the walks; none for small
+label sets. Shortlist: descend. Rank: head. Key idea: two phases. In phase I label vectors come from text and graph
+only, so that word vectors and network must represent the labels; in phase II free vectors are added, initialised with
+the text part, and each label weights the three parts by attention. After training they collapse into one vector. Score:
+product of the probabilities.
 
-Deviations: no code was published; what the paper leaves open is as in ECLARE or in `features/inception.py`: the width
-(positions averaged beside the last layer, as InceptionXML does for its largest data), phases of 5 and 10 epochs,
-attention begun anew in phase II, blocks kept. Clusters are the same in both phases: made anew from what the first one
-made of label texts (`recluster`, as published) the kept ones held fewer of the true labels. They have free vectors
-only. Word vectors begin at an encoder's token vectors where no GloVe file is given; biases begin at the log odds
-(`bias=false`: none); losses are sums over candidates. `phases=1` gives the model of phase I. Where labels have neither
-text nor name, their ids are read; labels without training texts are found by their text. One process only.
+Deviations: no code was published; what the paper leaves open follows ECLARE or `features/words/inception.py`: the width
+(positions averaged as a residual of the last layer, as InceptionXML does for its largest data sets), phases of 5 and 10
+epochs, attention re-initialised in phase II, blocks kept. Both phases share the clusters: re-clustering by the label
+texts of phase I (`recluster`, as published) lowered the recall of the shortlist. Clusters have free vectors only. Word
+vectors are initialised with an encoder's token embeddings if no GloVe file is given; biases with the log odds
+(`bias=false`: none); losses are summed over candidates. `phases=1` gives the model of phase I. For labels with neither
+text nor name, the id is read; labels without training texts are found by their text. Single process only.
 """
 
 from __future__ import annotations
@@ -62,32 +63,33 @@ META, EXTREME = TASKS
 class Config(ClustersConfig):
     """Settings of `inceptionxml_lf`."""
 
-    encoder: WordsConfig = setting(WordsConfig(), "where word vectors begin")
-    network: InceptionConfig = setting(InceptionConfig(narrow=True), "the network over them")
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that make the label graph")
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what the first clusters are made from")
-    phases: int = setting(2, "1: text and graph only; 2: then free vectors too", low=1, high=2)
-    recluster: bool = setting(False, "phase II clusters labels anew, by what phase I made of their texts")
-    meta_dropout: float = setting(0.3, "share of the clusters' view dropped while training", low=0.0, high=0.99)
-    dropout: float = setting(0.4, "share of the labels' view dropped while training", low=0.0, high=0.99)
-    label_dropout: float = setting(
-        0.2, "share dropped in the blocks over label texts and in attention", low=0.0, high=0.99
+    encoder: WordsConfig = setting(WordsConfig(), "pretrained word vectors")
+    network: InceptionConfig = setting(InceptionConfig(narrow=True), "text encoder on top of the word vectors")
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that build the label graph")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for the initial label clustering")
+    phases: int = setting(2, "1: label vectors from text and graph only; 2: then with free vectors", low=1, high=2)
+    recluster: bool = setting(False, "re-cluster labels for phase II by their phase I label-text embeddings")
+    meta_dropout: float = setting(0.3, "dropout on the cluster head's view", low=0.0, high=0.99)
+    dropout: float = setting(0.4, "dropout on the label head's view", low=0.0, high=0.99)
+    label_dropout: float = setting(0.2, "dropout in the label-text blocks and in attention", low=0.0, high=0.99)
+    mix: Join = setting("attention", "combine a label's parts by attention per label, or by DECAF's gates")
+    bias: bool = setting(True, "learn a bias per label")
+    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
+    score: Literal["own", "path"] = setting("path", "label probability alone (own), or times its cluster's (path)")
+    learn_encoder: AdamConfig = setting(
+        AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of word vectors, network and label-text blocks"
     )
-    mix: Join = setting("attention", "how a label's parts join: each weighs its own, or by DECAF's gates")
-    bias: bool = setting(True, "a number for each label beside its vector")
-    reduce: Reduce = setting("sum", "loss of a level: sum or mean over its candidates")
-    score: Literal["own", "path"] = setting("path", "a label's probability alone, or times its cluster's")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "how words, network and blocks learn")
-    second_learn: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "the same in phase II")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "how free label vectors learn")
+    second_learn: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the same in phase II")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the free label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop of phase I"
+        TrainConfig(epochs=5, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop of phase I"
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "the loop of phase II"
+        TrainConfig(epochs=10, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
+        "training loop of phase II",
     )
-    steps: int = setting(100, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
+    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
 
     def __post_init__(self) -> None:
         if not self.network.narrow:

@@ -1,16 +1,16 @@
 """LightXML (AAAI 2021): one transformer, a generator of label clusters and a ranker of labels, trained together.
 
-Features: transformer, the mean of the last layer (the paper: the first token of the last five layers, as in the
-presets `paper-...`). Labels: PIFA. Tree: one level of balanced clusters, more if asked for, or none for small label
-sets. Shortlist: descend (negatives are the labels of the clusters the generator likes now). Rank: head through a
-bottleneck. The own idea is the dynamic negatives: easy at first, harder as the generator learns. Score: product of
-the probabilities. `members` trains several and averages them.
+Features: transformer, mean of the last layer (the paper: first token of the last five layers, as in the presets
+`paper-...`). Labels: PIFA. Tree: one level of balanced clusters, more on request, or none for small label sets.
+Shortlist: descend (negatives are the labels of the clusters the generator currently ranks highest). Rank: head with a
+projection (bottleneck). Key idea: dynamic negative sampling; negatives are easy at first and get harder as the
+generator learns. Score: product of the probabilities. `members` trains an ensemble and averages scores.
 
-Deviations: label vectors begin at what the encoder makes of the label texts, which is worth three points P@1 on
-short texts, and biases at the log odds; padding is masked instead of repeating the last label; labels whose cluster
-is not among the kept ones are left out instead of overwriting negatives (keep is larger than any document's
-clusters); losses are sums over candidates, which the 1 : 1 weighting of the two means turns into `ranker_weight`; the
-accidental end of dropout after the first evaluation is not copied.
+Deviations: label vectors are initialised from label text, which is worth three points P@1 on short texts, and biases
+with the log odds; padding is masked instead of repeating the last label; labels whose cluster is not shortlisted are
+left out instead of overwriting negatives (keep exceeds the number of clusters of any document); losses are summed over
+candidates, so the 1 : 1 weighting of the two means becomes `ranker_weight`; the published code accidentally turns
+dropout off after the first evaluation, which is not reproduced.
 """
 
 from __future__ import annotations
@@ -58,26 +58,31 @@ FEW = 50_000  # labels below which clusters cost more than they save
 class Config(NetworkConfig):
     """Settings of `lightxml`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
-    begin: Init = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
-    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    members: int = setting(1, "models that differ in seed and clusters, their scores averaged", low=1, high=64)
-    encoders: tuple[str, ...] = setting((), "instead of `members`: one model for each of these encoders")
-    frozen: bool = setting(False, "leave the encoder as it is and train the heads only (for CPUs)")
-    clusters: Literal["auto", "none", "tree"] = setting("auto", "two levels, or one; auto: by the number of labels")
+    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "encoder and pooling")
+    begin: Init = setting(
+        "auto", "initialise label vectors from label text, or not (zero); auto: where label text is informative"
+    )
+    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
+    frozen: bool = setting(False, "freeze the encoder and train only the heads (for CPUs)")
+    clusters: Literal["auto", "none", "tree"] = setting(
+        "auto", "cluster labels (two levels), or score all of them; auto: by the number of labels"
+    )
     tree: BalancedConfig = setting(
-        BalancedConfig(max_leaf=100, shallow=True, per_node=True, rule="gain"), "how labels are clustered"
+        BalancedConfig(max_leaf=100, shallow=True, per_node=True, rule="gain"), "label clustering"
     )
-    tfidf: TfidfConfig = setting(TfidfConfig(), "what clusters are made from")
-    keep: int = setting(75, "nodes of a level whose children are ranked", low=1)
-    bottleneck: int = setting(400, "width of label vectors where there are clusters; 0: the view's own", low=0)
-    dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
-    loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of both levels")
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
+    keep: int = setting(75, "beam: clusters per level whose children are ranked", low=1)
+    bottleneck: int = setting(400, "projection dimension of the label head (with clusters); 0: no projection", low=0)
+    dropout: float = setting(0.1, "dropout on the view", low=0.0, high=0.99)
+    loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of generator and ranker")
     negatives: Literal["dynamic", "static", "static_extra"] = setting(
-        "dynamic", "trained together; ranker after the generator on its frozen encoder; or on an encoder of its own"
+        "dynamic",
+        "train generator and ranker jointly; ranker afterwards on the frozen encoder; or on a second encoder",
     )
-    ranker_weight: float = setting(1.0, "weight of the ranker's loss beside the generator's", low=0.0)
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    ranker_weight: float = setting(1.0, "weight of the ranker loss relative to the generator loss", low=0.0)
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,8 +1,8 @@
 """Labels of the nearest training texts by tf-idf, exact.
 
 Features tf-idf, tree flat, shortlist everything, rank neighbours: the k most similar training texts vote for their
-labels with similarity ** power. Nothing is trained, so it is an honest baseline: what plain look-up reaches. Word
-1-grams, k = 100 and power 3 were chosen on a split of train (`benchmarks/results/neighbours-choice.json`).
+labels with weight similarity ** power. Nothing is trained, so it is an honest baseline: what plain retrieval reaches.
+Word unigrams, k = 100 and power 3 were chosen on a split of train (`benchmarks/results/neighbours-choice.json`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ GROUP = "baselines"
 class Config:
     """Settings of `neighbours`."""
 
-    k: int = setting(100, "training texts that vote", low=1)
-    power: float = setting(3.0, "a vote weighs similarity to this power", low=0.0)
-    tfidf: TfidfConfig = setting(TfidfConfig(), "how texts become numbers")
+    k: int = setting(100, "nearest training texts that vote", low=1)
+    power: float = setting(3.0, "vote weight: similarity to this power", low=0.0)
+    tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

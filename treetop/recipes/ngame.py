@@ -1,16 +1,16 @@
 """NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
 
-Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
-Shortlist: everything, or near ones where there are many. Rank: dual (the label vector's cosine and a tenth of the
-text's), or with `fusion` a small tree over both. The own idea is the batch: clusters of near texts (small at first,
-doubling) are put together, so that the labels of one text are hard negatives of another, and none need be searched for.
-One label of each text is drawn and stands against the batch's wrong ones. The second stage keeps the encoder still and
-lets label vectors learn on from the labels' own.
+Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
+none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual (cosine of the label vector
+plus a tenth of the label text's), or with `fusion` a small decision tree over both. Key idea: negative-aware
+mini-batches. They are built from clusters of similar texts (small at first, then doubling in size), so that the labels
+of one text are hard negatives of another and no search is needed. One positive per text is sampled and contrasted with
+the negatives of the mini-batch. Stage 2 freezes the encoder and refines label vectors initialised from the label texts.
 
-Deviations: both stages learn by a softmax over the batch's labels; margins (`paper-...`) are led astray by labels a
-text lacks by mistake where batches are of near texts. Weights of violators add up to 1 instead of being divided by
-their number; the second stage's hard negatives are found by the label vectors themselves, by exact search; scores are
-added at fixed weights unless `fusion` asks for the tree.
+Deviations: both stages use a softmax over the labels of the mini-batch; the triplet loss (`paper-...`) is misled by
+missing labels when mini-batches consist of similar texts. Weights of violating negatives are normalised to sum to 1
+instead of being divided by their number; hard negatives of stage 2 are mined with the label vectors themselves, by
+exact search; scores are added with fixed weights unless `fusion` asks for the tree.
 """
 
 from __future__ import annotations
@@ -40,21 +40,23 @@ FIRST = LossConfig(kind="decoupled", pick="one")
 class Config(StagesConfig):
     """Settings of `ngame`."""
 
-    dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
+    dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(unit=True, bias=False, dropout=0.5, scale=20.0),
-        "the second stage's head with free label vectors",
+        "classifier head of stage 2 (free label vectors)",
     )
     pool: PoolConfig = setting(
         PoolConfig(size=1024, positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
-        "which texts and labels meet in a batch of the first stage",
+        "mini-batches and label pools of stage 1",
     )
     second_train: TrainConfig = setting(
         TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the second stage's loop",
+        "training loop of stage 2",
     )
-    fusion: float = setting(0.0, "weight of dual score and tree beside the classifier's; 0: no tree, the sum", low=0.0)
-    fusion_depth: int = setting(7, "levels of that tree", low=1, high=16)
+    fusion: float = setting(
+        0.0, "weight of dual score and fusion tree relative to the classifier score; 0: no tree, weighted sum", low=0.0
+    )
+    fusion_depth: int = setting(7, "maximum depth of the fusion tree", low=1, high=16)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,11 +1,11 @@
 """Parabel (WWW 2018): three balanced binary trees of linear rankers, averaged.
 
 Features: tf-idf. Labels: PIFA from raw targets. Tree: balanced binary, leaves of 100 labels. Shortlist: descend,
-teacher-forced negatives. Rank: linear per level. The own idea is the balanced label tree itself: training and
+teacher-forced negatives. Rank: linear per level. Key idea: the balanced label tree itself, which makes training and
 prediction cost log L instead of L.
 
-Deviations: halves are split until they stay the same, which on held-out training texts beats the stop at a small gain;
-scores along the path are products of exp(-max(0, 1 - margin)^2), as the peer omikuji reads them.
+Deviations: 2-means iterates until assignments are stable, which on held-out training texts beats stopping at a small
+gain; scores along the path are products of exp(-max(0, 1 - margin)^2), as in omikuji.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `parabel`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    tree: BalancedConfig = setting(BalancedConfig(width=2), "how labels are grouped")
-    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "how each node's function is trained")
-    trees: int = setting(3, "trees with different seeds, blended", low=1)
-    blend: Blend = setting("average", "how trees are blended")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tree: BalancedConfig = setting(BalancedConfig(width=2), "label tree")
+    linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "linear classifier of each node")
+    trees: int = setting(3, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

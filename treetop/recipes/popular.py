@@ -1,7 +1,7 @@
 """The most frequent labels, for every text the same.
 
-Features none, tree flat, shortlist everything, rank popular. The floor under all other methods: on a data set with a
-heavy head it looks better than it is, so read nDCG@10, PSP@5 and coverage beside P@1.
+Features none, tree flat, shortlist everything, rank popular. The lower bound for all other methods: on a data set with
+a heavy head it looks better than it is, so read nDCG@10, PSP@5 and coverage beside P@1.
 """
 
 from __future__ import annotations

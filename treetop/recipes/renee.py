@@ -1,15 +1,16 @@
 """Renee (MLSys 2023): every label for every text by plain cross-entropy, with label texts as further training rows.
 
-Features: transformer, the mean of the last layer. Labels: their texts are rows that carry their own label, unless a
-filter bars it for that text. Tree: none. Shortlist: everything. Rank: head. The own idea is that no shortlist is
-needed: the gradient of a logit is its probability less the target, so blocks of logits are turned into gradients and
-dropped, and memory follows neither texts nor labels. A label seen only as its own text is answered with too.
-`encoder.encoder` may name a treetop model: that is how an encoder trained by `ngame` starts it.
+Features: transformer, mean of the last layer. Labels: their texts are training rows with their own label, unless a
+filter pair excludes it. Tree: none. Shortlist: everything. Rank: head. Key idea: no shortlist. The gradient of a logit
+is its probability minus the target, so blocks of logits are turned into gradients and discarded, and logits are never
+all in memory. Labels that occur only as their own text can be predicted too. `encoder.encoder` may name a treetop
+model: a warm start from an encoder trained by, say, `ngame`.
 
-Deviations: AdamW on the label vectors instead of SGD with momentum; vectors of one length while training, label
-vectors begun at their texts and a bias for each label (`begin: zero`, `bias: false` and `encoder.l2: false` as in the
-presets `paper-...` leave these out). `memory: low` keeps label vectors in bfloat16 and updates them by plain descent
-while their gradient is made, rounded at random so that small steps are not lost: 2 bytes a number instead of 12.
+Deviations: AdamW on the label vectors instead of SGD with momentum; text embeddings of constant norm in training, label
+vectors initialised from label text, and a bias per label (`begin: zero`, `bias: false` and `encoder.l2: false`, as in
+the presets `paper-...`, turn these off). `memory: low` keeps label vectors in bfloat16 and updates them by plain SGD as
+soon as their gradient is computed, with stochastic rounding so that small updates are not lost: 2 bytes per parameter
+instead of 12.
 """
 
 from __future__ import annotations
@@ -46,19 +47,23 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(NetworkConfig):
     """Settings of `renee`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder (or a treetop model) and its view")
-    label_rows: bool = setting(True, "label texts are training rows with their own label")
-    begin: Init = setting("auto", "label vectors begin at their texts' vectors, at nothing; auto: if texts tell")
-    size: float = setting(15.0, "how often a cosine with a label's text counts in its first margin", low=0.0)
-    bias: bool = setting(True, "a number for each label beside its vector")
-    bottleneck: int = setting(0, "width of label vectors; 0: the view's own", low=0)
-    dropout: float = setting(0.3, "share of the view dropped while training", low=0.0, high=0.99)
-    train: TrainConfig = setting(
-        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+    encoder: TransformerConfig = setting(
+        TransformerConfig(l2=True), "encoder (or a treetop model, as a warm start) and pooling"
     )
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    label_rows: bool = setting(True, "add each label text as a training row with its own label")
+    begin: Init = setting(
+        "auto", "initialise label vectors from label text, or with zeros; auto: from label text where it is informative"
+    )
+    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    bias: bool = setting(True, "learn a bias per label")
+    bottleneck: int = setting(0, "projection dimension; 0: no projection", low=0)
+    dropout: float = setting(0.3, "dropout on the view", low=0.0, high=0.99)
+    train: TrainConfig = setting(
+        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
+    )
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
     memory: Memory = setting("full", MEMORY)
-    descent: DescentConfig = setting(DescentConfig(), "how label vectors learn where memory is low")
+    descent: DescentConfig = setting(DescentConfig(), "SGD of the label vectors (memory=low)")
 
     def __post_init__(self) -> None:
         if self.memory == "low":

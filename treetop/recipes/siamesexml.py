@@ -1,16 +1,16 @@
 """SiameseXML (ICML 2021): a siamese encoder trained from the labels' side, then label vectors refined one by one.
 
-Features: transformer, the mean of the last layer at length 1. Labels: their texts, then a vector each. Tree: none.
-Shortlist: everything, or near ones where there are many. Rank: dual. The own idea is the view of a label
-as its text's vector plus a correction learned from its own documents: batches are cut from labels, each with one
-document drawn; then, the encoder still, each label's vector learns on from there against the labels that are confused
-with it, where a pair is right with probability c * exp(d * (cosine - 1)). Score: the label vector's cosine and a tenth
-of the text's.
+Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
+none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual. Key idea: a label vector is
+the embedding of the label's text plus a correction learned from its documents. In stage 1 mini-batches are drawn from
+labels, each with one sampled document; in stage 2 the encoder is frozen and each label vector is refined from that
+initialisation against the labels it is confused with, where a pair matches with probability
+c * exp(d * (cosine - 1)). Score: cosine of the label vector plus a tenth of the label text's.
 
-Deviations: the first stage learns by a softmax over the batch's documents (`paper-...`: by that probability too, which
-taught a transformer little); the text's cosine counts a tenth (`paper-...`: as much as the label vector's); a
-transformer instead of a bag of word vectors; hard negatives by exact search instead of a graph index; the losses of the
-hardest negatives are averaged.
+Deviations: stage 1 uses a softmax over the documents of the mini-batch (`paper-...`: that probability too, from which
+a transformer learned little); the cosine of the label text has weight 0.1 (`paper-...`: the same as the label
+vector's); a transformer instead of a bag of word vectors; hard negatives by exact search instead of HNSW; the losses of
+the hardest negatives are averaged.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ FIRST = LossConfig(pick="one", symmetric=True, backward=1.0)
 class Config(StagesConfig):
     """Settings of `siamesexml`."""
 
-    dual: DualConfig = setting(DualConfig(loss=FIRST), "the first stage's head")
+    dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(
             unit=True, bias=False, dropout=0.5,
             loss=LossConfig(kind="kprob", hardest=50, level=0.75, steep=3.0, floor=0.05),
         ),
-        "the second stage's head with free label vectors",
+        "classifier head of stage 2 (free label vectors)",
     )  # fmt: skip
     pool: PoolConfig = setting(
         PoolConfig(side="labels", size=1024, positives=1, negatives=0, clustered=False),
-        "which texts and labels meet in a batch of the first stage",
+        "mini-batches and label pools of stage 1",
     )
     train: TrainConfig = setting(
         TrainConfig(epochs=60, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the first stage's loop, over labels",
+        "training loop of stage 1, over labels",
     )
     second_train: TrainConfig = setting(
         TrainConfig(epochs=3, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the second stage's loop",
+        "training loop of stage 2",
     )
 
 

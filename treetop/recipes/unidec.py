@@ -1,17 +1,17 @@
 """UniDEC (WWW 2025): a dual encoder and a classifier on one encoder, trained together on pools of some labels.
 
-Features: transformer, the mean of the last layer. Labels: their texts, and a free vector each. Tree: none. Shortlist:
-everything, or near ones where there are many. Rank: dual. The own idea is the batch both heads share: a
-cluster of texts with a pool of a few thousand labels (some of each text's, then hard negatives), on which each head
-has a loss of many classes; cost follows the pool and not the number of labels. Score: the sum of both heads', so one
-search over joined vectors.
+Features: transformer, mean of the last layer. Labels: their texts, and one free vector each. Tree: none. Shortlist:
+everything, or approximate nearest labels if there are many. Rank: dual. Key idea: both heads share one mini-batch, a
+cluster of texts with a pool of a few thousand labels (some positives of each text, then hard negatives), on which each
+head has a multi-class loss; the cost depends on the pool and not on the number of labels. Score: the sum of both heads,
+hence one search over concatenated vectors.
 
-Deviations: label vectors begin at what the encoder makes of the label texts and have a bias; no layers between
-encoder and heads unless asked for; the classifier's score counts as in training (`search.raw`; the paper: cosines, as
-in the presets `paper-...`), and the dual encoder's a third as often. With `classifier.labels: all` the classifier
-learns from all labels by BCE, as in `renee`, with `classifier.memory: low` at two bytes a number. With
-`classifier.place: host` label vectors and their states lie in the host's pinned memory, where the GPU reads and writes
-the rows of a pool by the same programs.
+Deviations: label vectors are initialised from label text and have a bias; no projections between encoder and heads
+unless asked for; the classifier's score is its logit as in training (`search.raw`; the paper: cosines, as in the
+presets `paper-...`), and the dual encoder's cosine has about a third of its training scale. With
+`classifier.labels: all` the classifier is trained on all labels with BCE, as in `renee`, with `classifier.memory: low`
+at 2 bytes per parameter. With `classifier.place: host` label vectors and optimiser state stay in pinned host memory,
+where the GPU reads and writes the rows of a pool with the same kernels.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Config(TwoHeadConfig):
     """Settings of `unidec`."""
 
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "the head with free label vectors"
+        ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "classifier head (free label vectors)"
     )
-    search: SearchConfig = setting(SearchConfig(dual=7.0), "what a text is compared with")
+    search: SearchConfig = setting(SearchConfig(dual=7.0), "label search and score fusion")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,8 +1,8 @@
 """XR-Linear (PECOS, JMLR 2022): a balanced tree of linear rankers, walked by beam search.
 
 Features: tf-idf. Labels: PIFA (or text, or both). Tree: balanced B-ary. Shortlist: descend, trained on teacher-forced
-negatives (texts of the parent) or matcher-aware ones (texts whose beam has the parent). Rank: linear per level. The
-own idea is the score along the path: the product of a transform of every level's margin.
+negatives (texts of the parent) or matcher-aware ones (texts whose beam has the parent). Rank: linear per level. Key
+idea: the score along the path, the product of every level's transformed margin.
 
 Deviations: none in method; the solver handles sixteen labels at a time and stops by LIBLINEAR's rule on the same
 objective, so weights differ from PECOS' within its loose tolerance.
@@ -35,13 +35,13 @@ HOOKS = ("rows",)  # places for augmentations: linear functions know no soft tar
 class Config:
     """Settings of `xr_linear`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "how texts become numbers")
-    labels: Description = setting("pifa", "what the tree is built from")
-    normalise_targets: bool = setting(True, "a text spreads one unit over its labels (PIFA)")
-    tree: BalancedConfig = setting(BalancedConfig(), "how labels are grouped")
-    linear: LinearConfig = setting(LinearConfig(), "how each node's function is trained")
-    trees: int = setting(1, "trees with different seeds, blended", low=1)
-    blend: Blend = setting("average", "how trees are blended")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    labels: Description = setting("pifa", "label representation the tree is built from")
+    normalise_targets: bool = setting(True, "PIFA: weight each text's labels to sum to 1")
+    tree: BalancedConfig = setting(BalancedConfig(), "label tree")
+    linear: LinearConfig = setting(LinearConfig(), "linear classifier of each node")
+    trees: int = setting(1, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,15 +1,15 @@
 """XR-Transformer (NeurIPS 2021): an encoder fine-tuned coarse to fine, then a linear tree on tf-idf and embedding.
 
-Features: tf-idf beside a transformer's vector, either at length 1. Labels: PIFA. Tree: balanced, a preliminary one on
-tf-idf whose levels the encoder is fine-tuned on, and a refined one on both. Shortlist: descend. Rank: linear. The own
-idea is the order of questions: first which of a hundred clusters, then which of thousands, each head begun at a linear
-solution over the embeddings so far; the heads are thrown away and a linear ranker reads what the encoder has learned.
-`members` trains several voters that share tf-idf.
+Features: tf-idf concatenated with a transformer's embedding, each L2-normalised. Labels: PIFA. Tree: balanced; a
+preliminary one on tf-idf, on whose levels the encoder is fine-tuned, and a refined one on both. Shortlist: descend.
+Rank: linear. Key idea: recursive fine-tuning, first on a hundred clusters, then on thousands; each head is bootstrapped
+by a linear solve over the current embeddings. The heads are discarded, and a linear ranker is trained on the fine-tuned
+embeddings. `members` trains an ensemble that shares tf-idf.
 
-Deviations: the mean of the last layer instead of the pooler; the trained head finds the next level's candidates
-unless `matcher` is `concat`; label texts are rows to learn from where they share words with the documents
-(`label_rows`) and no filter bars the label for its own; padding is masked instead of adding a constant; losses are sums
-over candidates; vectors have one length while training. Word vectors (table 5) are `fine_tune: false` with
+Deviations: mean of the last layer instead of the pooler; the trained head selects the next level's candidates unless
+`matcher` is `concat`; label texts are added as training rows if they share words with the documents (`label_rows`) and
+no filter pair excludes the label for its own text; padding is masked instead of adding a constant; losses are summed
+over candidates; embeddings have constant norm in training. Word vectors (table 5) are `fine_tune: false` with
 `encoder.layers: [0]`.
 """
 
@@ -56,23 +56,25 @@ PASSES = 30.0  # over the rows of a linear problem, as forecasts count them
 class Config(FineConfig):
     """Settings of `xr_transformer`."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "the encoder and its view")
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "the words beside it")
-    members: int = setting(1, "voters that differ in seed and trees and share tf-idf", low=1, high=64)
-    encoders: tuple[str, ...] = setting((), "instead of `members`: one voter for each of these encoders")
-    blend: Blend = setting("average", "how voters are blended")
-    fine_tune: bool = setting(True, "fine-tune the encoder; otherwise it stays as it comes (for CPUs)")
+    encoder: TransformerConfig = setting(TransformerConfig(l2=True), "encoder and pooling")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    members: int = setting(1, "ensemble size: members differ in seed and trees and share tf-idf", low=1, high=64)
+    encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
+    blend: Blend = setting("average", "how scores of the members are combined")
+    fine_tune: bool = setting(True, "fine-tune the encoder; false: keep it frozen (for CPUs)")
     label_rows: LabelRows = setting(
-        "auto", "label texts are rows to learn from, too; auto: where documents share words with their labels' texts"
+        "auto", "add label texts as training rows; auto: if documents share words with the texts of their labels"
     )
-    ranker_view: Literal["fused", "embedding", "tfidf"] = setting("fused", "what refined tree and ranker read")
+    ranker_view: Literal["fused", "embedding", "tfidf"] = setting(
+        "fused", "features of the refined tree and the ranker (fused: tf-idf + embedding)"
+    )
     preliminary: BalancedConfig = setting(
-        BalancedConfig(max_leaf=16, width=16, top=128), "the tree whose levels the encoder is fine-tuned on"
+        BalancedConfig(max_leaf=16, width=16, top=128), "preliminary tree, for fine-tuning the encoder level by level"
     )
-    refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "the tree of the ranker")
+    refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "refined tree, for the ranker")
     ranker: LinearConfig = setting(
         LinearConfig(cost_positive=4.0, threshold=0.01, negatives="man_last", beam=50),
-        "how the ranker is trained and read",
+        "linear ranker",
     )
 
 

@@ -17,19 +17,19 @@ from treetop.core.config import setting
 class AdamConfig:
     """How one group of weights learns."""
 
-    lr: float = setting(1e-4, "learning rate at the top of the schedule", low=1e-9, high=10.0)  # a step's size
-    weight_decay: float = setting(0.01, "decay per step times the rate; never on biases and norms", low=0.0)
-    beta1: float = setting(0.9, "memory of the first moment", low=0.0, high=0.9999)
-    beta2: float = setting(0.999, "memory of the second moment", low=0.0, high=0.999999)
-    eps: float = setting(1e-8, "added to the root of the second moment", low=1e-15, high=1.0)
+    lr: float = setting(1e-4, "peak learning rate", low=1e-9, high=10.0)  # a step's size
+    weight_decay: float = setting(0.01, "decoupled weight decay (AdamW); never on biases and norms", low=0.0)
+    beta1: float = setting(0.9, "decay rate of the first moment", low=0.0, high=0.9999)
+    beta2: float = setting(0.999, "decay rate of the second moment", low=0.0, high=0.999999)
+    eps: float = setting(1e-8, "added to the square root of the second moment", low=1e-15, high=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescentConfig:
     """How label vectors of two bytes a number learn: plain descent, no moments."""
 
-    lr: float = setting(8.0, "learning rate at the top of the schedule, for batches of 1,024", low=1e-6, high=1e6)
-    weight_decay: float = setting(0.0, "decay per step times the rate; never on biases", low=0.0)
+    lr: float = setting(8.0, "peak learning rate for mini-batches of 1,024", low=1e-6, high=1e6)
+    weight_decay: float = setting(0.0, "decoupled weight decay; never on biases", low=0.0)
 
     def at(self, batch: int) -> DescentConfig:
         """As it is used with `batch` rows, of whose mean a step is made: a row moves vectors as far in any batch."""
@@ -40,9 +40,9 @@ class DescentConfig:
 class ScheduleConfig:
     """How the learning rate moves over the steps."""
 
-    kind: Literal["constant", "linear", "cosine"] = setting("constant", "shape between warm-up and end")
-    warmup: float = setting(0.0, "share of the steps spent rising", low=0.0, high=1.0)
-    anneal: float = setting(0.0, "share of the steps spent falling at the end (constant only)", low=0.0, high=1.0)
+    kind: Literal["constant", "linear", "cosine"] = setting("constant", "learning-rate schedule after warm-up")
+    warmup: float = setting(0.0, "fraction of the steps for warm-up", low=0.0, high=1.0)
+    anneal: float = setting(0.0, "fraction of the steps for the final decay (constant only)", low=0.0, high=1.0)
 
 
 def rate(schedule: ScheduleConfig, step: int, total: int) -> float:

@@ -19,18 +19,22 @@ from treetop.train.optim import AdamConfig, ScheduleConfig
 class TrainConfig:
     """How long and in what steps to train."""
 
-    epochs: float = setting(10.0, "passes over the training rows", low=1e-6, high=1e6)
-    batch: int = setting(256, "rows in one update", low=1)
-    accumulate: int = setting(1, "micro-batches an update is split into; grows by itself if memory runs out", low=1)
-    schedule: ScheduleConfig = setting(ScheduleConfig(), "learning rate over the steps")
-    clip: float = setting(0.0, "largest gradient norm of a group; 0 = no limit", low=0.0)
-    average: Kind = setting("none", "weights kept: the last, a moving (ema) or a plain average of late ones (swa)")
-    decay: float = setting(0.999, "memory of the ema", low=0.0, high=0.999999)
-    average_from: float = setting(0.5, "share of the steps after which swa starts", low=0.0, high=1.0)
-    average_every: int = setting(1, "steps between two weights taken into the average", low=1)
-    patience: int = setting(0, "validations without gain before stopping; 0 = never stop early", low=0)
-    record: bool = setting(True, "record steps on a GPU and replay them, which spares the host most of its work")
-    checkpoint_seconds: float = setting(300.0, "least time between two checkpoints", low=0.0)
+    epochs: float = setting(10.0, "epochs over the training rows", low=1e-6, high=1e6)
+    batch: int = setting(256, "mini-batch size", low=1)
+    accumulate: int = setting(
+        1, "gradient accumulation: micro-batches per update; raised automatically when out of memory", low=1
+    )
+    schedule: ScheduleConfig = setting(ScheduleConfig(), "learning-rate schedule")
+    clip: float = setting(0.0, "gradient-norm clipping per parameter group; 0: off", low=0.0)
+    average: Kind = setting("none", "weight averaging: none, exponential moving (ema) or stochastic (swa)")
+    decay: float = setting(0.999, "decay rate of the ema", low=0.0, high=0.999999)
+    average_from: float = setting(0.5, "fraction of the steps after which swa starts", low=0.0, high=1.0)
+    average_every: int = setting(1, "steps between two updates of the average", low=1)
+    patience: int = setting(0, "early stopping: evaluations without improvement; 0: off", low=0)
+    record: bool = setting(
+        True, "capture training steps as CUDA graphs and replay them, which saves most host overhead"
+    )
+    checkpoint_seconds: float = setting(300.0, "minimum seconds between two checkpoints", low=0.0)
 
 
 class Table(Protocol):

@@ -19,46 +19,44 @@ from treetop.train.task import TrainConfig
 class IndexConfig:
     """Which labels a text is compared with once all is learned."""
 
-    rare: float = setting(
-        0.0, "how much rare labels are lifted: so often the log of a label's texts is taken off", low=0.0, high=2.0
-    )
+    rare: float = setting(0.0, "logit adjustment τ: subtract τ · log(label frequency)", low=0.0, high=2.0)
     near: Literal["auto", "all", "lists", "graph"] = setting(
-        "auto", "labels scored: all, those of near lists, or those a graph (faiss) leads to; auto: all up to 200,000"
+        "auto", "label search: exact, inverted lists (IVF), or an HNSW graph (faiss); auto: exact up to 200,000 labels"
     )
-    probe: int = setting(512, "lists (of 256 labels) looked through", low=1)
-    keep: int = setting(100, "labels a graph leads to", low=1)
-    effort: int = setting(256, "labels held in mind on the way there", low=1)
+    probe: int = setting(512, "inverted lists (IVF, 256 labels each) probed", low=1)
+    keep: int = setting(100, "labels retrieved from the HNSW graph", low=1)
+    effort: int = setting(256, "HNSW efSearch", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig(IndexConfig):
     """The same of two heads, and how their scores are added."""
 
-    heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are added")
+    heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are summed")
     raw: bool = setting(
         True,
-        "the classifier's products as in training; otherwise cosines, as often as the dual ones (two stages: once)",
+        "classifier score: logit as in training; false: cosine at the dual encoder's scale (two stages: 1)",
     )
-    dual: float = setting(0.0, "how often the dual encoder's cosine counts; 0: as in training", low=0.0)
-    classifier: float = setting(1.0, "weight of the classifier's score beside it", low=0.0)
+    dual: float = setting(0.0, "scale of the dual encoder's cosine; 0: as in training", low=0.0)
+    classifier: float = setting(1.0, "weight of the classifier score", low=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualEncoderConfig(LearningConfig):
     """Settings of a dual encoder alone."""
 
-    encoder: TransformerConfig = setting(TransformerConfig(), "the encoder and its view")
-    frozen: bool = setting(False, "leave the encoder as it is and train the heads only (for CPUs)")
-    dual: DualConfig = setting(DualConfig(), "the head that reads label texts")
-    pool: PoolConfig = setting(PoolConfig(), "which texts and labels meet in a batch")
-    search: IndexConfig = setting(IndexConfig(), "what a text is compared with")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-4), "how the encoder learns")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-4), "how the layers of the heads learn")
+    encoder: TransformerConfig = setting(TransformerConfig(), "encoder and pooling")
+    frozen: bool = setting(False, "freeze the encoder and train only the heads (for CPUs)")
+    dual: DualConfig = setting(DualConfig(), "dual-encoder head (label vectors from label text)")
+    pool: PoolConfig = setting(PoolConfig(), "mini-batches and label pools")
+    search: IndexConfig = setting(IndexConfig(), "label search and score fusion")
+    learn_encoder: AdamConfig = setting(AdamConfig(lr=2e-4), "optimiser of the encoder")
+    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-4), "optimiser of the heads' projections")
     train: TrainConfig = setting(
-        TrainConfig(epochs=20, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "the loop"
+        TrainConfig(epochs=20, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
     )
-    steps: int = setting(16, "updates of an epoch aimed at: small data get smaller batches, down to 16", low=1)
-    validation: float = setting(0.0, "share of the documents held out for early stopping", low=0.0, high=0.5)
+    steps: int = setting(16, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
 
     def __post_init__(self) -> None:
         if self.dual.weight == 0:
@@ -72,9 +70,9 @@ class DualEncoderConfig(LearningConfig):
 class TwoHeadConfig(DualEncoderConfig):
     """Settings of a dual encoder with a classifier on the same encoder."""
 
-    classifier: ClassifierConfig = setting(ClassifierConfig(), "the head with free label vectors")
-    search: SearchConfig = setting(SearchConfig(), "what a text is compared with")
-    learn_vectors: AdamConfig = setting(AdamConfig(lr=3e-3), "how free label vectors learn")
+    classifier: ClassifierConfig = setting(ClassifierConfig(), "classifier head (free label vectors)")
+    search: SearchConfig = setting(SearchConfig(), "label search and score fusion")
+    learn_vectors: AdamConfig = setting(AdamConfig(lr=3e-3), "optimiser of the free label vectors")
 
     def __post_init__(self) -> None:
         dual, classifier, heads = self.dual.weight > 0, self.classifier.weight > 0, self.search.heads

@@ -33,15 +33,15 @@ class StagesConfig(TwoHeadConfig):
     """Settings of dual encoders with a second stage; `classifier` and `learn_vectors` are those of the second."""
 
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(unit=True, bias=False, dropout=0.5), "the second stage's head with free label vectors"
+        ClassifierConfig(unit=True, bias=False, dropout=0.5), "classifier head of stage 2 (free label vectors)"
     )
-    search: SearchConfig = setting(SearchConfig(raw=False, dual=0.1), "what a text is compared with")
+    search: SearchConfig = setting(SearchConfig(raw=False, dual=0.1), "label search and score fusion")
     second_pool: PoolConfig = setting(
-        PoolConfig(start=0, clustered=False, negatives=5), "which texts and labels meet in a batch of the second stage"
+        PoolConfig(start=0, clustered=False, negatives=5), "mini-batches and label pools of stage 2"
     )
     second_train: TrainConfig = setting(
         TrainConfig(epochs=10, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "the second stage's loop",
+        "training loop of stage 2",
     )
 
     def __post_init__(self) -> None:

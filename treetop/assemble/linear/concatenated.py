@@ -56,12 +56,12 @@ class FusedConfig(LinearConfig):
     """How the linear level is trained and read."""
 
     over: Literal["shortlist", "all"] = setting(
-        "shortlist", "texts a label's function is solved over: those the network would show it, or all (for GPUs)"
+        "shortlist", "training texts of a label's classifier: those whose shortlist has the label, or all (for GPUs)"
     )
     dense: float = setting(
-        1.0, "length of the embedding beside words of length 1; its weights are penalised by 1 / dense^2", low=1e-3
+        1.0, "norm of the embedding relative to tf-idf of norm 1; its weights are penalised by 1 / dense^2", low=1e-3
     )
-    warm: bool = setting(False, "begin at the network's label vectors (over: all)")
+    warm: bool = setting(False, "warm start from the network's label vectors (over=all)")
 
 
 def fused_member(

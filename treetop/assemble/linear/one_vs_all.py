@@ -31,20 +31,24 @@ class OneVsAllConfig:
     """How each label's function is trained and pruned."""
 
     solver: Literal["working_set", "newton"] = setting(
-        "working_set", "few texts at a time, or Newton steps over all texts (same minimum, ten times slower)"
+        "working_set", "working-set solver, or Newton steps over all texts (same minimum, ten times slower)"
     )
-    cost: float = setting(1.0, "weight of an error (C)", low=1e-6)
+    cost: float = setting(1.0, "misclassification cost C", low=1e-6)
     weighting: Literal["none", "up", "down"] = setting(
-        "none", "by propensity: errors on positives weigh more, or errors on negatives less"
+        "none", "propensity weighting: raise the cost of positives (up), or lower that of negatives (down)"
     )
     bias: Literal["regularised", "plain"] = setting(
-        "regularised", "the bias is a feature like others (DiSMEC), or free (DiSMEC++)"
+        "regularised", "bias regularised like any weight (DiSMEC), or not (DiSMEC++)"
     )
-    eps: float = setting(0.01, "stop at this share of the first gradient, scaled by the share of positives", low=1e-8)
-    gap: float = setting(5e-4, "share of the objective that texts not looked at may add (working_set)", low=0.0)
-    threshold: float = setting(0.01, "drop smaller weights", low=0.0)
-    block: int = setting(255, "labels trained, written and scored together", low=1)
-    storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
+    eps: float = setting(
+        0.01, "stopping tolerance relative to the initial gradient norm, scaled by the fraction of positives", low=1e-8
+    )
+    gap: float = setting(
+        5e-4, "working_set: fraction of the objective that texts outside the working set may contribute", low=0.0
+    )
+    threshold: float = setting(0.01, "prune weights with a smaller magnitude", low=0.0)
+    block: int = setting(255, "labels per block in training, storage and scoring", low=1)
+    storage: Literal["float32", "float16", "int8"] = setting("float32", "storage type of the weights")
 
     @property
     def settings(self) -> Settings:

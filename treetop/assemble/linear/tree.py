@@ -34,24 +34,26 @@ NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.fl
 class LinearConfig:
     """How each linear function is trained, pruned and read."""
 
-    loss: Literal["squared_hinge", "hinge", "logistic"] = setting("squared_hinge", "loss of the binary problems")
-    cost_positive: float = setting(1.0, "weight of an error on a positive text (C)", low=1e-6)
-    cost_negative: float = setting(1.0, "weight of an error on a negative text", low=1e-6)
+    loss: Literal["squared_hinge", "hinge", "logistic"] = setting("squared_hinge", "loss of the binary classifiers")
+    cost_positive: float = setting(1.0, "misclassification cost C of positives", low=1e-6)
+    cost_negative: float = setting(1.0, "misclassification cost C of negatives", low=1e-6)
     bias: float = setting(1.0, "value of the constant feature; 0: no bias", low=0.0)
-    eps: float = setting(0.1, "stop when projected gradients lie within", low=1e-6)
-    max_passes: int = setting(100, "passes over the texts at most", low=1)
-    threshold: float = setting(0.1, "drop smaller weights", low=0.0)
-    max_nonzeros: int = setting(0, "keep the largest weights of each label; 0: all", low=0)
+    eps: float = setting(0.1, "stopping tolerance on the projected gradient", low=1e-6)
+    max_passes: int = setting(100, "maximum passes over the texts", low=1)
+    threshold: float = setting(0.1, "prune weights with a smaller magnitude", low=0.0)
+    max_nonzeros: int = setting(0, "keep at most this many weights per label, the largest; 0: all", low=0)
     negatives: Literal["tfn", "man", "tfn+man", "man_last"] = setting(
-        "tfn", "texts of the parent, texts whose beam has it, both; man_last: both on the last level, else tfn"
+        "tfn", "teacher-forced (tfn), matcher-aware (man), or both; man_last: both on the last level, tfn above"
     )
-    train_beam: int = setting(20, "nodes kept while looking for negatives (man)", low=1)
-    relevance: Relevance = setting("off", "cost-sensitive: on all levels, or the last")
-    relevance_norm: Norm = setting("l1", "how a text's relevance is scaled per level")
-    transform: str = setting("hinge3", "from a margin to a score: noop, [log_]sigmoid, [log_]hinge1 to 4")
-    last: str = setting("", "a transform of the last level, whose score then stands alone; empty: as on the others")
-    beam: int = setting(10, "nodes kept on each level while predicting", low=1)
-    storage: Literal["float32", "float16", "int8"] = setting("float32", "how weights are kept")
+    train_beam: int = setting(20, "beam when mining matcher-aware negatives", low=1)
+    relevance: Relevance = setting("off", "cost-sensitive learning: on all levels (induce), or on the last only")
+    relevance_norm: Norm = setting("l1", "normalisation of a text's relevance on each level")
+    transform: str = setting("hinge3", "margin to score: noop, [log_]sigmoid, [log_]hinge1 to 4")
+    last: str = setting(
+        "", "transform of the last level, whose score then replaces the product along the path; empty: as on the others"
+    )
+    beam: int = setting(10, "beam per level in prediction", low=1)
+    storage: Literal["float32", "float16", "int8"] = setting("float32", "storage type of the weights")
 
     def __post_init__(self) -> None:
         Join(self.transform, "own")

@@ -59,25 +59,30 @@ FOUND = ("indptr", "ids", "score", "own")  # what a ranking is made of
 class FineConfig(NetworkConfig):
     """How an encoder is fine-tuned level by level."""
 
-    levels: Literal["all", "last"] = setting("all", "coarse to fine, or the finest level at once with all its nodes")
-    max_clusters: int = setting(32768, "levels with more nodes are not fine-tuned on", low=1)
-    negatives: Literal["tfn", "tfn+man"] = setting(
-        "tfn+man", "candidates lie below a text's true parents; or also below those found for it"
+    levels: Literal["all", "last"] = setting(
+        "all", "fine-tune coarse to fine, or on the finest level only, scoring all its nodes"
     )
-    keep: int = setting(20, "nodes of a level found for each text (man)", low=1)
+    max_clusters: int = setting(32768, "skip levels with more nodes", low=1)
+    negatives: Literal["tfn", "tfn+man"] = setting(
+        "tfn+man", "teacher-forced candidates (tfn), or also matcher-aware ones (man)"
+    )
+    keep: int = setting(20, "beam of the matcher (man)", low=1)
     matcher: Literal["head", "concat"] = setting(
-        "head", "what finds them: the trained head, or a linear model on tf-idf and embedding (slower, as published)"
+        "head", "matcher: the trained head, or a linear model on tf-idf + embedding (slower, as published)"
     )
     bootstrap: Literal["linear", "weighted", "inherit", "none"] = setting(
-        "linear", "vectors begin at a linear solution, at one that weighs by counts, at their parent's, at nothing"
+        "linear",
+        "initialise node vectors by a linear solve, by one weighted by label counts, from the parent, or at random",
     )
-    bootstrap_cost: float = setting(1.0, "weight of an error in that solution (C)", low=1e-6)
-    counts: bool = setting(True, "a positive node weighs as much as the labels below it that the text has")
-    cost_sensitive: bool = setting(True, "linear parts share one unit of weight out over a text's nodes, by counts")
-    loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss of all levels")
-    dropout: float = setting(0.1, "share of the view dropped while training", low=0.0, high=0.99)
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-4), "how the heads learn")
-    shares: tuple[float, ...] = setting((), "how levels share the epochs; empty: the last gets half of them")
+    bootstrap_cost: float = setting(1.0, "misclassification cost C of the linear solve", low=1e-6)
+    counts: bool = setting(True, "weight each positive node by the number of the text's labels below it")
+    cost_sensitive: bool = setting(
+        True, "linear models: weight a text's positive nodes by label counts, normalised to sum to 1"
+    )
+    loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss on every level")
+    dropout: float = setting(0.1, "dropout on the view", low=0.0, high=0.99)
+    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-4), "optimiser of the heads")
+    shares: tuple[float, ...] = setting((), "split of the epochs over the levels; empty: half of them to the last")
 
 
 def chosen_levels(sizes: Sequence[int], config: FineConfig) -> list[tuple[int, float]]:

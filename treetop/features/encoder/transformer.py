@@ -22,12 +22,12 @@ from treetop.tensors.handover import to_array
 class TransformerConfig:
     """Settings of `Transformer`."""
 
-    encoder: str = setting(DEFAULT, "folder, treetop model, offline package or hub name of the encoder")
-    max_length: int = setting(128, "tokens of a text that are read, the special ones included", low=1)
-    long: Long = setting("truncate", "longer texts: cut them, or average windows of max_length")
-    pooling: Literal["cls", "mean"] = setting("mean", "a text is its first token, or the mean of all")
-    layers: tuple[int, ...] = setting((-1,), "layers side by side; -1 is the last, 0 the embedding output")
-    l2: bool = setting(False, "scale each vector to length 1")
+    encoder: str = setting(DEFAULT, "folder, treetop model, offline package or Hugging Face hub name")
+    max_length: int = setting(128, "maximum tokens per text, special tokens included", low=1)
+    long: Long = setting("truncate", "longer texts: truncate, or average over windows of max_length tokens")
+    pooling: Literal["cls", "mean"] = setting("mean", "pooling: first token (cls), or mean over tokens")
+    layers: tuple[int, ...] = setting((-1,), "encoder layers to concatenate; -1: last, 0: embedding layer")
+    l2: bool = setting(False, "L2-normalise each embedding")
 
     def __post_init__(self) -> None:
         if not self.layers:

@@ -33,19 +33,27 @@ Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # indpt
 class TfidfConfig:
     """Settings of `Tfidf`."""
 
-    words: Literal["unicode", "sklearn"] = setting("unicode", "unicode keeps combining marks inside words")
-    ngrams: tuple[int, int] | None = setting((1, 1), "fewest and most neighbouring words in a term; null: no words")
-    chars: tuple[int, int] | None = setting(None, "fewest and most characters in a term; null: no character terms")
-    chars_within: Literal["words", "text"] = setting("words", "character terms stay inside a word, or cross blanks")
-    min_chars: int = setting(2, "characters of the shortest word", low=1)
-    lowercase: bool = setting(True, "treat upper and lower case alike")
-    sublinear: bool = setting(True, "weigh a term that occurs c times by 1 + log c")
-    binary: bool = setting(False, "count a term once per text")
-    min_df: int | float = setting(1, "drop terms in fewer texts than this (whole number) or this share of them", low=0)
-    max_df: int | float = setting(1.0, "drop terms in more texts than this (whole number) or this share", low=0)
-    max_features: int | None = setting(None, "keep the most frequent terms only (of words and chars each)", low=1)
-    idf: Literal["smooth", "plain", "none"] = setting("smooth", "weigh rare terms more")
-    l2: bool = setting(True, "scale each row to length 1")
+    words: Literal["unicode", "sklearn"] = setting(
+        "unicode", "word tokenisation: as scikit-learn's, or keeping combining marks within words (unicode)"
+    )
+    ngrams: tuple[int, int] | None = setting((1, 1), "word n-gram range; null: no word terms")
+    chars: tuple[int, int] | None = setting(None, "character n-gram range; null: no character terms")
+    chars_within: Literal["words", "text"] = setting(
+        "words", "character n-grams within words, or across word boundaries"
+    )
+    min_chars: int = setting(2, "minimum word length in characters", low=1)
+    lowercase: bool = setting(True, "lowercase texts")
+    sublinear: bool = setting(True, "sublinear term frequency: 1 + log(count)")
+    binary: bool = setting(False, "binary term frequency")
+    min_df: int | float = setting(1, "minimum document frequency: a count (integer) or a fraction of the texts", low=0)
+    max_df: int | float = setting(
+        1.0, "maximum document frequency: a count (integer) or a fraction of the texts", low=0
+    )
+    max_features: int | None = setting(
+        None, "vocabulary size: keep the most frequent terms (words and characters separately)", low=1
+    )
+    idf: Literal["smooth", "plain", "none"] = setting("smooth", "inverse document frequency: smoothed, plain or none")
+    l2: bool = setting(True, "L2-normalise each row")
 
     def __post_init__(self) -> None:
         if self.ngrams is None and self.chars is None:

@@ -31,7 +31,7 @@ Kind = Literal["relu", "gelu"]
 class BagConfig:
     """Shape of the network."""
 
-    dropout: float = setting(0.5, "share of a text's vector dropped while training", low=0.0, high=0.99)
+    dropout: float = setting(0.5, "dropout on the text embedding", low=0.0, high=0.99)
 
 
 class Bag(WordNet):

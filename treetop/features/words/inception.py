@@ -37,12 +37,14 @@ EDGE = (WIDEST - STRIDE) // 2  # of the ring on either side, so that all kernels
 class InceptionConfig:
     """Shape of the network."""
 
-    filters: int = setting(32, "filters of each convolution", low=1, high=1024)
-    mix: Literal["routed", "concat"] = setting("routed", "kernel sizes weighed by each text, or side by side")
-    attention: bool = setting(True, "self-attention in both directions before the convolutions")
-    dropout: float = setting(0.25, "share dropped of words, of filters and before the last layer", low=0.0, high=0.99)
+    filters: int = setting(32, "filters per convolution", low=1, high=1024)
+    mix: Literal["routed", "concat"] = setting(
+        "routed", "combine kernel sizes by a routing weight per text, or concatenate them"
+    )
+    attention: bool = setting(True, "self-attention over words and over embedding dimensions before the convolutions")
+    dropout: float = setting(0.25, "dropout on words, on filters and before the last layer", low=0.0, high=0.99)
     narrow: bool = setting(
-        False, "views as wide as a word vector: neighbouring positions averaged beside the last layer"
+        False, "reduce views to the word-vector dimension (average pooling as residual of the last layer)"
     )
 
 

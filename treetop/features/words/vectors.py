@@ -33,12 +33,15 @@ class WordsConfig:
     """Where word vectors begin."""
 
     encoder: str = setting(
-        DEFAULT, "an encoder, whose token vectors are taken; a GloVe file (.txt, .gz); a folder of words.txt and .npy"
+        DEFAULT,
+        "word vectors: a GloVe file (.txt, .gz), a folder of words.txt and .npy, or an encoder's token embeddings",
     )
-    max_length: int = setting(32, "words or word pieces of a text that are read", low=1, high=LONGEST)
-    width: int = setting(0, "numbers of a vector: the main axes of the vectors found; 0: as they are", low=0, high=4096)
-    most: int = setting(100_000, "words kept of a file: those of the texts first, then the file's first", low=1)
-    least: int = setting(2, "occurrences from which a word that the file lacks gets a vector of its own", low=1)
+    max_length: int = setting(32, "maximum words or word pieces per text", low=1, high=LONGEST)
+    width: int = setting(0, "dimension after PCA of the word vectors; 0: no reduction", low=0, high=4096)
+    most: int = setting(
+        100_000, "vocabulary size with a file: words of the texts first, then in the file's order", low=1
+    )
+    least: int = setting(2, "minimum frequency for a word that is not in the file to get a vector", low=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,21 +20,25 @@ Kind = Annotated[str, Registered("loss")]
 class LossConfig:
     """What one head learns from a pool."""
 
-    kind: Kind = setting("decoupled", "the loss")
-    pick: Pick = setting("some", "a query's labels that count: those in the pool, all (the pool holds them), or one")
-    symmetric: bool = setting(False, "ask for the queries of a label too")
+    kind: Kind = setting("decoupled", "loss function")
+    pick: Pick = setting("some", "positives per query: those in the pool (some), all of them, or one drawn at random")
+    symmetric: bool = setting(False, "symmetric loss: also contrast each label against the queries")
     backward: float = setting(
-        0.5, "weight of that direction where symmetric; the other gets the rest", low=0.0, high=1.0
+        0.5, "symmetric: weight w of the label-to-query loss; the query-to-label loss gets 1 - w", low=0.0, high=1.0
     )
-    bce: float = setting(0.0, "weight of a binary cross-entropy of the queries over the pool added to it", low=0.0)
-    reduce: Reduce = setting("mean", "bce of a query: mean or sum over the pool")
-    margin: float = setting(0.3, "triplet: by how much a positive should win", low=0.0)
-    hardest: int = setting(10, "triplet, kprob: negatives of a query that count", low=1)
-    temperature: float = setting(0.1, "triplet: softness of the weights of violators; 0: all weigh the same", low=0.0)
-    steep: float = setting(2.0, "soft_topk: steepness; kprob: d", low=0.01)
-    level: float = setting(0.9, "kprob: c, the probability of a perfect match", low=0.01, high=0.999)
-    floor: float = setting(0.0, "kprob: smaller losses of negatives count nothing", low=0.0)
-    top: int = setting(5, "soft_topk: places to fill", low=1)
+    bce: float = setting(0.0, "weight of an auxiliary binary cross-entropy over the pool", low=0.0)
+    reduce: Reduce = setting("mean", "bce: reduction over the pool")
+    margin: float = setting(0.3, "triplet: margin", low=0.0)
+    hardest: int = setting(10, "triplet, kprob: hardest negatives per query", low=1)
+    temperature: float = setting(
+        0.1, "triplet: softmax temperature of the weights of violating negatives; 0: equal weights", low=0.0
+    )
+    steep: float = setting(
+        2.0, "soft_topk: inverse temperature of the sigmoid; kprob: d in c · exp(d · (cosine - 1))", low=0.01
+    )
+    level: float = setting(0.9, "kprob: c, the probability of a pair with cosine 1", low=0.01, high=0.999)
+    floor: float = setting(0.0, "kprob: ignore negatives with a smaller loss", low=0.0)
+    top: int = setting(5, "soft_topk: k", low=1)
 
 
 Loss = Callable[[Pairs, LossConfig], Tensor]

@@ -31,21 +31,19 @@ BLOCK = 1 << 16  # rows whose hard negatives are sifted at a time
 class PoolConfig:
     """Which queries and labels meet in a batch."""
 
-    size: int = setting(3000, "labels of a pool at most; 0: every label, always", low=0)
-    positives: int = setting(3, "labels drawn for each query, with replacement; 0: all it has", low=0, high=10**4)
-    negatives: int = setting(6, "hard negatives drawn for each query", low=0, high=10**4)
-    depth: int = setting(100, "labels looked up for each query when hard negatives are found", low=1, high=MOST)
-    keep: int = setting(
-        0, "hard negatives remembered for each query; 0: as many as are drawn until they are found anew", low=0
-    )
-    least: int = setting(0, "room a pool must have for hard negatives to be added", low=0)
-    filled: bool = setting(True, "further labels of the queries take the room that is left")
-    start: int = setting(5, "first epoch with clusters and hard negatives", low=0)
-    every: int = setting(5, "epochs after which these are found anew", low=1)
-    clustered: bool = setting(True, "queries of a batch lie near each other; otherwise they are drawn at random")
-    cluster: int = setting(0, "queries of a cluster; 0: a batch is one cluster", low=0)
-    grow: tuple[int, ...] = setting((), "epochs at which `cluster` doubles")
-    side: Side = setting("documents", "what batches are cut from: texts, or labels with one text drawn for each")
+    size: int = setting(3000, "maximum labels per pool; 0: all labels", low=0)
+    positives: int = setting(3, "positives sampled per query, with replacement; 0: all", low=0, high=10**4)
+    negatives: int = setting(6, "hard negatives sampled per query", low=0, high=10**4)
+    depth: int = setting(100, "nearest labels retrieved per query when mining hard negatives", low=1, high=MOST)
+    keep: int = setting(0, "hard negatives stored per query; 0: as many as are sampled until the next mining", low=0)
+    least: int = setting(0, "add hard negatives only if more than this many places in the pool are free", low=0)
+    filled: bool = setting(True, "fill up the pool with the queries' remaining positives")
+    start: int = setting(5, "epoch from which queries are clustered and hard negatives mined", low=0)
+    every: int = setting(5, "epochs between two rounds of clustering and mining", low=1)
+    clustered: bool = setting(True, "build mini-batches from clusters of similar queries; false: at random")
+    cluster: int = setting(0, "queries per cluster; 0: one cluster per mini-batch", low=0)
+    grow: tuple[int, ...] = setting((), "epochs at which `cluster` doubles (curriculum)")
+    side: Side = setting("documents", "queries of a mini-batch: texts, or labels with one text sampled for each")
 
     def __post_init__(self) -> None:
         if self.kept > MOST:
