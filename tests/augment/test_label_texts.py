@@ -134,9 +134,7 @@ def test_what_leaves_nothing_to_learn_is_refused():
     own = dataclasses.replace(data.take(np.arange(L)), texts=data.labels.texts)
     barred = dataclasses.replace(own, filter_pairs=np.stack([np.arange(L)] * 2, 1))
     for module in (gandalf, identity, random_walk, label_mixup):
-        with pytest.raises(
-            InputError, match=r"the filter of toy bars every label with a text for that text, so no row"
-        ):
+        with pytest.raises(InputError, match=r"the filter of toy excludes every label for its own text, so no row"):
             module.rows(barred, module.Config(), Job())
     for module in (gandalf, identity, random_walk):
         with pytest.raises(ConfigError, match=r"\.share: with 0\.01 no label text becomes a row, and .*learn=labels"):

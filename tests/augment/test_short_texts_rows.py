@@ -125,7 +125,7 @@ def test_decaf_weighs_positives_by_relevance(words, monkeypatch):
 
 def test_what_has_no_place_is_refused_in_one_sentence(words, caplog):
     for name in ("mixup+astec", "label_mixup+astec", "glas+astec"):
-        with pytest.raises(ConfigError, match=r"has no place for .*Recipes that have: .*inceptionxml"):
+        with pytest.raises(ConfigError, match=r"does not support .*Recipes that do: .*inceptionxml"):
             plan(name)
     bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(L)]))
     treetop.fit("decaf", bare, settings=settings("decaf", words))

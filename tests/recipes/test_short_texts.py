@@ -219,5 +219,5 @@ def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     assert [parts.free for parts in labels] == [False, True]
     assert [phase.learning.encoder.lr for phase in (first, second)] == [0.01, 0.003]
     assert first.words.before is None and second.words.before is not None and labels[1].init == "text"
-    with pytest.raises(ConfigError, match=r"network\.narrow: views must be as wide as word vectors"):
+    with pytest.raises(ConfigError, match=r"network\.narrow: views need the dimension of the word vectors"):
         treetop.training.plan("inceptionxml_lf", settings={"network": {"narrow": False}})

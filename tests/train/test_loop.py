@@ -59,7 +59,7 @@ def test_memory_that_runs_out_is_survived_by_halving():
     pieces, result = run(TrainConfig(epochs=2), task=ToyTask(dropout=0.0, limit=3))
     assert result.micro_batches == 4
     same(whole, pieces, rtol=1e-3, atol=1e-4)
-    with pytest.raises(ResourceError, match="memory ran out and the batch cannot be split further"):
+    with pytest.raises(ResourceError, match="out of memory, and the mini-batch cannot be split further"):
         run(task=ToyTask(limit=0))
 
 
@@ -210,7 +210,7 @@ def test_a_last_step_that_breaks_the_weights_is_told():
         def step(self, batch):
             return super().step(batch) + (self.net[0].weight * 0.0).sqrt().sum()  # 0, with a slope that is no number
 
-    with pytest.raises(TrainingError, match=r"the last step left weights that are no finite numbers \(net\."):
+    with pytest.raises(TrainingError, match=r"the last step left weights that are not finite \(net\."):
         run(TrainConfig(epochs=0.01), task=Broken())
 
 

@@ -21,11 +21,11 @@ from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 
 PLACES = {
-    "rows": "rows that are no documents",
-    "soft": "targets between 0 and 1",
-    "sample": "documents that count but are not learned from",
+    "rows": "training rows that are not documents",
+    "soft": "soft targets",
+    "sample": "documents that are counted but not trained on",
     "mix": "mixed rows",
-    "penalty": "a price on label vectors",
+    "penalty": "a regulariser on label vectors",
 }
 
 
@@ -70,7 +70,7 @@ def split_name(recipe: str) -> tuple[list[str], str]:
             listed, hint = ", ".join(known), did_you_mean(name, known)
             raise ConfigError(f"recipe: unknown augmentation '{name}' in '{recipe}'. Choose one of {listed}.{hint}")
         if before.count(name) > 1:
-            raise ConfigError(f"recipe: '{name}' stands twice in '{recipe}'. Once is enough.")
+            raise ConfigError(f"recipe: '{name}' appears twice in '{recipe}'. Name it once.")
     return before, base
 
 
@@ -104,8 +104,8 @@ def check_places(augmentations: Sequence[Augmentation], base: str) -> None:
         for need in augmentation.needs:
             if need not in places:
                 raise ConfigError(
-                    f"{augmentation.name}+{base}: '{base}' has no place for {PLACES[need]}. "
-                    f"Recipes that have: {', '.join(recipes_with(need)) or 'none'}."
+                    f"{augmentation.name}+{base}: '{base}' does not support {PLACES[need]}. "
+                    f"Recipes that do: {', '.join(recipes_with(need)) or 'none'}."
                 )
 
 

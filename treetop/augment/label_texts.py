@@ -96,7 +96,7 @@ def usable(dataset: Dataset, barred: Barred, name: str) -> Ints:
     found = allowed(dataset, found, barred, name)
     if len(found) == 0:
         raise InputError(
-            f"{name}: the filter of {dataset.name} bars every label with a text for that text, so no row is left. "
+            f"{name}: the filter of {dataset.name} excludes every label for its own text, so no row is left. "
             "Leave the augmentation or the filter out."
         )
     return found

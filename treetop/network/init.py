@@ -98,7 +98,9 @@ def from_texts(
         centre, V = H.mean(0), unit(T - T.mean(0))
         share = ordered_share(unit(H - centre), V, dataset.Y[rows], rng)
         if init == "auto" and share < INFORMATIVE:
-            logger.info("label texts order %.0f %% of label pairs rightly: vectors start at zero", 100 * share)
+            logger.info(
+                "label text ranks only %.0f %% of label pairs correctly: not used to initialise vectors", 100 * share
+            )
             continue
         spread = float(np.linalg.norm(H - centre, axis=1).mean()) or 1.0
         made[pooling.name] = Start(np.float32(scale / spread) * V, centre)

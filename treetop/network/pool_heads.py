@@ -78,9 +78,9 @@ class ClassifierConfig:
 
     def __post_init__(self) -> None:
         if self.labels == "all" and self.unit:
-            raise ConfigError("unit: all labels are scored by raw products. Use labels=pool, or unit=false.")
+            raise ConfigError("unit: labels=all scores raw inner products. Use labels=pool, or unit=false.")
         if self.labels == "all" and self.label_dropout > 0:
-            raise ConfigError("label_dropout: not with labels=all, whose vectors are never gathered. Use 0.")
+            raise ConfigError("label_dropout: not supported with labels=all. Use 0, or labels=pool.")
         if self.labels == "pool" and self.memory == "low":
             raise ConfigError("memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
         if self.labels == "all" and self.place == "host":

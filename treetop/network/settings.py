@@ -43,7 +43,7 @@ class NetworkConfig(LearningConfig):
 def no_average(name: str, training: TrainConfig) -> None:
     """Refuse averages of vectors that are kept in two bytes a number: these could not follow them."""
     if training.average != "none":
-        raise ConfigError(f"{name}: 'low' holds no averages of weights. Use train.average=none, or memory=full.")
+        raise ConfigError(f"{name}: 'low' does not support weight averaging. Use train.average=none, or memory=full.")
 
 
 def small_batches(dataset: Dataset, training: TrainConfig, steps: int) -> TrainConfig:

@@ -122,7 +122,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
                 f"ranker: '{config.ranker}' reads words, but {dataset.name} brings features. Use network."
             )
         if not dataset.documents.all() or job.mix is not None or job.penalty is not None:
-            raise ConfigError(f"ranker: '{config.ranker}' is linear and has no place for augmentations. Use network.")
+            raise ConfigError(f"ranker: '{config.ranker}' is linear and does not support augmentations. Use network.")
         words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
         dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job),

@@ -94,7 +94,7 @@ class Config(ClustersConfig):
     def __post_init__(self) -> None:
         if not self.network.narrow:
             raise ConfigError(
-                "network.narrow: views must be as wide as word vectors, as label texts are. Leave it true."
+                "network.narrow: views need the dimension of the word vectors, as label texts have. Leave it true."
             )
 
 

@@ -146,7 +146,7 @@ def _static(
 ) -> Member:
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
     for hook in filter(None, (job.mix, job.penalty)):
-        raise ConfigError(f"negatives: '{config.negatives}' has no place for {hook.name}. Set negatives=dynamic.")
+        raise ConfigError(f"negatives: '{config.negatives}' does not support {hook.name}. Set negatives=dynamic.")
     tree, (first, second), training = (
         blueprint.tree,
         blueprint.plans,

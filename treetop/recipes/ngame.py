@@ -61,11 +61,13 @@ class Config(StagesConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fusion > 0 and self.validation == 0:
-            raise ConfigError("fusion: its tree learns from held-out documents. Set validation to 0.1, or fusion to 0.")
+            raise ConfigError(
+                "fusion: its tree is trained on held-out documents. Set validation to 0.1, or fusion to 0."
+            )
         if self.fusion > 0 and self.search.heads != "both":
             raise ConfigError(f"search.heads: '{self.search.heads}', but fusion weighs both heads. Leave it at both.")
         if self.fusion > 0 and self.search.near != "all":
-            raise ConfigError("search.near: with fusion all labels are looked at. Set it to all.")
+            raise ConfigError("search.near: fusion scores all labels. Set it to all.")
         if self.fusion > 0 and self.search.dual != 1.0:
             raise ConfigError(f"search.dual: {self.search.dual:g}, but fusion weighs that score itself. Set it to 1.")
 

@@ -190,7 +190,7 @@ class _Run:
         micro = int(self.numbers["micro"])
         if micro >= rows or self.world.size > 1:
             raise ResourceError(
-                "training: memory ran out and the batch cannot be split further. "
+                "training: out of memory, and the mini-batch cannot be split further. "
                 "Use a smaller batch, shorter texts (max_length) or a smaller encoder."
             )
         self.numbers["micro"] = min(rows, 2 * micro)
@@ -231,7 +231,7 @@ class _Run:
         for name, weight in self.weights.items():
             if weight.numel() and not math.isfinite(float(torch.linalg.vector_norm(weight, math.inf))):
                 raise TrainingError(
-                    f"training: the last step left weights that are no finite numbers ({name}). Lower the learning "
+                    f"training: the last step left weights that are not finite ({name}). Lower the learning "
                     "rate, or set clip=1.0."
                 )
 

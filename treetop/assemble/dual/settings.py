@@ -62,7 +62,7 @@ class DualEncoderConfig(LearningConfig):
         if self.dual.weight == 0:
             raise ConfigError("dual.weight: 0, so nothing would be learned. Set it above 0.")
         if self.frozen and self.dual.dimension == 0:
-            raise ConfigError("frozen: nothing would be learned. Give the dual head a layer: dual.dimension=384.")
+            raise ConfigError("frozen: nothing would be learned. Give the dual head a projection: dual.dimension=384.")
         _check_shared(self)
 
 
@@ -79,12 +79,12 @@ class TwoHeadConfig(DualEncoderConfig):
         if not dual and not classifier:
             raise ConfigError("dual.weight, classifier.weight: both 0, so nothing would be learned. Set one above 0.")
         if self.frozen and not classifier and self.dual.dimension == 0:
-            raise ConfigError("frozen: nothing would be learned. Give the dual head a layer: dual.dimension=384.")
+            raise ConfigError("frozen: nothing would be learned. Give the dual head a projection: dual.dimension=384.")
         if self.classifier.memory == "low":
             no_average("classifier.memory", self.train)
         if self.classifier.place == "host" and self.train.average != "none":
             raise ConfigError(
-                "classifier.place: 'host' holds no averages of weights. Use train.average=none, or device."
+                "classifier.place: 'host' does not support weight averaging. Use train.average=none, or device."
             )
         if heads == "classifier" and not classifier:
             raise ConfigError(
@@ -101,7 +101,7 @@ class TwoHeadConfig(DualEncoderConfig):
 
 def _check_shared(config: DualEncoderConfig) -> None:
     if config.encoder.l2:
-        raise ConfigError("encoder.l2: heads scale vectors themselves. Leave it false.")
+        raise ConfigError("encoder.l2: the heads normalise embeddings themselves. Leave it false.")
     if config.dual.loss.pick == "all":
         _check_all_positives(config.pool)
     if config.pool.grow and not config.pool.cluster:

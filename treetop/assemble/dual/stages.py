@@ -55,7 +55,7 @@ class StagesConfig(TwoHeadConfig):
                 "search.raw, search.dual: the stages' cosines are added. Leave raw=false, and search.dual above 0."
             )
         if self.search.rare > 0:
-            raise ConfigError("search.rare: not where two stages' cosines are added. Leave it at 0.")
+            raise ConfigError("search.rare: no logit adjustment with two stages. Leave it at 0.")
 
 
 def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float = 0.0, depth: int = 7) -> Model:

@@ -86,8 +86,8 @@ class PoolPlan(Plan):
         vectors, negatives = self.mine(config.clustered, config.negatives > 0)
         if vectors is not None and not torch.isfinite(vectors).all():
             raise TrainingError(
-                f"training: before epoch {epoch} vectors of texts are no finite numbers any more. Lower the learning "
-                "rate, or set clip=1.0."
+                f"training: text embeddings are not finite before epoch {epoch}. Lower the learning rate, or set "
+                "clip=1.0."
             )
         if vectors is not None:
             splits = config.splits(len(self.rows), self.batch, epoch)

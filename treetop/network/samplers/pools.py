@@ -48,8 +48,8 @@ class PoolConfig:
     def __post_init__(self) -> None:
         if self.kept > MOST:
             raise ConfigError(
-                f"keep: {self.keep} with negatives={self.negatives} and every={self.every} remembers {self.kept:,} "
-                f"hard negatives for each query. Allowed are up to {MOST:,}; set keep to fewer."
+                f"keep: {self.keep} with negatives={self.negatives} and every={self.every} stores {self.kept:,} "
+                f"hard negatives per query. At most {MOST:,} are allowed; lower keep."
             )
 
     @property

@@ -77,5 +77,5 @@ def table_of(
     if isinstance(learn, AdamConfig):
         return FullTable(n, width, learn, device, loss=loss, bias=bias, world=world, separate=separate)
     if separate or loss != "bce":
-        raise ConfigError("memory: 'low' takes neither penalties nor another loss than BCE. Use memory=full.")
+        raise ConfigError("memory: 'low' supports no regulariser and no loss but BCE. Use memory=full.")
     return LowTable(n, width, learn, device, bias=bias, world=world, seed=seed)
