@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treetop.core.dataset import Dataset
 from treetop.core.work import Job
-from treetop.labels.graph import Needs
+
+if TYPE_CHECKING:
+    from treetop.labels.graph import Needs  # which loads the compiler of kernels
 
 
 @dataclass(frozen=True)

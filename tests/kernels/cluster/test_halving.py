@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from treetop.kernels import reference
-from treetop.kernels.cluster import halving
+from treetop.kernels.cluster import halving, kmeans
 from treetop.kernels.sparse import rows_of
 
 
@@ -58,7 +58,7 @@ def test_groups_equal_the_slow_ones(k):
         Z = unit(80, 60, seed)
         start = np.random.default_rng(seed).permutation(80)[:k]
         counts = np.zeros(60, np.uint32)
-        found = halving.group(rows_of(Z), np.arange(80, dtype=np.uint32), start, (10, 1e-4), counts)
+        found = kmeans.group(rows_of(Z), np.arange(80, dtype=np.uint32), start, (10, 1e-4), counts)
         slow = reference.group(Z.toarray().astype(np.float64), start, 10, 1e-4)
         assert not counts.any()
         assert np.mean(found != slow) <= 0.05
