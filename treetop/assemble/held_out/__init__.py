@@ -1,0 +1,10 @@
+"""What is learnt on documents held out of training, after the model itself.
+
+| file | answer |
+|---|---|
+| `rows.py` | which documents are held out, and for what |
+| `judged.py` | what the sources of a model say of held-out documents, and whether it is right |
+| `logistic.py` | the weights of a logistic fusion |
+| `boosted.py` | the trees of a boosted one |
+| `fusion.py` | which of them is kept, and how much rare labels are lifted |
+"""

@@ -1,0 +1,87 @@
+"""A fusion of the sources, learnt on held-out documents: which kind, and how much rare labels are lifted.
+
+Both kinds are learnt on one half of the documents and judged on the other, in turn; the ranking the user asks for
+(`aim`) decides. A single source is kept as it is where no fusion is better than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from treetop.assemble.held_out.boosted import learn_boosted
+from treetop.assemble.held_out.judged import Judged, Quality
+from treetop.assemble.held_out.logistic import learn_logistic
+from treetop.core.dataset import Ints
+from treetop.core.types import Floats
+from treetop.predict.fuse.boosted import Boosted
+from treetop.predict.fuse.fuse import Fusion, probability
+from treetop.predict.fuse.logistic import Logistic
+from treetop.predict.fuse.rarity import Rarity
+
+Aim = Literal["balanced", "precision", "tail"]
+LIFTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": learn_logistic, "boosted": learn_boosted}
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A learnt fusion, and what was measured on the held-out documents it was chosen on."""
+
+    fusion: Fusion
+    name: str
+    quality: Quality
+    alone: tuple[Quality, ...]  # of each source
+    without: tuple[Quality, ...]  # of the fusion without each source
+
+
+def learn_fusion(judged: Judged, counts: Ints, n_train: int, propensity: tuple[float, float], aim: Aim, seed: int) -> Fused:
+    """The kind and the lift that serve `aim` best on documents they were not learnt on, then learnt on all."""
+    alone = tuple(judged.quality(judged.pairs.score[:, s]) for s in range(judged.pairs.score.shape[1]))
+    best = Quality(*(max(values) for values in zip(*alone, strict=True)))
+    tried = []
+    for name, learn in LEARN.items():
+        p = probability(crossed(judged, counts, learn, seed))
+        for lift in LIFTS:
+            rarity = Rarity.of(n_train, *propensity, lift)
+            found = judged.quality(p * rarity.factors(counts)[judged.pairs.ids])
+            tried.append((worth(found, best, aim), -lift, name, rarity, found))
+    _, _, name, rarity, quality = max(tried, key=lambda item: item[:3])
+    fusion = LEARN[name](judged.sampled(seed), counts)
+    fusion.rarity = rarity
+    return Fused(fusion, name, quality, alone, ())
+
+
+def worth(found: Quality, best: Quality, aim: Aim) -> float:
+    """How well a ranking serves `aim`, relative to the best any source reaches alone.
+
+    balanced: P@1, P@5 and PSP@5 alike, as long as neither P@1 nor P@5 is below the best source's.
+    """
+    p1, p5, psp5 = (value / max(bound, 1e-9) for value, bound in zip(found, best, strict=True))
+    if aim == "precision":
+        return p1 + p5
+    if aim == "tail":
+        return psp5
+    lost = max(0.0, 1.0 - p1) + max(0.0, 1.0 - p5)
+    return p1 + p5 + psp5 - 10.0 * lost
+
+
+def crossed(judged: Judged, counts: Ints, learn: Callable[[Judged, Ints], Logistic | Boosted], seed: int) -> Floats:
+    """(pairs,) logits of a fusion learnt on the other half of the documents."""
+    n = len(judged.pairs.indptr) - 1
+    half = np.random.default_rng(seed).permutation(n) < n // 2
+    made = np.empty(len(judged.hit), np.float32)
+    for side in (half, ~half):
+        fusion = learn(judged.rows_where(~side).sampled(seed), counts)
+        mask = side[judged.pairs.rows]
+        made[mask] = fusion.logits(judged.where(mask).pairs, counts)
+    return made
+
+
+def sources_of(sizes: Sequence[int]) -> list[slice]:
+    """The members of each source, one after the other."""
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
