@@ -157,7 +157,7 @@ def test_save_and_load_give_identical_rankings_and_bytes(recipe, fitted, tmp_pat
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_explains_what_its_page_says(recipe, fitted):
-    from treetop.bench.pages import explainable
+    from tools.docs.pages import explainable
 
     model, text = fitted(recipe), toy.dataset(seed=3).texts[0]
     if recipe in explainable():

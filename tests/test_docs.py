@@ -54,9 +54,9 @@ def test_commands_in_the_readme_exist():
 
 
 def test_generated_pages_and_tables_are_up_to_date():
-    from treetop.bench.generated import stale
-    from treetop.bench.pages import pages
-    from treetop.bench.tables import scores, update
+    from tools.docs.generated import stale
+    from tools.docs.pages import pages
+    from tools.docs.tables import scores, update
 
     pytest.importorskip("torch")  # settings of neural recipes are read from their modules
     assert stale(ROOT / "docs", pages(ROOT / "docs")) == [], "run `make docs`"
@@ -68,8 +68,8 @@ def test_generated_pages_and_tables_are_up_to_date():
 
 
 def test_figures_are_up_to_date_and_have_records():
-    from treetop.bench.figures import figures
-    from treetop.bench.generated import stale
+    from tools.docs.figures import figures
+    from tools.docs.generated import stale
 
     made, folder = figures(ROOT / "benchmarks/results"), ROOT / "docs/figures"
     assert stale(folder, made) == [], "run `make docs`"

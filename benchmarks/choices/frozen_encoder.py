@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import treetop
-from treetop.bench.record import provenance
 from treetop.core.dataset import Dataset
+from treetop.core.provenance import provenance
 from treetop.features.encoder.transformer import Transformer
 
 LEARNED, HELD = 10_000, 3_000
