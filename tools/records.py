@@ -39,6 +39,8 @@ def usable(file: Path) -> dict[Key, Record]:
 def _lines(file: Path, *, skip: bool) -> list[tuple[int, Record]]:
     found = []
     for number, line in enumerate(file.read_text(encoding="utf-8").removesuffix("\n").split("\n"), 1):
+        if not line:
+            continue
         try:
             found.append((number, _record(line)))
         except ValueError as error:

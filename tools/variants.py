@@ -13,6 +13,7 @@ from pathlib import Path
 from tools import records
 from tools.peers.methods import BIG
 from treetop.bench import measure
+from treetop.core import log
 from treetop.core.log import logger
 
 MAN = "linear.negatives=tfn+man"
@@ -56,4 +57,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    log.show(bars=False)
     main()

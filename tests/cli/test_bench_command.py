@@ -40,6 +40,12 @@ def test_one_recipe_as_json(data):
     assert done.returncode == 0 and json.loads(done.stdout)["settings"]["k"] == 3, done.stderr
 
 
+def test_quiet_is_quiet_for_each_recipe(data):
+    done = run("--quiet", "bench", data, "popular", "popular", "--json")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
+    assert all(line.startswith("warning") for line in done.stderr.splitlines()), done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

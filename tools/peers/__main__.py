@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.peers import methods, run
+from treetop.core import log
 from treetop.core.errors import InputError, TreetopError, choose
 
 
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    log.show(bars=False)
     try:
         main()
     except TreetopError as error:

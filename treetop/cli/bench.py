@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import typer
 
 from treetop.cli.streams import echo, json_line
 from treetop.core.errors import ConfigError
+from treetop.core.log import logger
 
 FAST = ("popular", "neighbours", "xr_linear", "extremetext", "parabel")
 COLUMNS = (
@@ -66,8 +68,9 @@ def bench(
 def _each(names: Sequence[str], data: str, words: Sequence[str], as_json: bool) -> None:
     """Each recipe in a process of its own, so that peak memory is its own; one that fails stops no other."""
     found, code = list[dict[str, Any]](), 0
+    quiet = [] if logger.isEnabledFor(logging.INFO) else ["--quiet"]
     for name in names:
-        command = [sys.executable, "-m", "treetop", "bench", "--json", *words, "--", data, name]
+        command = [sys.executable, "-m", "treetop", *quiet, "bench", "--json", *words, "--", data, name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
         code = max(code, abs(done.returncode))
         if done.returncode == 0:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -99,21 +100,26 @@ def append(file: Path, values: Mapping[str, Any]) -> None:
     """Add a record to a file of JSON lines in one write, so that several processes may add to it at once."""
     line = json.dumps(rounded(values), sort_keys=True, allow_nan=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
-    if not _ends_whole(file):  # a disk that was full: keep the damage to one line
-        line = "\n" + line
-    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    with os.fdopen(os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666), "rb", buffering=0) as stream:
+        _lock(stream.fileno())
+        if stream.seek(0, os.SEEK_END) and not _ends_whole(stream):  # a disk was full: keep the damage to one line
+            line = "\n" + line
+        os.write(stream.fileno(), line.encode())
+
+
+def _lock(handle: int) -> None:
+    """Until it is closed; where the system has no locks, the single write is all there is."""
     try:
-        os.write(handle, line.encode())
-    finally:
-        os.close(handle)
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        return
 
 
-def _ends_whole(file: Path) -> bool:
-    if not file.exists() or not file.stat().st_size:
-        return True
-    with file.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read() == b"\n"
+def _ends_whole(stream: RawIOBase) -> bool:
+    stream.seek(-1, os.SEEK_END)
+    return stream.read(1) == b"\n"
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
