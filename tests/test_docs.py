@@ -22,6 +22,13 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), names)
 
 
+def test_the_readme_shows_what_its_example_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    exec(compile(found[1], "README.md", "exec"), {})
+    assert capsys.readouterr().out == found[2]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):

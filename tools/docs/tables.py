@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from tools import records
-from tools.docs import pairs, runs
+from tools.docs import pairs, recipes, runs
 from tools.docs.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
@@ -176,21 +176,6 @@ def datasets(results: Path, words: Sequence[str]) -> str:
     return markdown([*head, "labels per text"], rows)
 
 
-def recipes(results: Path, words: Sequence[str]) -> str:
-    """`recipes DATASET`: every recipe with its group, idea and measured scores on one data set."""
-    from treetop.cli.recipes import summary
-    from treetop.core import registry
-
-    found, rows = records.read(results / "recipes" / f"{words[0]}.jsonl"), []
-    for name in registry.names("recipe"):
-        facts = summary(name)
-        reps = [found[name, 1]] if (name, 1) in found else []
-        scores = [text(middle(reps, f"scores.{metric}"), 2) for metric in ("P@1", "P@5", "PSP@5")]
-        costs = [text(middle(reps, path)) for path in ("train.cpu_s", "model_mb")]
-        rows.append([f"[`{name}`](docs/recipes/{name}.md)", facts["group"], facts["summary"], *scores, *costs])
-    return markdown(["recipe", "group", "idea", "P@1", "P@5", "PSP@5", "train CPU s", "model MB"], rows)
-
-
 def variants(results: Path, words: Sequence[str]) -> str:
     """`variants`: what one changed choice of XR-Linear is worth on each data set."""
     from tools.variants import VARIANTS
@@ -234,7 +219,7 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "agreement": agreement,
     "scale": scale,
     "datasets": datasets,
-    "recipes": recipes,
+    "recipes": recipes.recipes,
     "variants": variants,
     "speed": speed,
     "gpu": runs.gpu,
