@@ -108,7 +108,7 @@ print(*(name for name in sys.modules if name.split(".")[:2] in (["treetop", "tra
 
 
 def test_predicting_imports_no_training(encoder: str, tmp_path: Path) -> None:
-    quick = {"encoder": {"encoder": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch": 32}}
+    quick = {"encoder": {"model": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch_size": 32}}
     folders = [tmp_path / recipe for recipe in ("lightxml", "unidec")]
     for folder in folders:
         treetop.fit(folder.name, toy.dataset(n=40), settings=quick, out=folder)

@@ -84,7 +84,8 @@ def compare(held: dict[str, Any], python: str, numbers: str) -> list[dict[str, A
             sparse.save_npz(Path(folder) / f"{name}.npz", held[name], compressed=False)
         for seed in range(3):
             made = {
-                f"ours, rule {rule}": balanced(Z, BalancedConfig(rule=rule), seed=seed) for rule in ("same", "gain")
+                f"ours, rule {rule}": balanced(Z, BalancedConfig(stop_when=rule), seed=seed)
+                for rule in ("same", "gain")
             }
             made["PECOS"] = peer_tree(python, Path(folder), seed)
             if seed == 0:

@@ -26,7 +26,7 @@ def precision(X, Y, rule: str, seed: int) -> list[float]:
     train, test = (
         Dataset(Texts.of([""] * len(rows)), Y[rows], labels, features={"given": X[rows]}) for rows in (kept, out)
     )
-    settings = {"trees": 1, "tree": {"rule": rule}}
+    settings = {"trees": 1, "tree": {"stop_when": rule}}
     best = treetop.fit("parabel", train, settings=settings, seed=seed).rank_dataset(test, 5).padded(5)
     rows = np.arange(len(out))[:, None]
     hit = (np.asarray(test.Y[rows, np.maximum(best, 0)].todense()) > 0) & (best >= 0)

@@ -87,7 +87,7 @@ def rows(runs: Sequence[Run], recipe: str, data: str) -> str:
     found: dict[str, dict[str, dict[float, list[Run]]]] = {}  # settings -> order -> share -> runs
     for run in runs:
         title, more, own = read_name(run)
-        share, order = (own.pop("share", 1.0), own.pop("order", "random")) if more else (0.0, "random")
+        share, order = (own.pop("label_fraction", 1.0), own.pop("label_order", "random")) if more else (0.0, "random")
         if more is not None and is_default(own) and title.split(", ")[0] == recipe:
             lines_ = found.setdefault(title, {"random": {}, "tail": {}})
             for name in lines_ if share in (0.0, 1.0) else (order,):

@@ -15,6 +15,7 @@ from typing import Any
 
 from tools.docs.markdown import MISSING, markdown
 from tools.docs.runs import Run, select
+from treetop.augment.compose import current_names
 from treetop.core.errors import InputError, choose
 
 NAME = "gandalf"
@@ -61,7 +62,7 @@ def augmented(results: Path, words: Sequence[str]) -> str:
     for run in select(results, file, data, split):
         *before, name = str(run["recipe"]).split("+")
         if name == recipe and run["section"] == "recipe" and not run.get("past"):
-            settings = dict(run.get("settings") or {})
+            settings = current_names(str(run["recipe"]), run.get("settings") or {})
             own = [part for one in before for part in _shown(settings.pop(one, {}))]
             title = ", ".join(["+".join(before) or PLAIN, *own])
             found.setdefault(tuple(_shown(settings)), {}).setdefault(title, []).append(run)
@@ -85,7 +86,7 @@ def _gain(base: Figures, more: Figures, plain: bool) -> str:
 def read_name(run: Run) -> tuple[str, bool | None, dict[str, Any]]:
     """Recipe with its settings, whether Gandalf alone stands before it (None: not to be compared), Gandalf's own."""
     *before, recipe = str(run["recipe"]).split("+")
-    settings = dict(run.get("settings") or {})
+    settings = current_names(str(run["recipe"]), run.get("settings") or {})
     own = dict(settings.pop(NAME, {}))
     whole = run["section"] == "recipe" and before in ([], [NAME]) and not run.get("past")
     return ", ".join([recipe, *_shown(settings)]), bool(before) if whole else None, own
