@@ -36,26 +36,28 @@ class BagsConfig:
     encoder: WordsConfig = setting(WordsConfig(max_length=64), "pretrained word vectors")
     network: BagConfig = setting(BagConfig(), "text encoder on top of the word vectors")
     members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "label clustering")
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, stop_when="gain"), "label clustering")
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
-    keep: int = setting(100, "beam: clusters whose labels are ranked", low=1)
-    learn_encoder: AdamConfig = setting(
+    beam: int = setting(100, "beam: clusters whose labels are ranked", low=1)
+    encoder_optimizer: AdamConfig = setting(
         AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of word vectors and residual blocks"
     )
-    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
+        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
     )
-    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    min_steps_per_epoch: int = setting(
+        100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
+    )
 
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
     n, size = dataset.n_labels, size_of_words(config.encoder)
-    training = small_batches(dataset, config.train, config.steps)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
-    plans = two_heads(DOCUMENT.name, DOCUMENT.name, size.width, sizes, config.keep, parts, parts)
-    need = forecast_member(dataset, size, count(plans, training.batch), training, config.encoder.max_length)
+    plans = two_heads(DOCUMENT.name, DOCUMENT.name, size.width, sizes, config.beam, parts, parts)
+    need = forecast_member(dataset, size, count(plans, training.batch_size), training, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 

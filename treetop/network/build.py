@@ -114,7 +114,7 @@ class Blueprint:
         candidates, share = self._candidates(t, device, world)
         return Head(
             plan, self._vectors(t, dataset, device, world, seed, penalty), candidates,
-            LossConfig(kind=learning.loss, reduce=learning.reduce),
+            LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
             projection=projection, device=device, ancestor=ancestor, kept_share=share,
         )  # fmt: skip
 

@@ -74,9 +74,9 @@ class EncoderSize:
 
 def size_of_words(config: WordsConfig) -> EncoderSize:
     """A network over word vectors, counted as a transformer of one small layer."""
-    found = at_hand(config.encoder)
-    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.most)
-    return EncoderSize(1, config.width or here.width, 0, here.vocabulary, 0)
+    found = at_hand(config.model)
+    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.vocab_size)
+    return EncoderSize(1, config.pca_dim or here.width, 0, here.vocabulary, 0)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def forecast_member(
     if size.inner and not counts.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
         texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
         about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, float(max_length)) + 2.0
-        step = min(n, training.batch) / max(1, n) * tokens + counts.pool * about
+        step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * about
         kept = STEP * size.kept * step / training.accumulate
     if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
         memory += 6.0 * counts.frozen * n + ENCODING
@@ -139,8 +139,8 @@ def forecast_member(
     time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / 1e11
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
     memory += 60.0 * counts.composed
-    time += 12.0 * epochs * n / training.batch * counts.composed * size.width / 1e11
-    memory += kept + 4.0 * training.batch * dataset.n_labels
+    time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / 1e11
+    memory += kept + 4.0 * training.batch_size * dataset.n_labels
     return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
 
 

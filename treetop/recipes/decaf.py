@@ -8,8 +8,8 @@ three).
 
 Deviations: both levels are trained jointly instead of one after the other, and word vectors are initialised with an
 encoder's token embeddings (or from a file) instead of by a surrogate task; clusters come from PIFA smoothed by random
-walks, which also start from head labels (`walk.head`); biases are initialised with the log odds. For labels with
-neither text nor name, the id is read. Single process only.
+walks, which also start from head labels (`walk.head_threshold`); biases are initialised with the log odds. For labels
+with neither text nor name, the id is read. Single process only.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, own))
     parts = PartsPlan(dropout=config.dropout)  # text and free vector
     view, width = DOCUMENT.name, prepared.features.encoder.width
-    plans = two_heads(view, view, width, tree.sizes, config.keep, parts, parts)
-    learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads)
+    plans = two_heads(view, view, width, tree.sizes, config.beam, parts, parts)
+    learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer)
     trained = train_network(
         dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
-        small_batches(dataset, config.train, config.steps), own,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), own,
     )  # fmt: skip
     return [trained.features], [two_levels(trained, tree, plans)]

@@ -36,7 +36,7 @@ class Config:
     """Settings of `extremetext`."""
 
     tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
-    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "label tree")
+    tree: BalancedConfig = setting(BalancedConfig(branching=2, stop_when="gain"), "label tree")
     linear: LinearConfig = setting(
         LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid", beam=20),
         "linear classifier of each node",

@@ -36,7 +36,7 @@ class Config:
     """Settings of `parabel`."""
 
     tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
-    tree: BalancedConfig = setting(BalancedConfig(width=2), "label tree")
+    tree: BalancedConfig = setting(BalancedConfig(branching=2), "label tree")
     linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "linear classifier of each node")
     trees: int = setting(3, "ensemble size: trees with different seeds", low=1)
     blend: Blend = setting("average", "how scores of the trees are combined")

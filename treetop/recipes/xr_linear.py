@@ -36,7 +36,7 @@ class Config:
     """Settings of `xr_linear`."""
 
     tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
-    labels: Description = setting("pifa", "label representation the tree is built from")
+    label_features: Description = setting("pifa", "label representation the tree is built from")
     normalise_targets: bool = setting(True, "PIFA: weight each text's labels to sum to 1")
     tree: BalancedConfig = setting(BalancedConfig(), "label tree")
     linear: LinearConfig = setting(LinearConfig(), "linear classifier of each node")
@@ -53,7 +53,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Describe labels, group them, train level by level."""
 
     def tree(view: SparseView, seed: int) -> LabelTree:
-        Z = describe_labels(dataset, view, config.labels, normalise_targets=config.normalise_targets)
+        Z = describe_labels(dataset, view, config.label_features, normalise_targets=config.normalise_targets)
         return balanced(Z, config.tree, seed=seed)
 
     return fit_trees(dataset, config, job, tree)
