@@ -38,7 +38,11 @@ class Trees(NamedTuple):
 
 
 def boost(
-    X: NDArray[np.uint8], y: NDArray[np.float32], weight: NDArray[np.float32], monotone: NDArray[np.bool_], how: Boosting
+    X: NDArray[np.uint8],
+    y: NDArray[np.float32],
+    weight: NDArray[np.float32],
+    monotone: NDArray[np.bool_],
+    how: Boosting,
 ) -> Trees:
     """Trees over binned rows `X` (rows, features); with nothing to learn from there are none."""
     total, hits = float(weight.sum()), float((weight * y).sum())
@@ -77,9 +81,7 @@ def _margins(X: Any, feature: Any, cut: Any, leaf: Any, made: Any) -> None:
 
 
 @kernel
-def _boost(
-    X: Any, y: Any, weight: Any, monotone: Any, margin: Any, how: Any, feature: Any, cut: Any, leaf: Any
-) -> int:
+def _boost(X: Any, y: Any, weight: Any, monotone: Any, margin: Any, how: Any, feature: Any, cut: Any, leaf: Any) -> Any:
     trees, depth, rate, l2, least = how
     n, width = X.shape
     place, slope, curve = np.zeros(n, np.int32), np.zeros(n), np.zeros(n)

@@ -7,7 +7,7 @@ Both kinds are learnt on one half of the documents and judged on the other, in t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,7 +38,9 @@ class Fused:
     without: tuple[Quality, ...]  # of the fusion without each source
 
 
-def learn_fusion(judged: Judged, counts: Ints, n_train: int, propensity: tuple[float, float], aim: Aim, seed: int) -> Fused:
+def learn_fusion(
+    judged: Judged, counts: Ints, n_train: int, propensity: tuple[float, float], aim: Aim, seed: int
+) -> Fused:
     """The kind and the lift that serve `aim` best on documents they were not learnt on, then learnt on all."""
     alone = tuple(judged.quality(judged.pairs.score[:, s]) for s in range(judged.pairs.score.shape[1]))
     best = Quality(*(max(values) for values in zip(*alone, strict=True)))
@@ -50,8 +52,7 @@ def learn_fusion(judged: Judged, counts: Ints, n_train: int, propensity: tuple[f
             found = judged.quality(p * rarity.factors(counts)[judged.pairs.ids])
             tried.append((worth(found, best, aim), -lift, name, rarity, found))
     _, _, name, rarity, quality = max(tried, key=lambda item: item[:3])
-    fusion = LEARN[name](judged.sampled(seed), counts)
-    fusion.rarity = rarity
+    fusion = replace(LEARN[name](judged.sampled(seed), counts), rarity=rarity)
     return Fused(fusion, name, quality, alone, ())
 
 

@@ -30,8 +30,9 @@ def log_odds(score: Floats, hit: Floats, weight: Floats) -> Doubles:
     shares = 1.0 - np.geomspace(1.0, 1e-3, KNOTS)  # finer where scores are high, and there are few
     edges = np.unique(np.quantile(score, shares))
     place = np.maximum(np.searchsorted(edges, score, side="right") - 1, 0)
-    n, sums = (np.bincount(place, w, len(edges)) for w in (weight, weight * score))
-    hits = np.bincount(place, weight * hit, len(edges))
+    n, sums, hits = (
+        np.bincount(place, w, len(edges)).astype(np.float64) for w in (weight, weight * score, weight * hit)
+    )
     prior = hits.sum() / max(n.sum(), 1e-9)
     rate = rising((hits + 2 * prior + 1e-6) / (n + 2 + 2e-6), n + 2)
     x = np.maximum.accumulate(np.where(n > 0, sums / np.maximum(n, 1e-9), edges))

@@ -5,7 +5,8 @@ Monotone in every score: with all else equal a higher score of any source never 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +17,21 @@ from treetop.core.store import Part
 from treetop.core.types import Floats
 from treetop.kernels.boosting import Trees, margins
 from treetop.predict.fuse.pairs import Pairs
-from treetop.predict.fuse.rarity import Rarity
+from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 PER_SOURCE = 3  # score, gap, returned or not
 DEEPEST = 12
 
 
+@dataclass(frozen=True, eq=False)
 class Boosted:
     """`edges` (features, cuts) of the bins that `trees` look at."""
 
     kind: ClassVar[str] = "fusion.boosted.1"
 
-    def __init__(self, edges: Floats, trees: Trees, rarity: Rarity = Rarity()) -> None:
-        self.edges, self.trees, self.rarity = edges, trees, rarity
+    edges: Floats
+    trees: Trees
+    rarity: Rarity = PLAIN
 
     @property
     def n_sources(self) -> int:
@@ -41,7 +44,12 @@ class Boosted:
     def to_part(self) -> Part:
         trees = self.trees
         config = {**self.rarity.to_config(), "base": float(trees.base)}
-        arrays = {"edges": self.edges, "feature": trees.feature, "cut": trees.cut, "leaf": trees.leaf}
+        arrays: dict[str, NDArray[Any]] = {
+            "edges": self.edges,
+            "feature": trees.feature,
+            "cut": trees.cut,
+            "leaf": trees.leaf,
+        }
         return Part(self.kind, config, arrays)
 
     @classmethod

@@ -8,6 +8,7 @@ higher score of any source never lowers a label.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,20 +19,22 @@ from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.types import Floats
 from treetop.predict.fuse.pairs import Pairs
-from treetop.predict.fuse.rarity import Rarity
+from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 
+@dataclass(frozen=True, eq=False)
 class Logistic:
     """`knots` (2, sources, length): scores and log odds of the maps, both rising; `weight` [maps, found, others]."""
 
     kind: ClassVar[str] = "fusion.logistic.1"
 
-    def __init__(self, knots: Floats, weight: Floats, rarity: Rarity = Rarity()) -> None:
-        self.knots, self.weight, self.rarity = knots, weight, rarity
+    knots: Floats
+    weight: Floats
+    rarity: Rarity = PLAIN
 
     @property
     def n_sources(self) -> int:
-        return self.knots.shape[1]
+        return int(self.knots.shape[1])
 
     def logits(self, pairs: Pairs, counts: NDArray[np.integer]) -> Floats:
         """(pairs,) log odds that a label is right, given how often each occurs in training."""

@@ -43,3 +43,6 @@ class Rarity:
             number(part, "a", 0.0, 10.0), number(part, "b", 1e-3, 1e3), number(part, "c", 0.0, 1e6),
             number(part, "lift", 0.0, 2.0),
         )  # fmt: skip
+
+
+PLAIN = Rarity()  # ranked by probability
