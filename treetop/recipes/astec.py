@@ -1,4 +1,4 @@
-"""Astec (WSDM 2021): word vectors learned on an easier task, then one classifier per label on near labels only.
+"""Astec (WSDM 2021): word vectors learned on a surrogate task, then one classifier per label, trained on shortlists.
 
 Features: tf-idf-weighted sum of a text's word vectors, with a residual layer. Labels: in stage 1 surrogate clusters
 (PIFA smoothed by random walks) if there are very many labels, else the labels themselves; in stage 2 the mean embedding

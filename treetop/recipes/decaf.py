@@ -1,4 +1,4 @@
-"""DECAF (WSDM 2021): label vectors made from label texts, by the same words as texts, with a free vector beside.
+"""DECAF (WSDM 2021): a label's vector is its text, read with the same word vectors as documents, plus a free part.
 
 Features: tf-idf-weighted sum of a text's word vectors, through a residual block. Labels: their own text. Tree: one
 level of balanced clusters. Shortlist: descend (in training the true clusters are always included). Rank: head, whose

@@ -1,4 +1,4 @@
-"""ECLARE (WWW 2021): DECAF, and beside a label's text the texts of the labels it goes with.
+"""ECLARE (WWW 2021): DECAF plus a label graph: a label's vector also uses the texts of labels it co-occurs with.
 
 Features: tf-idf-weighted sum of a text's word vectors, through a residual block. Labels: their own text, and the texts
 of the labels that random walks over shared documents visit. Tree: one level of balanced clusters of label

@@ -1,4 +1,4 @@
-"""NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
+"""NGAME (WSDM 2023): a dual encoder trained on mini-batches of similar texts, then a classifier; scores are fused.
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
 none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual (cosine of the label vector

@@ -1,4 +1,4 @@
-"""Renee (MLSys 2023): every label for every text by plain cross-entropy, with label texts as further training rows.
+"""Renee (MLSys 2023): binary cross-entropy over all labels, without sampling; label texts are training rows too.
 
 Features: transformer, mean of the last layer. Labels: their texts are training rows with their own label, unless a
 filter pair excludes it. Tree: none. Shortlist: everything. Rank: head. Key idea: no shortlist. The gradient of a logit

@@ -1,4 +1,4 @@
-"""SiameseXML (ICML 2021): a siamese encoder trained from the labels' side, then label vectors refined one by one.
+"""SiameseXML (ICML 2021): a dual encoder trained on mini-batches of labels, then one refined vector per label.
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
 none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual. Key idea: a label vector is
