@@ -36,7 +36,7 @@ def build(blueprint, dataset, inputs, *, seed=0, held_out=None, mix=None, penalt
     learned, learning = np.flatnonzero(dataset.learned), blueprint.learning
     heads = blueprint.heads(
         dataset, known.Y[learned], inputs.device, world=ALONE, seed=seed, penalty=penalty is not None
-    )  # fmt: skip
+    )
     return Network(
         inputs, heads, known, encoder=learning.encoder, learn=learning.heads, learned=learned, held_out=held_out,
         mix=mix, penalty=penalty,

@@ -61,7 +61,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "siamesexml cosines": ("siamesexml", {"search.dual": 1.0}),
     "renee low": ("renee", {"memory": "low"}),
     "renee bottleneck": ("renee", {"bottleneck": 8, "label_rows": False, "begin": "zero"}),
-}  # fmt: skip
+}
 WRAPPED = ("gandalf", "identity", "random_walk", "synonym", "mixup", "label_mixup", "glas")
 BASES = ("lightxml", "inceptionxml", "decaf", "renee", "astec", "depsl", "cascadexml")
 

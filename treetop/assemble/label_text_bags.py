@@ -79,7 +79,7 @@ def two_heads(
         HeadPlan(
             view=labels_view, view_width=width, n=sizes[1], keep=min(keep, sizes[0]), parts=labels, dropout=dropouts[1]
         ),
-    ]  # fmt: skip
+    ]
 
 
 def words_of(prepared: Prepared, before: Blocks | None = None) -> LabelWords:

@@ -243,6 +243,14 @@ class Features(Stored, Protocol):
         ...
 
 
+class Partition(Protocol):
+    """Which labels belong together? The settings of a partition, which grow its trees."""
+
+    def grow(self, Z: Any, *, seed: int) -> LabelTree:
+        """A tree over the rows of Z (labels x features, csr or dense)."""
+        ...
+
+
 class Shortlist(Stored, Protocol):
     """Which labels deserve a score?"""
 

@@ -178,7 +178,7 @@ class PoolNetwork:
         count = len(batch.everyone)  # what fills up gets no gradient
         whole = {name: torch.cat([queries[:count], labels]) for name, (queries, labels) in leaves.items()}
         pool, every = self._losses(whole, loaded)
-        (pool + every).backward()  # type: ignore[no-untyped-call]
+        (pool + every).backward()
         split = {name: torch.split(self._own_slopes(*pair, n), sizes) for name, pair in leaves.items()}
         self._slopes = [{name: parts[i] for name, parts in split.items()} for i in range(batch.parts)]
         return pool.detach() / self.world.size + every.detach()

@@ -125,9 +125,7 @@ class Known:
     def full(self) -> Positives:
         """The positives as a classifier over all labels reads them; ignored pairs weigh nothing."""
         found = self.positives.triples()
-        made = Positives(
-            found.row, found.column, found.value, None if self.relevance is None else self.relevance.value
-        )  # fmt: skip
+        made = Positives(found.row, found.column, found.value, None if self.relevance is None else self.relevance.value)
         return made if self.ignored is None else without_ignored(made, self.ignored)
 
 

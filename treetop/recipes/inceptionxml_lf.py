@@ -141,9 +141,7 @@ def _heads(config: Config, width: int, sizes: Sequence[int], G: Csr, *, free: bo
         dropout=config.label_dropout,
     )  # fmt: skip
     keep, dropouts = config.kept(sizes[1], sizes[0]), (config.meta_dropout, config.dropout)
-    return two_heads(
-        META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts
-    )  # fmt: skip
+    return two_heads(META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts)
 
 
 def _phase(

@@ -131,9 +131,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 def _heads(config: Config, view: str, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
     """Generator: all clusters. Ranker: the labels below the best ones. Or all labels at once."""
     length = config.length if config.encoder.l2 else 0.0
-    first = HeadPlan(
-        view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length
-    )  # fmt: skip
+    first = HeadPlan(view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length)
     below = replace(first, dimension=config.bottleneck, weight=config.ranker_weight)
     return [first] + [
         replace(below, n=n, name=f"level-{t}", keep=min(config.keep, above))

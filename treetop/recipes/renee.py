@@ -110,7 +110,7 @@ def _head(config: Config, view: str, width: int, n: int) -> HeadPlan:
     length = config.length if config.encoder.l2 else 0.0
     return HeadPlan(
         view=view, view_width=width, n=n, dimension=config.bottleneck, dropout=config.dropout, length=length
-    )  # fmt: skip
+    )
 
 
 def _has_label_rows(dataset: Dataset) -> bool:

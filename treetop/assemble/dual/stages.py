@@ -75,9 +75,7 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
         train=small_batches(dataset, config.second_train, config.steps),
     )  # fmt: skip
     cosines = SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier)
-    two = train_dual(
-        dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier"
-    )  # fmt: skip
+    two = train_dual(dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier")
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)

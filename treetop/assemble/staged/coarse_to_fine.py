@@ -154,7 +154,7 @@ class _Descent:
         config, prepared = self.config, self.prepared
         plan = HeadPlan(
             view=self.view, view_width=self.width, n=self.tree.sizes[t], dropout=config.dropout, length=self.length
-        )  # fmt: skip
+        )
         learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, loss=config.loss, forced=False)
         blueprint = Blueprint([plan], flat(self.tree.sizes[t]), learning)
         if self.above is not None:

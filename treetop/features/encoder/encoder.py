@@ -140,7 +140,7 @@ class Encoder(nn.Module):
     def compile_layers(self) -> None:
         """Fuse the small operations of each layer; all layers share one compiled program."""
         for layer in self._layers:
-            layer.forward = torch.compile(layer.forward, dynamic=True)  # type: ignore[method-assign]
+            layer.forward = torch.compile(layer.forward, dynamic=True)
 
     def lay_out(self) -> None:
         """Make prediction on a CPU fast: layers without modules where it has BERT's shape, else packed ones."""
@@ -251,9 +251,7 @@ def _build(source: Source, dropout: float | None, attention_dropout: float | Non
         settings[key] = settings[key] if chosen is None else chosen
     config = known_config(settings)
     with quiet(transformers), torch.device("meta"):
-        body: Any = transformers.AutoModel.from_config(  # type: ignore[no-untyped-call]
-            config, attn_implementation=ATTENTION
-        )
+        body: Any = transformers.AutoModel.from_config(config, attn_implementation=ATTENTION)
     if getattr(body, "pooler", None) is not None:
         body.pooler = None
     state = {key: torch.from_numpy(np.array(value)) for key, value in source.weights.items()}
@@ -270,7 +268,7 @@ def _with_buffers(body: Any, config: Any) -> Any:
     stuck = {name for name, buffer in body.named_buffers() if buffer.is_meta}
     if stuck:
         with quiet(transformers), torch.random.fork_rng(devices=[]):
-            real = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+            real = transformers.AutoModel.from_config(config)
         values = dict(real.named_buffers())
         for name in stuck:
             owner, _, leaf = name.rpartition(".")

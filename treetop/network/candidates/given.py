@@ -47,7 +47,7 @@ class GivenParents:
         return min(most, -(-int(self.counts[rows].max(initial=1)) // WIDTHS) * WIDTHS)
 
     def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
-        kept = self.parents[message["rows"], : message.facts]  # type: ignore[misc]
+        kept = self.parents[message["rows"], : message.facts]
         return self.children.below(self._with_true(kept, known) if self.forced else kept)
 
     def _with_true(self, kept: Tensor, known: Known) -> Tensor:
