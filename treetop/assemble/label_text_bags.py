@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treetop.assemble.members import member_name
+from treetop.assemble.members import Member, member_name
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
@@ -15,8 +15,8 @@ from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.features.words.bag import DOCUMENT, BagConfig
 from treetop.features.words.vectors import WordsConfig
 from treetop.labels.text import label_words, tell_wordless
-from treetop.network.build import LabelWords
-from treetop.network.fit import Trained, as_levels
+from treetop.network.build import Blueprint, LabelWords, Learning
+from treetop.network.fit import Trained, as_levels, train_network
 from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
 from treetop.network.head import HeadPlan
 from treetop.network.prepare import Prepared, prepare_words
@@ -65,6 +65,21 @@ def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, own: Job, job: Job
         dataset, config.encoder, ("decaf", config.network), (DOCUMENT,),
         name=member_name("words", m), seed=own.seed, job=job, more=label_words(dataset.labels),
     )  # fmt: skip
+
+
+def train_bag(
+    dataset: Dataset, config: BagsConfig, prepared: Prepared, tree: LabelTree, clusters: PartsPlan, labels: PartsPlan,
+    job: Job, *, bias: bool = True,
+) -> Member:  # fmt: skip
+    """Train words, blocks and free vectors of both levels at once; vectors are made of these parts."""
+    view, width = DOCUMENT.name, prepared.features.encoder.width
+    plans = two_heads(view, view, width, tree.sizes, config.keep, clusters, labels)
+    learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, bias=bias)
+    trained = train_network(
+        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
+        small_batches(dataset, config.train, config.steps), job,
+    )  # fmt: skip
+    return [trained.features], [two_levels(trained, tree, plans)]
 
 
 def two_heads(

@@ -161,7 +161,7 @@ def _static(
         own = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
         prepared = prepared.with_features(own)
     inputs = frozen if config.negatives == "static" else prepared.learning(compiled=config.compile)
-    labels = replace(blueprint, plans=[second], given=np.maximum(kept, 0))
+    labels = replace(blueprint, plans=[second], given=kept)
     ranker = train_network(dataset, prepared, inputs, labels, training, job, name="ranker")
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     used = [generator.features] if config.negatives == "static" else [generator.features, ranker.features]

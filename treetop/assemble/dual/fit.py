@@ -29,6 +29,7 @@ from treetop.network.inputs import Encoded, Inputs
 from treetop.network.pool import PoolNetwork
 from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, PoolHead, TextHead
 from treetop.network.prepare import Prepared, prepare
+from treetop.network.retrieval import mine as mine_labels
 from treetop.network.samplers.clustered import Mining, PoolPlan
 from treetop.network.samplers.pools import PairsKnown, PoolConfig, Pools
 from treetop.network.settings import small_batches
@@ -193,7 +194,7 @@ def _task(
             start_at_texts(task, rows, seed)
 
     def mine(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
-        vectors, found = task.mine(rows, negatives=pool.kept if negatives else 0, depth=pool.depth)
+        vectors, found = mine_labels(task, rows, negatives=pool.kept if negatives else 0, depth=pool.depth)
         lists = None
         if found is not None:
             lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
