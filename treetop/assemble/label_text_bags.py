@@ -17,7 +17,7 @@ from treetop.features.words.vectors import WordsConfig
 from treetop.labels.text import label_words, tell_wordless
 from treetop.network.build import Blueprint, LabelWords, Learning
 from treetop.network.fit import Trained, as_levels, train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.prepare import Prepared, prepare_words
 from treetop.network.settings import small_batches
@@ -51,12 +51,12 @@ class BagsConfig:
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
-    training = small_batches(dataset, config.train, config.steps)
+    n, view = dataset.n_labels, DOCUMENT.name
     sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
-    plans = two_heads(DOCUMENT.name, DOCUMENT.name, size.width, sizes, config.keep, parts, parts)
-    need = forecast_member(dataset, size, count(plans, training.batch), training, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    training = small_batches(dataset, config.train, config.steps)
+    return forecast_words(
+        dataset, config, training, lambda size: two_heads(view, view, size.width, sizes, config.keep, parts, parts)
+    )
 
 
 def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, own: Job, job: Job) -> Prepared:

@@ -224,8 +224,7 @@ class Dataset:
 
         `options` say what a file cannot: one_based, separator (of labels in a cell), fields (title, content), language.
         """
-        made: Dataset = registry.find("data", "read")(path, split, strict=strict, **options)
-        return made
+        return registry.find("data", "read")(path, split, strict=strict, **options)
 
     @classmethod
     def from_frame(
@@ -235,8 +234,7 @@ class Dataset:
 
         Where labels are strings such as "cat|dog", `separator` says where to split them.
         """
-        made: Dataset = registry.find("data", "frame")(frame, text, labels, separator)
-        return made
+        return registry.find("data", "frame")(frame, text, labels, separator)
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:
         """The rows at `rows` in that order, which may name one twice; labels stay as they are."""

@@ -184,16 +184,14 @@ class Join:
             log = -np.logaddexp(np.float32(0), -margin)
         else:
             log = -(np.maximum(np.float32(0), np.float32(1) - margin) ** np.float32(int(name[-1])))
-        made: Floats = (log if self.adds else np.exp(log)).astype(np.float32)
-        return made
+        return (log if self.adds else np.exp(log)).astype(np.float32)
 
     def score(self, own: Floats, candidates: Candidates) -> Floats:
         """Combined scores; `own` as it is on the first level, where there is no parent."""
         parent = {"own": None, "parent": candidates.parent_own, "path": candidates.parent_score}[self.combine]
         if parent is None:
             return own
-        made: Floats = own + parent if self.adds else own * parent
-        return made
+        return own + parent if self.adds else own * parent
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,7 @@ class Learned(MovesToDevice, Generic[P]):
     def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
         if self.l2:
             vector = torch.nn.functional.normalize(vector.float(), dim=1)
-        made: NDArray[np.float32] = vector.float().cpu().numpy()
-        return made
+        return vector.float().cpu().numpy()
 
     def _finite(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(vectors).all():

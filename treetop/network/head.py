@@ -31,6 +31,7 @@ class HeadPlan:
     n: int  # labels, or nodes of a level
     name: str = "labels"
     keep: int = 0  # nodes of the head above whose children are candidates; 0: all labels are
+    pool: int = 0  # labels that are candidates of all rows of a step, 0: as `keep` says
     dimension: int = 0  # of a linear projection; 0: none
     dropout: float = 0.0
     length: float = 0.0  # that views are scaled to; 0: as they are

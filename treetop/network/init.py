@@ -43,8 +43,7 @@ class Start:
         """(n, width) vectors of a level above: the mean direction of the labels below, at the labels' own length."""
         total = np.zeros((n, self.vectors.shape[1]), np.float32)
         np.add.at(total, ancestor, self.vectors)
-        made: Floats = unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
-        return made
+        return unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
 
 
 @torch.no_grad()

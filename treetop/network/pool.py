@@ -90,8 +90,7 @@ class PoolNetwork:
         return np.concatenate([batch.rows, self.n + pool])
 
     def _share_of(self, batch: PoolBatch, part: int) -> Rows:
-        made: Rows = np.array_split(self._read_rows(batch), batch.parts)[part]
-        return made
+        return np.array_split(self._read_rows(batch), batch.parts)[part]
 
     def loss(self, loaded: Loaded) -> Tensor:
         batch = _pooled(loaded.batch)

@@ -37,7 +37,7 @@ from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import EncoderSize, forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.network import RowTargets
 from treetop.network.prepare import Prepared, prepare_words
@@ -102,14 +102,13 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
-    surrogate, labels = _head(COARSE.name, size.width, min(n, config.surrogate)), _head(FINE.name, size.width, n)
-    near = _head(NEAR.name, size.width, n)
-    counts = count([near, labels])
-    scored = float(surrogate.n * size.width + config.shortlist * size.width)
-    counts = replace(counts, scored=scored)
-    need = forecast_member(dataset, size, counts, config.train, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    n = dataset.n_labels
+
+    def heads(size: EncoderSize) -> list[HeadPlan]:  # every label has a vector and a mean; a step meets few
+        near, labels = _head(NEAR.name, size.width, n), _head(FINE.name, size.width, n)
+        return [replace(near, pool=min(n, config.surrogate)), replace(labels, pool=config.shortlist)]
+
+    return forecast_words(dataset, config, config.train, heads)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

@@ -33,7 +33,7 @@ from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.losses.pairs import Reduce
 from treetop.network.prepare import prepare_words
@@ -82,11 +82,11 @@ class Config(ClustersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
+    n, filters = dataset.n_labels, config.network.filters
     sizes = [n] if config.is_flat(n) else sizes_of(n, config.tree)
-    view = config.network.filters * max(1, size.width // 16)
-    need = forecast_member(dataset, size, count(_heads(config, view, sizes)), config.train, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    return forecast_words(
+        dataset, config, config.train, lambda size: _heads(config, filters * max(1, size.width // 16), sizes)
+    )
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

@@ -43,7 +43,7 @@ from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import Trained, train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.losses.pairs import Reduce
 from treetop.network.prepare import Prepared, prepare_words
@@ -100,13 +100,12 @@ class Config(ClustersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
+    n = dataset.n_labels
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
     training = replace(small_batches(dataset, config.train, config.steps), epochs=epochs)
     sizes = [1, n] if config.is_flat(n) else sizes_of(n, config.tree)
-    plans = _heads(config, size.width, sizes, csr_matrix((0, 0)), free=True)
-    need = forecast_member(dataset, size, count(plans, training.batch), training, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    graph = csr_matrix((0, 0))
+    return forecast_words(dataset, config, training, lambda size: _heads(config, size.width, sizes, graph, free=True))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

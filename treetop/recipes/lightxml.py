@@ -32,14 +32,13 @@ from treetop.core.forecast import Forecast
 from treetop.core.types import Candidates, Join, LabelTree
 from treetop.core.work import Job
 from treetop.features.encoder.encoder import Pooling
-from treetop.features.encoder.sources import peek
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network
-from treetop.network.forecast import EncoderSize, count, forecast_member, forecast_members
+from treetop.network.forecast import forecast_encoders
 from treetop.network.head import HeadPlan
 from treetop.network.init import Init
 from treetop.network.inputs import Inputs
@@ -87,16 +86,11 @@ class Config(NetworkConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
-    n, training = dataset.n_labels, small_batches(dataset, config.train, config.steps)
+    n, layers = dataset.n_labels, len(config.encoder.layers)
     sizes = [n] if _is_flat(dataset, config) else sizes_of(n, config.tree)
-    needs = []
-    for name in config.encoders or (config.encoder.encoder,) * config.members:
-        size = EncoderSize.of(peek(name))
-        width = size.width * len(config.encoder.layers)
-        counts = count(_heads(config, "", width, sizes))
-        counts = replace(counts, frozen=float(width) if config.frozen else 0.0, label_texts=config.begin != "zero")
-        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
-    return forecast_members(needs)
+    return forecast_encoders(
+        dataset, config, lambda size: _heads(config, "", size.width * layers, sizes), frozen=config.frozen
+    )
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

@@ -118,8 +118,7 @@ def fine_tune(
         head = descent.learn(t, share)
         if t != chosen[-1][0]:
             descent.look_back(t, head)
-    made: Transformer = descent.prepared.features
-    return made
+    return descent.prepared.features
 
 
 class _Above(NamedTuple):

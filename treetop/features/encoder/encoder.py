@@ -39,8 +39,7 @@ def _attention(
     """What transformers calls for every layer: (1, heads, tokens, width) in, (1, tokens, heads, width) out."""
     starts = kwargs.get("treetop_starts")
     if starts is None:
-        made: tuple[Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
-        return made
+        return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
     if len(starts) == 2 and not query.is_cuda:  # one text alone: nothing to keep apart
         out = F.scaled_dot_product_attention(query, key, value, dropout_p=kwargs.get("dropout") or 0.0, scale=scale)
@@ -296,5 +295,4 @@ def _pool(states: Tensor, packed: Packed, kind: str) -> Tensor:
 
 def plain_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Encoder settings as JSON can hold them."""
-    made: dict[str, Any] = json.loads(json.dumps(dict(config), default=str))
-    return made
+    return json.loads(json.dumps(dict(config), default=str))

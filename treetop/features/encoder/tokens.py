@@ -129,8 +129,7 @@ class Tokenizer:
 
     def _batch(self, texts: list[str]) -> list[Any]:
         with library_errors():
-            made: list[Any] = self._library.encode_batch_fast(texts, add_special_tokens=True)
-            return made
+            return self._library.encode_batch_fast(texts, add_special_tokens=True)
 
 
 def _beginning(text: str, length: int) -> str:

@@ -55,8 +55,7 @@ class EveryLabel(Free):
 
         Only the first `count` rows of all processes count, where it is given.
         """
-        made: Tensor = _FullLoss.apply(h, self, positives, scale, count)  # type: ignore[no-untyped-call]
-        return made
+        return _FullLoss.apply(h, self, positives, scale, count)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def best(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -144,8 +143,7 @@ class FullTable(EveryLabel, GivesRows):
     def vectors(self, ids: Tensor) -> Tensor:
         """For losses beside the scores; needs `separate`, in one process."""
         anchor = torch.zeros((), device=self._weight.device, requires_grad=torch.is_grad_enabled())
-        made: Tensor = _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
-        return made
+        return _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
 
     # --- the loop's side ---
 

@@ -110,8 +110,7 @@ class Composer(nn.Module):
         """(labels, width) vectors of labels with these sums of words and free vectors."""
         parts = self.parts(sums)
         parts = parts if free is None else [*parts, free]
-        made: Tensor = parts[0] if self.join is None else self.join(parts)
-        return made
+        return parts[0] if self.join is None else self.join(parts)
 
     def parts(self, sums: Sequence[Tensor]) -> list[Tensor]:
         """What the blocks make of sums of words."""

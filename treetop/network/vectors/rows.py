@@ -66,8 +66,7 @@ class RowTable(Free, GivesLogits, GivesRows):
             h = torch.cat([h, h.new_ones(len(h), 1)], 1)
         if torch.is_grad_enabled() and not h.requires_grad:
             h = h.detach().requires_grad_()  # the table learns even where its input does not
-        made: Tensor = _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
-        return made
+        return _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
 
     def vectors(self, ids: Tensor) -> Tensor:
         return self.take(ids)[:, : self.width]
@@ -75,8 +74,7 @@ class RowTable(Free, GivesLogits, GivesRows):
     def take(self, ids: Tensor) -> Tensor:
         """(ids, width) the rows with their biases, for a pool all rows of a batch share; every process gets all."""
         anchor = torch.zeros((), device=ids.device, requires_grad=torch.is_grad_enabled())
-        made: Tensor = _Take.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
-        return made
+        return _Take.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
 
     @property
     def table(self) -> RowTable:
