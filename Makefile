@@ -26,9 +26,7 @@ lint: .venv/.test
 setup: .venv/.all
 
 docs: .venv/.test
-	.venv/bin/treetop bench pages
-	.venv/bin/treetop bench tables
-	.venv/bin/treetop bench figures
+	.venv/bin/python -m tools.docs
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow
@@ -51,8 +49,8 @@ gpu:
 	$(PYTHON) -m pytest $(GPU_PROGRAMS)
 
 bench-peers: .venv/.test
-	.venv/bin/treetop bench peers
-	.venv/bin/treetop bench tables
+	.venv/bin/python -m tools.peers
+	.venv/bin/python -m tools.docs tables
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -23,9 +23,9 @@ SMALL_TREE = {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5}}
 TINY: dict[str, dict] = {
     "neighbours": {"k": 20},
     "dismec": {"tfidf": {"min_df": 1}},
-    "xr_linear": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "width": 2}},
+    "xr_linear": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 2}},
     "parabel": SMALL_TREE,
-    "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "k": 4}},
+    "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL_TREE,
 }
 RECIPES = registry.names("recipe")
@@ -34,65 +34,67 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
 
     ENCODER = str(toy_encoder.write_encoder(Path(tempfile.mkdtemp()) / "encoder"))
     TINY["lightxml"] = {
-        "encoder": {"encoder": ENCODER, "max_length": 32, "pooling": "mean", "layers": [-1]},
-        "learn_encoder": {"lr": 0.002},
-        "learn_heads": {"lr": 0.02},
+        "encoder": {"model": ENCODER, "max_length": 32, "pooling": "mean", "layers": [-1]},
+        "encoder_optimizer": {"lr": 0.002},
+        "head_optimizer": {"lr": 0.02},
         "dropout": 0.1,
-        "train": {"epochs": 40.0, "batch": 16},
+        "train": {"epochs": 40.0, "batch_size": 16},
     }
     TINY["cascadexml"] = {
-        "encoder": {"encoder": ENCODER, "max_length": 32},
-        "learn_encoder": {"lr": 0.002},
-        "learn_heads": {"lr": 0.02},
-        "train": {"epochs": 40.0, "batch": 16},
+        "encoder": {"model": ENCODER, "max_length": 32},
+        "encoder_optimizer": {"lr": 0.002},
+        "head_optimizer": {"lr": 0.02},
+        "train": {"epochs": 40.0, "batch_size": 16},
     }
     TINY["inceptionxml"] = {
-        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "encoder": {"model": ENCODER, "max_length": 16},
         "tfidf": {"min_df": 1},
         "clusters": "tree",
         "tree": {"max_leaf": 6},
-        "keep": 4,
-        "train": {"epochs": 25.0, "batch": 16},
+        "beam": 4,
+        "train": {"epochs": 25.0, "batch_size": 16},
     }
     TINY["inceptionxml_lf"] = TINY["inceptionxml"] | {
-        "train": {"epochs": 15.0, "batch": 16},
-        "second_train": {"epochs": 15.0, "batch": 16},
+        "train": {"epochs": 15.0, "batch_size": 16},
+        "second_train": {"epochs": 15.0, "batch_size": 16},
     }
     TINY["astec"] = {
-        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "encoder": {"model": ENCODER, "max_length": 16},
         "shortlist": 20,
-        "train": {"epochs": 20.0, "batch": 16},
-        "second_train": {"epochs": 20.0, "batch": 16},
+        "train": {"epochs": 20.0, "batch_size": 16},
+        "second_train": {"epochs": 20.0, "batch_size": 16},
     }
     TINY["decaf"] = {
-        "encoder": {"encoder": ENCODER, "max_length": 16},
+        "encoder": {"model": ENCODER, "max_length": 16},
         "tree": {"max_leaf": 6},
-        "keep": 4,
-        "train": {"epochs": 25.0, "batch": 16},
+        "beam": 4,
+        "train": {"epochs": 25.0, "batch_size": 16},
     }
     TINY["eclare"] = TINY["decaf"]
     TINY["xr_transformer"] = {
-        "encoder": {"encoder": ENCODER, "max_length": 32},
+        "encoder": {"model": ENCODER, "max_length": 32},
         "tfidf": {"min_df": 1},
-        "preliminary": {"max_leaf": 5, "width": 2, "top": 4},
-        "refined": {"max_leaf": 5, "width": 2},
-        "learn_encoder": {"lr": 0.002},
-        "learn_heads": {"lr": 0.01},
-        "train": {"epochs": 6.0, "batch": 16},
+        "preliminary_tree": {"max_leaf": 5, "branching": 2, "top_branching": 4},
+        "refined_tree": {"max_leaf": 5, "branching": 2},
+        "encoder_optimizer": {"lr": 0.002},
+        "head_optimizer": {"lr": 0.01},
+        "train": {"epochs": 6.0, "batch_size": 16},
     }
     TOWERS = {
-        "encoder": {"encoder": ENCODER, "max_length": 32},
-        "learn_encoder": {"lr": 0.002},
-        "learn_vectors": {"lr": 0.02},
-        "pool": {"size": 24, "start": 2, "every": 4},
-        "train": {"epochs": 10.0, "batch": 16},
+        "encoder": {"model": ENCODER, "max_length": 32},
+        "encoder_optimizer": {"lr": 0.002},
+        "label_optimizer": {"lr": 0.02},
+        "pool": {"size": 24, "mine_from": 2, "mine_every": 4},
+        "train": {"epochs": 10.0, "batch_size": 16},
     }
-    STAGES = {"second_train": {"epochs": 5.0, "batch": 16}, "second_pool": {"size": 24}}
-    DUAL = {key: value for key, value in TOWERS.items() if key != "learn_vectors"}
+    STAGES = {"second_train": {"epochs": 5.0, "batch_size": 16}, "second_pool": {"size": 24}}
+    DUAL = {key: value for key, value in TOWERS.items() if key != "label_optimizer"}
     TINY |= {"depsl": DUAL, "unidec": TOWERS, "dexml": {**DUAL, "pool": {}}}
-    OVER_LABELS = {"train": {"epochs": 30.0, "batch": 16}}  # of which there are few
+    OVER_LABELS = {"train": {"epochs": 30.0, "batch_size": 16}}  # of which there are few
     TINY |= {"siamesexml": TOWERS | STAGES | OVER_LABELS, "ngame": TOWERS | STAGES}
-    TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "learn_encoder", "train")} | {"learn_heads": {"lr": 0.02}}
+    TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "encoder_optimizer", "train")} | {
+        "head_optimizer": {"lr": 0.02}
+    }
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
     NEURAL |= {"inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
@@ -157,7 +159,7 @@ def test_save_and_load_give_identical_rankings_and_bytes(recipe, fitted, tmp_pat
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_explains_what_its_page_says(recipe, fitted):
-    from treetop.bench.pages import explainable
+    from tools.docs.pages import explainable
 
     model, text = fitted(recipe), toy.dataset(seed=3).texts[0]
     if recipe in explainable():

@@ -22,6 +22,13 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), names)
 
 
+def test_the_readme_shows_what_its_example_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    exec(compile(found[1], "README.md", "exec"), {})
+    assert capsys.readouterr().out == found[2]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
@@ -54,9 +61,9 @@ def test_commands_in_the_readme_exist():
 
 
 def test_generated_pages_and_tables_are_up_to_date():
-    from treetop.bench.generated import stale
-    from treetop.bench.pages import pages
-    from treetop.bench.tables import scores, update
+    from tools.docs.generated import stale
+    from tools.docs.pages import pages
+    from tools.docs.tables import scores, update
 
     pytest.importorskip("torch")  # settings of neural recipes are read from their modules
     assert stale(ROOT / "docs", pages(ROOT / "docs")) == [], "run `make docs`"
@@ -68,8 +75,8 @@ def test_generated_pages_and_tables_are_up_to_date():
 
 
 def test_figures_are_up_to_date_and_have_records():
-    from treetop.bench.figures import figures
-    from treetop.bench.generated import stale
+    from tools.docs.figures import figures
+    from tools.docs.generated import stale
 
     made, folder = figures(ROOT / "benchmarks/results"), ROOT / "docs/figures"
     assert stale(folder, made) == [], "run `make docs`"

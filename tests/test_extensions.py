@@ -261,9 +261,9 @@ def test_shortlist_and_features(install: Install, tmp_path: Path) -> None:
 def test_loss(install: Install, encoder: str) -> None:
     install("loss", LOSS, "")
     settings = {
-        "encoder": {"encoder": encoder, "max_length": 16},
-        "train": {"epochs": 1.0, "batch": 16},
-        "steps": 1,
+        "encoder": {"model": encoder, "max_length": 16},
+        "train": {"epochs": 1.0, "batch_size": 16},
+        "min_steps_per_epoch": 1,
         "dual": {"loss": {"kind": "mine"}},
     }
     treetop.fit("dexml", toy.dataset(n=32), settings=settings)
@@ -297,7 +297,7 @@ def test_label_description(install: Install) -> None:
     install("labels", LABELS, "describe")
     data = toy.dataset()
     settings = {"tree": {"max_leaf": 5}}
-    mine = treetop.fit("xr_linear", data, settings={**settings, "labels": "mine"})
+    mine = treetop.fit("xr_linear", data, settings={**settings, "label_features": "mine"})
     pifa = treetop.fit("xr_linear", data, settings=settings)
     assert not np.array_equal(mine.rank([*data.texts], 5).score, pifa.rank([*data.texts], 5).score)
 

@@ -16,7 +16,7 @@ from treetop.core.errors import ModelError, TreetopError
 SETTINGS = {
     "popular": {},
     "neighbours": {"k": 5},
-    "xr_linear": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "width": 2}},
+    "xr_linear": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 2}},
     "extremetext": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5}},
 }
 
@@ -256,7 +256,7 @@ def test_huge_finite_values_that_no_decomposition_takes_add_no_labels(encoder, t
 def dual(encoder, tmp_path_factory):
     """A dual encoder with one head."""
     folder = tmp_path_factory.mktemp("dual") / "m"
-    settings = {"train": {"epochs": 1.0, "batch": 32}, "encoder": {"encoder": encoder, "max_length": 32}}
+    settings = {"train": {"epochs": 1.0, "batch_size": 32}, "encoder": {"model": encoder, "max_length": 32}}
     treetop.fit("depsl", toy.dataset(n=40), settings=settings, out=folder)
     return folder
 

@@ -146,9 +146,21 @@ def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog
 @pytest.mark.parametrize(
     ("recipe", "setting", "message"),
     [
-        ("xr_linear", "tree.top=-1", r"^tree\.top: -1 is out of range\. Allowed is 1 or more\."),  # grew without end
-        ("bonsai", "tree.depth=1000000000000", r"^tree\.depth: 1000000000000 is out of range\. Allowed is 1 to 100\."),
-        ("xr_linear", "linear.last=hinge5", r"^linear\.last: unknown value 'hinge5'\. Choose one of .* Did you mean"),
+        (
+            "xr_linear",
+            "tree.top_branching=-1",
+            r"^tree\.top_branching: -1 is out of range\. Allowed is 1 or more\.",
+        ),  # grew without end
+        (
+            "bonsai",
+            "tree.max_depth=1000000000000",
+            r"^tree\.max_depth: 1000000000000 is out of range\. Allowed is 1 to 100\.",
+        ),
+        (
+            "xr_linear",
+            "linear.last_transform=hinge5",
+            r"^linear\.last_transform: unknown value 'hinge5'\. Choose one of .* Did you mean",
+        ),
     ],
 )
 def test_settings_no_training_could_end_with_are_refused(recipe, setting, message):

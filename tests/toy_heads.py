@@ -33,7 +33,7 @@ def model(
 ) -> Model:
     """A model over the labels of `data`; members differ in their noise."""
     data = toy.dataset(n=200) if data is None else data
-    config = TransformerConfig(encoder=encoder, max_length=32, layers=(-1, -2), l2=True)
+    config = TransformerConfig(model=encoder, max_length=32, layers=(-1, -2), l2=True)
     transformer = Transformer.load(config)
     name = transformer.view_name(transformer.poolings[0])
     H, T = (transformer.views(texts)[name] for texts in (data.texts, label_words(data.labels)))

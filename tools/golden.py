@@ -22,46 +22,52 @@ import toy  # noqa: E402
 import treetop  # noqa: E402
 from treetop.core.errors import TreetopError  # noqa: E402
 
-TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "keep": 4, "tfidf": {"min_df": 1}}
+TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "beam": 4, "tfidf": {"min_df": 1}}
 FUSED = {"min_df": 1}
 # Beside every recipe as in the battery: what goes another way through training.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lightxml tree": ("lightxml", TREE),
-    "lightxml bottleneck": ("lightxml", {**TREE, "bottleneck": 8, "loss": "squared_hinge", "ranker_weight": 0.5}),
+    "lightxml bottleneck": ("lightxml", {**TREE, "projection_dim": 8, "loss": "squared_hinge", "ranker_weight": 0.5}),
     "lightxml static": ("lightxml", {**TREE, "negatives": "static"}),
     "lightxml static_extra": ("lightxml", {**TREE, "negatives": "static_extra"}),
     "lightxml frozen": ("lightxml", {"frozen": True}),
     "lightxml members": ("lightxml", {"members": 2}),
     "lightxml validation": ("lightxml", {"validation": 0.2, "train.patience": 2}),
     "lightxml parts": ("lightxml", {**TREE, "train.accumulate": 3, "train.average": "ema"}),
-    "cascadexml tree": ("cascadexml", {"resolutions": [4, 8], "keep": [3, 5], "tfidf": FUSED}),
+    "cascadexml tree": ("cascadexml", {"resolutions": [4, 8], "beam": [3, 5], "tfidf": FUSED}),
     "cascadexml both": ("cascadexml", {"resolutions": [8], "ranker": "both", "tfidf": FUSED, "score": "parent"}),
     "cascadexml linear": ("cascadexml", {"resolutions": [8], "ranker": "linear", "tfidf": FUSED}),
     "inceptionxml flat": ("inceptionxml", {"clusters": "none"}),
-    "inceptionxml detached": ("inceptionxml", {"apart": 0.5}),
+    "inceptionxml detached": ("inceptionxml", {"detach_fraction": 0.5}),
     "inceptionxml_lf phase 1": ("inceptionxml_lf", {"phases": 1}),
     "inceptionxml_lf recluster": ("inceptionxml_lf", {"recluster": True}),
-    "astec surrogate": ("astec", {"surrogate": 10}),
-    "astec lists": ("astec", {"near": "lists", "size": 5, "probe": 3, "freeze": False}),
-    "eclare attention": ("eclare", {"mix": "attention", "begin": "graph", "bias": False}),
+    "astec surrogate": ("astec", {"surrogate_clusters": 10}),
+    "astec lists": ("astec", {"index": "ivf", "list_size": 5, "nprobe": 3, "freeze_words": False}),
+    "eclare attention": ("eclare", {"combine": "attention", "init": "graph", "bias": False}),
     "xr_transformer concat": ("xr_transformer", {"matcher": "concat", "bootstrap": "inherit"}),
     "xr_transformer last": ("xr_transformer", {"levels": "last", "loss": "bce", "negatives": "tfn", "members": 2}),
-    "xr_transformer frozen": ("xr_transformer", {"fine_tune": False}),
-    "depsl layer": ("depsl", {"dual.dimension": 16, "dual.loss.kind": "supcon", "dual.loss.symmetric": True}),
-    "unidec layers": ("unidec", {"dual.dimension": 16, "classifier.dimension": 12, "classifier.first": "xavier"}),
-    "unidec all": ("unidec", {"classifier.labels": "all", "search.rare": 0.4}),
-    "unidec low": ("unidec", {"classifier.labels": "all", "classifier.memory": "low"}),
-    "unidec cosines": ("unidec", {"search.raw": False, "classifier.unit": True, "classifier.bias": False}),
+    "xr_transformer frozen": ("xr_transformer", {"frozen": True}),
+    "depsl layer": ("depsl", {"dual.projection_dim": 16, "dual.loss.kind": "supcon", "dual.loss.symmetric": True}),
+    "unidec layers": (
+        "unidec", {"dual.projection_dim": 16, "classifier.projection_dim": 12, "classifier.projection_init": "xavier"}
+    ),
+    "unidec all": ("unidec", {"classifier.labels": "all", "search.logit_adjustment": 0.4}),
+    "unidec low": ("unidec", {"classifier.labels": "all", "classifier.label_memory": "low"}),
+    "unidec cosines": (
+        "unidec", {"search.classifier_score": "cosine", "classifier.cosine": True, "classifier.bias": False}
+    ),
     "unidec parts": ("unidec", {"train.accumulate": 3, "validation": 0.2}),
     "unidec frozen": ("unidec", {"frozen": True}),
-    "unidec lists": ("unidec", {"search.near": "lists", "search.probe": 2}),
+    "unidec lists": ("unidec", {"search.index": "ivf", "search.nprobe": 2}),
     "dexml topk": ("dexml", {"dual.loss.kind": "soft_topk"}),
-    "dexml pool": ("dexml", {"pool.size": 20, "pool.negatives": 2, "pool.start": 1}),
-    "ngame fusion": ("ngame", {"fusion": 1.0, "validation": 0.3, "search.dual": 1.0, "search.near": "all"}),
-    "siamesexml cosines": ("siamesexml", {"search.dual": 1.0}),
-    "renee low": ("renee", {"memory": "low"}),
-    "renee bottleneck": ("renee", {"bottleneck": 8, "label_rows": False, "begin": "zero"}),
-}
+    "dexml pool": ("dexml", {"pool.size": 20, "pool.hard_negatives": 2, "pool.mine_from": 1}),
+    "ngame fusion": (
+        "ngame", {"fusion_weight": 1.0, "validation": 0.3, "search.dual_scale": 1.0, "search.index": "exact"}
+    ),
+    "siamesexml cosines": ("siamesexml", {"search.dual_scale": 1.0}),
+    "renee low": ("renee", {"label_memory": "low"}),
+    "renee bottleneck": ("renee", {"projection_dim": 8, "label_rows": False, "init": "zero"}),
+}  # fmt: skip
 WRAPPED = ("gandalf", "identity", "random_walk", "synonym", "mixup", "label_mixup", "glas")
 BASES = ("lightxml", "inceptionxml", "decaf", "renee", "astec", "depsl", "cascadexml")
 

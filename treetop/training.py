@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.probe import probed
-from treetop.augment.compose import Augmentation, augmentation, augmented, check_places, split_name, with_augmentations
+from treetop.augment.compose import (
+    Augmentation,
+    augmentation,
+    augmented,
+    check_places,
+    current_names,
+    split_name,
+    with_augmentations,
+)
 from treetop.core import registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
@@ -235,7 +243,8 @@ def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
     run = unseal(folder / "run.json") if (folder / "run.json").is_file() else {}
     rounded = key["budget"] if data.get("budget", "") == _limits(key["budget"]) else data.get("budget")
     said = {name: manifest.get(name) for name in ("recipe", "seed", "format")}
-    said |= {"data": data.get("sha256"), "settings": manifest.get("config"), "budget": run.get("budget", rounded)}
+    said |= {"data": data.get("sha256"), "settings": current_names(str(key["recipe"]), manifest.get("config"))}
+    said |= {"budget": run.get("budget", rounded)}
     return is_finished(folder, key, said)
 
 

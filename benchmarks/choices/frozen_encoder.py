@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 
 import treetop
-from treetop.bench.record import provenance
 from treetop.core.dataset import Dataset
+from treetop.core.provenance import provenance
 from treetop.features.encoder.transformer import Transformer
 
 LEARNED, HELD = 10_000, 3_000
-LAYERS = {"dual": {"dimension": 384}, "classifier": {"dimension": 384}}
-ALL = {"dual": {"dimension": 384}, "classifier": {"dimension": 384, "labels": "all"}}
+LAYERS = {"dual": {"projection_dim": 384}, "classifier": {"projection_dim": 384}}
+ALL = {"dual": {"projection_dim": 384}, "classifier": {"projection_dim": 384, "labels": "all"}}
 FROZEN = {"frozen": True, "train": {"epochs": 10.0}}
 RUNS: list[tuple[str, str, dict[str, Any]]] = [
     ("linear functions of words", "xr_linear", {}),
     ("nearest texts", "neighbours", {}),
     ("no layers", "unidec", FROZEN),
     ("layers", "unidec", {**FROZEN, **LAYERS}),
-    ("layers at 2e-3: the preset", "unidec", {**FROZEN, **LAYERS, "learn_heads": {"lr": 2e-3}}),
-    ("layers at 5e-3", "unidec", {**FROZEN, **LAYERS, "learn_heads": {"lr": 5e-3}}),
+    ("layers at 2e-3: the preset", "unidec", {**FROZEN, **LAYERS, "head_optimizer": {"lr": 2e-3}}),
+    ("layers at 5e-3", "unidec", {**FROZEN, **LAYERS, "head_optimizer": {"lr": 5e-3}}),
     ("layers at 2e-3, a pool of 1,000", "unidec",
-     {**FROZEN, **LAYERS, "learn_heads": {"lr": 2e-3}, "pool": {"size": 1000}}),
-    ("layers at 2e-3, all labels", "unidec", {**FROZEN, **ALL, "learn_heads": {"lr": 2e-3}}),
+     {**FROZEN, **LAYERS, "head_optimizer": {"lr": 2e-3}, "pool": {"size": 1000}}),
+    ("layers at 2e-3, all labels", "unidec", {**FROZEN, **ALL, "head_optimizer": {"lr": 2e-3}}),
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Where Gandalf costs P@1: on test texts that are label texts, whose rows it learned from, or on all?
 
-python benchmarks/choices/gandalf_reason.py DATA --recipe inceptionxml --preset cpu --out FILE
+python -m benchmarks.choices.gandalf_reason DATA --recipe inceptionxml --preset cpu --out FILE
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from treetop.bench import record
+from tools import records
 from treetop.core.dataset import Dataset
 from treetop.labels.text import label_words, plain
 from treetop.training import fit
@@ -40,9 +40,9 @@ def main() -> None:
             found[name][part] = {key: [scores[key], *scores.intervals[key]] for key in SCORES}
         print(name, found[name], flush=True)
     sizes = {part: len(rows) for part, rows in parts.items()}
-    record.write(
+    records.write(
         options.out,
-        {**record.provenance(seed=0, root=Path()), "texts": sizes, "score, low, high": found},
+        {**records.provenance(seed=0, root=Path()), "texts": sizes, "score, low, high": found},
     )
 
 

@@ -1,6 +1,6 @@
 """Is it the tree or the solver? Our solver on trees of PECOS and on ours, synthetic-670k, several seeds.
 
-    python benchmarks/choices/large_tree.py peers/libpecos/bin/python benchmarks/results/large-tree.json
+    python -m benchmarks.choices.large_tree peers/libpecos/bin/python benchmarks/results/large-tree.json
 
 Half of these labels have no training text. PECOS halves a node by label number when both first rows are empty. So
 everything is done twice: labels of a topic have neighbouring numbers, and numbers are shuffled; `by number` is a tree
@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tools import records
+from tools.peers import synthetic
 from treetop.assemble.linear.tree import LinearConfig, Task, train_member
-from treetop.bench import record, synthetic
 from treetop.core.types import LabelTree
 from treetop.core.work import Job
 from treetop.labels.pifa import pifa
@@ -83,7 +84,8 @@ def compare(held: dict[str, Any], python: str, numbers: str) -> list[dict[str, A
             sparse.save_npz(Path(folder) / f"{name}.npz", held[name], compressed=False)
         for seed in range(3):
             made = {
-                f"ours, rule {rule}": balanced(Z, BalancedConfig(rule=rule), seed=seed) for rule in ("same", "gain")
+                f"ours, rule {rule}": balanced(Z, BalancedConfig(stop_when=rule), seed=seed)
+                for rule in ("same", "gain")
             }
             made["PECOS"] = peer_tree(python, Path(folder), seed)
             if seed == 0:
@@ -102,7 +104,7 @@ def main() -> None:
     for numbers, shuffled in (("by topic", False), ("shuffled", True)):
         found += compare(synthetic.make(synthetic.Shape(), shuffled=shuffled), python, numbers)
     note = "P@1, P@3, P@5 on test rows of a made-up set; nothing was chosen by them"
-    record.write(out, {**record.provenance(seed=0, root=Path()), "note": note, "trees": found})
+    records.write(out, {**records.provenance(seed=0, root=Path()), "note": note, "trees": found})
 
 
 if __name__ == "__main__":

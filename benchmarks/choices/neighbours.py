@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from treetop.bench.record import provenance
 from treetop.core.dataset import Dataset
+from treetop.core.provenance import provenance
 from treetop.core.types import Ranking
 from treetop.data.split import holdout
 from treetop.evaluate.score import score

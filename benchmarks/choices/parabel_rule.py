@@ -1,6 +1,6 @@
 """When should a split of Parabel's tree stop? One tree per rule and seed on nine tenths of train, scored on the rest.
 
-python benchmarks/choices/parabel_rule.py ../shared/data build/bench benchmarks/results/parabel-rule-choice.json
+python -m benchmarks.choices.parabel_rule ../shared/data build/bench benchmarks/results/parabel-rule-choice.json
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import treetop
-from treetop.bench import matrices, record
-from treetop.bench.methods import BIG
+from tools import records
+from tools.peers import matrices
+from tools.peers.methods import BIG
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 
@@ -25,7 +26,7 @@ def precision(X, Y, rule: str, seed: int) -> list[float]:
     train, test = (
         Dataset(Texts.of([""] * len(rows)), Y[rows], labels, features={"given": X[rows]}) for rows in (kept, out)
     )
-    settings = {"trees": 1, "tree": {"rule": rule}}
+    settings = {"trees": 1, "tree": {"stop_when": rule}}
     best = treetop.fit("parabel", train, settings=settings, seed=seed).rank_dataset(test, 5).padded(5)
     rows = np.arange(len(out))[:, None]
     hit = (np.asarray(test.Y[rows, np.maximum(best, 0)].todense()) > 0) & (best >= 0)
@@ -40,7 +41,7 @@ def main() -> None:
         found = matrices.prepare(name, data=data, build=build)
         X, Y = found.load("X_train"), found.load("Y_train")
         made[name] = {rule: [precision(X, Y, rule, seed) for seed in (0, 1)] for rule in ("gain", "same")}
-    record.write(out, {**record.provenance(seed=0, root=Path()), "metrics": ["P@1", "P@3", "P@5"], "scores": made})
+    records.write(out, {**records.provenance(seed=0, root=Path()), "metrics": ["P@1", "P@3", "P@5"], "scores": made})
 
 
 if __name__ == "__main__":

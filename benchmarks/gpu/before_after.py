@@ -47,7 +47,7 @@ def work(options: argparse.Namespace) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         results.clear()
-        settings = {"encoder": {"encoder": encoder}, "train": {"epochs": float(asked["epochs"])}}
+        settings = {"encoder": {"model": encoder}, "train": {"epochs": float(asked["epochs"])}}
         started = time.perf_counter()
         model = treetop.fit(asked["recipe"], train, settings=settings, seed=asked["seed"], device=options.device)
         whole = time.perf_counter() - started

@@ -66,7 +66,7 @@ def main() -> None:
 
     loop._Run._step = timed  # type: ignore[method-assign]
     settings = json.loads(options.settings)
-    settings["encoder"] = {"encoder": str(options.data / "encoder"), **settings.get("encoder", {})}
+    settings["encoder"] = {"model": str(options.data / "encoder"), **settings.get("encoder", {})}
     model = fit("lightxml", train, settings=settings, device="cuda")
     mark("fit ended")
     line: dict[str, Any] = {"section": "cold", "settings": settings, "marks": marks, "cores": os.cpu_count()}

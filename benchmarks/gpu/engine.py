@@ -240,7 +240,7 @@ def section_ours(data: Data) -> None:
         task = make_task(data, case, np.zeros(0, np.int64))
         watch = Stopwatch(task, 60, 130)
         plan = Plan(np.arange(n), case["batch"], 0)
-        config = TrainConfig(epochs=130 / plan.steps, batch=case["batch"], record=case.get("record", True))
+        config = TrainConfig(epochs=130 / plan.steps, batch_size=case["batch"], cuda_graphs=case.get("record", True))
         started = time.perf_counter()
         train(task, plan, config)
         seconds = watch.times[1] - watch.times[0]
@@ -290,7 +290,7 @@ def section_check(data: Data) -> None:
         ("again", {"record": False, "fuse": False}),
     ):  # fmt: skip
         task = make_task(data, {**args, "encoder_dropout": 0.0, "dropout": 0.0}, np.zeros(0, np.int64))
-        config = TrainConfig(epochs=2, batch=512, record=args.get("record", True))
+        config = TrainConfig(epochs=2, batch_size=512, cuda_graphs=args.get("record", True))
         train(task, Plan(np.arange(n), 512, 0), config)
         ends[name] = (full(task).weight.clone(), task.inputs.encoder.body.encoder.layer[0].output.dense.weight.clone())
     for name in ("fused", "recorded", "again"):
@@ -333,12 +333,12 @@ def section_train(data: Data, runs: list[dict[str, Any]], look: bool) -> None:
         torch.cuda.reset_peak_memory_stats()
         task = make_task(data, args, held_out)
         config = TrainConfig(
-            epochs=args.get("epochs", 8), batch=args.get("batch", 2048),
+            epochs=args.get("epochs", 8), batch_size=args.get("batch", 2048),
             schedule=ScheduleConfig(kind=args.get("schedule", "linear"), warmup=args.get("warmup", 0.05)),
-            average=args.get("average", "none"), decay=args.get("ema", 0.99), record=args.get("record", True),
+            average=args.get("average", "none"), ema_decay=args.get("ema", 0.99), cuda_graphs=args.get("record", True),
         )  # fmt: skip
         task.held_out = np.zeros(0, np.int64)
-        plan = Plan(rows, config.batch, args.get("seed", 0))
+        plan = Plan(rows, config.batch_size, args.get("seed", 0))
         torch.cuda.synchronize()
         started = time.perf_counter()
         result = train(task, plan, config)

@@ -86,7 +86,7 @@ def steps(source: Source, case: dict[str, Any], first: int = 12, last: int = 36)
     before = torch.cuda.memory_allocated()
     task, plan = make(source, case)
     watch = Stopwatch(task, first, last)
-    train(task, plan, TrainConfig(epochs=last / plan.steps, batch=plan.batch))
+    train(task, plan, TrainConfig(epochs=last / plan.steps, batch_size=plan.batch))
     torch.cuda.synchronize()
     seconds = (watch.times[1] - watch.times[0]) / (last - first)
     return {

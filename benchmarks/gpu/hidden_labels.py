@@ -231,7 +231,7 @@ def one(root: Path, run: dict[str, Any], device: str) -> None:
 
     def trained_on(columns: Any) -> tuple[Any, float]:
         settings = {**run.get("settings", {})}
-        settings["encoder"] = {"encoder": str(root / "encoder"), **settings.get("encoder", {})}
+        settings["encoder"] = {"model": str(root / "encoder"), **settings.get("encoder", {})}
         started = time.perf_counter()
         made = fit(run["recipe"], cut(train, columns), preset=run.get("preset", "default"), settings=settings,
                    seed=seed, device=device)  # fmt: skip
@@ -258,7 +258,7 @@ def untrained(root: Path, whole: Dataset, n_old: int, line: Any, device: str) ->
     S = bm25(whole.texts, label_words(whole.labels))
     apart = measures(best_sparse(S[:, n_old:]), whole.Y[:, n_old:], np.zeros(0), 0)["hidden_R@10"]
     line("BM25", best_sparse(S), **{"apart_R@10": apart})
-    bare = Transformer.load(TransformerConfig(encoder=str(root / "encoder"), l2=True))
+    bare = Transformer.load(TransformerConfig(model=str(root / "encoder"), l2=True))
     bare.to(torch.device(device))
     name = bare.view_name(bare.poolings[0])
     H, T = (np.asarray(bare.views(texts)[name]) for texts in (whole.texts, label_words(whole.labels)))

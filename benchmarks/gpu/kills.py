@@ -31,7 +31,7 @@ from treetop.training import fit
 
 EVERY = 0.8  # seconds between checkpoints, so that a short life gets somewhere
 MORE = {  # what makes a short run go through all that a long one does
-    "unidec": ["pool.start=1", "pool.every=1"],
+    "unidec": ["pool.mine_from=1", "pool.mine_every=1"],
     "astec": ["second_train.epochs={epochs}"],
 }
 
@@ -95,7 +95,7 @@ def score(test: Dataset, out: Path, file: Path, device: str) -> None:
 
 def runs(recipe: str, options: argparse.Namespace, train: Dataset, test: Dataset) -> Iterator[dict[str, Any]]:
     """One line for each run of a recipe."""
-    settings = [f"encoder.encoder={options.data / 'encoder'}", f"train.epochs={options.epochs}"]
+    settings = [f"encoder.model={options.data / 'encoder'}", f"train.epochs={options.epochs}"]
     settings += [item.format(epochs=options.epochs) for item in MORE.get(recipe, [])] + options.set
     folder, rng, device = Path(tempfile.mkdtemp()), random.Random(0), options.device
     kinds = [("unbroken", 0), ("unbroken again", 0), ("killed", options.kills)]

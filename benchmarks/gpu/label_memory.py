@@ -4,7 +4,7 @@
 
 Made-up data: documents with five labels each, label texts of 3 to 8 words of the encoder's vocabulary. Clusters and
 hard negatives are found once, then steps are timed. One JSON line for each number of labels and place of the label
-vectors (`classifier.place`). `step_peak` are the most bytes held by torch on the GPU between refresh and end, `rest`
+vectors (`classifier.offload`). `step_peak` are the most bytes held by torch on the GPU between refresh and end, `rest`
 the same without label vectors, their states and the tokens of all texts: encoder with its states, activations,
 gradients. The last line says whether a table on the host learns to the bit like one on the GPU, and how fast.
 """
@@ -132,11 +132,11 @@ def check(words: Words, transformer: Transformer) -> None:
 def settings(options: argparse.Namespace, place: str, steps: int, batches: int) -> unidec.Config:
     plain = unidec.Config()
     return unidec.Config(
-        encoder=TransformerConfig(encoder=str(options.encoder), max_length=LONGEST),
-        classifier=replace(plain.classifier, vectors="random", place=place),
-        pool=PoolConfig(size=options.pool, start=0),
-        train=replace(plain.train, batch=options.batch, epochs=steps / batches),
-        steps=1,
+        encoder=TransformerConfig(model=str(options.encoder), max_length=LONGEST),
+        classifier=replace(plain.classifier, init="random", offload=place == "host"),
+        pool=PoolConfig(size=options.pool, mine_from=0),
+        train=replace(plain.train, batch_size=options.batch, epochs=steps / batches),
+        min_steps_per_epoch=1,
     )
 
 
@@ -153,7 +153,7 @@ def one(
     inputs = prepared.learning()
     started = clock.now()
     rows = np.arange(len(data))
-    heads = DualPlan.of(config, data, config.classifier, config.learn_vectors)
+    heads = DualPlan.of(config, data, config.classifier, config.label_optimizer)
     task, plan = _task(data, prepared, inputs, heads, known_of(data), rows, rows[:0], 0, ALONE)
     free = task.head("classifier")
     table = None if free is None else free.table
@@ -272,7 +272,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     machine = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
     say(section="machine", device=machine, torch=torch.__version__)
-    transformer = Transformer.load(TransformerConfig(encoder=str(options.encoder), max_length=LONGEST))
+    transformer = Transformer.load(TransformerConfig(model=str(options.encoder), max_length=LONGEST))
     words = Words(transformer)
     check(words, transformer)
     first = argparse.Namespace(**vars(options) | {"warm": 4, "steps": 4})

@@ -9,8 +9,8 @@ A plan is a list of runs: {"name", "recipe", "data", "preset", "settings", "seed
 - `latency` times answers, `recall` looks at the levels above the labels, `tails` at rare labels;
 - `parts` {name: members} scores some of the model's members alone, `joins` [[transform, combine]] other scores of the
   last member's last level, `heads` each head of a dual encoder, `cosines` both by their cosines, `duals` [weights]
-  both with the dual one weighed, `rares` [weights] with rare labels lifted (`search.rare`), `blend` the average with a
-  model of another recipe;
+  both with the dual one weighed, `rares` [weights] with rare labels lifted (`search.logit_adjustment`), `blend` the
+  average with a model of another recipe;
 - `tree` trains XR-Linear on the features of a model with a linear level;
 - `bare` reads the texts of a dual encoder's batches and goes back, without heads, losses and label vectors (its scores
   mean nothing);
@@ -220,7 +220,7 @@ def one(root: Path, run: dict[str, Any]) -> None:
     if "rows" in run:
         train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: run["rows"]]))
     settings = {**run.get("settings", {})}
-    settings["encoder"] = {"encoder": str(root / "encoder"), **settings.get("encoder", {})}
+    settings["encoder"] = {"model": str(root / "encoder"), **settings.get("encoder", {})}
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0

@@ -88,14 +88,14 @@ def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
     score = lambda: score_of(task, data, held_out, look)  # noqa: E731
     before = score() if args.get("before") else {}
     config = TrainConfig(
-        epochs=args.get("epochs", 6), batch=args.get("batch", 1024), clip=args.get("clip", 0.0),
+        epochs=args.get("epochs", 6), batch_size=args.get("batch", 1024), clip_norm=args.get("clip", 0.0),
         schedule=ScheduleConfig(
             kind=args.get("schedule", "linear"), warmup=args.get("warmup", 0.05), anneal=args.get("anneal", 0.0)
         ),
-        average=args.get("average", "none"), decay=args.get("ema", 0.99),
+        average=args.get("average", "none"), ema_decay=args.get("ema", 0.99),
     )  # fmt: skip
     task.held_out = np.zeros(0, np.int64)
-    plan = Plan(rows, config.batch, args.get("seed", 0), args.get("order", "random"), task.inputs.store.lengths)
+    plan = Plan(rows, config.batch_size, args.get("seed", 0), args.get("order", "random"), task.inputs.store.lengths)
     torch.cuda.synchronize()
     begun = time.perf_counter()
     result = train(task, plan, config)

@@ -63,7 +63,7 @@ def alone(model: Any, name: str) -> Any:
 
 
 def by_cosines(model: Any, train: Dataset) -> Any:
-    """The model searched by the cosines of both heads, each as often as the dual one counts (`search.raw: false`)."""
+    """The model searched by the cosines of both heads at the dual one's scale (`search.classifier_score: cosine`)."""
     level = model.members[0][0]
     rank = level.rank
     first, second = rank.place("dual"), rank.place("classifier")
@@ -74,7 +74,7 @@ def by_cosines(model: Any, train: Dataset) -> Any:
 
 
 def weighed(model: Any, share: float) -> Any:
-    """The model with its dual head's score counted `share` times as often (`search.dual`)."""
+    """The model with its dual head's score counted `share` times as often (`search.dual_scale`)."""
     rank = model.members[0][0].rank
     slope = np.float32(rank.text[0] - 1.0)
     times = np.where(model.counts == 0, (share + slope) / (1.0 + slope), share).astype(np.float32)
@@ -84,7 +84,7 @@ def weighed(model: Any, share: float) -> Any:
 
 
 def lifted(model: Any, share: float) -> Any:
-    """The model with `search.rare`; labels without texts stay where they are."""
+    """The model with `search.logit_adjustment`; labels without texts stay where they are."""
     rank = model.members[0][0].rank
     return placed(model, rank.weight, rank.bias - np.float32(share) * np.log1p(model.counts).astype(np.float32))
 
@@ -101,6 +101,6 @@ def on_same_features(model: Any, train: Dataset) -> Any:
     config, view = xr_transformer.Config(), model.members[-1][-1].view
     (features,) = model.features.values()
     X = features.views(train.texts)[view]
-    tree = balanced(pifa(X, train.Y), config.refined, seed=0)
+    tree = balanced(pifa(X, train.Y), config.refined_tree, seed=0)
     levels = train_member(Task(X, train.Y), tree, view, config.ranker, job=Job(0), name="ranker")
     return dataclasses.replace(model, members=[levels], golden=())

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from treetop.bench import record
 from treetop.core.dataset import Dataset
+from treetop.core.provenance import provenance
 from treetop.core.texts import Texts
 from treetop.model import Model, load
 from treetop.training import fit
@@ -89,7 +89,7 @@ def main() -> None:
         test = Dataset.read(options.data, "test")
         found = answers(models, test)
     made: dict[str, Any] = {
-        **record.provenance(seed=0, root=ROOT), "data": options.data, "preset": options.preset,
+        **provenance(seed=0, root=ROOT), "data": options.data, "preset": options.preset,
         "epochs": options.epochs, "runs": {name: {"peak_bytes": peaks[name], **found[name]} for name in names},
     }  # fmt: skip
     print(json.dumps(made["runs"], indent=1))

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from treetop.bench import record
+from treetop.core.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[2]
 # Recipe, texts, words of each, labels (of two words), share of an epoch.
@@ -66,7 +66,7 @@ def main() -> None:
         names = ("recipe", "texts", "words", "labels", "epochs")
         made.append({**dict(zip(names, case, strict=True)), "peak": peak, "forecast": needs})
         print(made[-1], flush=True)
-    facts = record.provenance(seed=0, root=ROOT)
+    facts = provenance(seed=0, root=ROOT)
     out.write_text(json.dumps({**facts, "cases": made}, indent=1) + "\n", encoding="utf-8")
 
 

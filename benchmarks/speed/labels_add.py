@@ -45,7 +45,7 @@ def unit(X):
 
 
 def made_up(words: Texts, n: int, clusters: int, encoder: str) -> Model:
-    transformer = Transformer.load(TransformerConfig(encoder=encoder, l2=True))
+    transformer = Transformer.load(TransformerConfig(model=encoder, l2=True))
     name = transformer.view_name(transformer.poolings[0])
     T = transformer.views(words)[name]
     V, rng = 25 * unit(T - T.mean(0)), np.random.default_rng(0)

@@ -1,6 +1,6 @@
 """One query over a million encoder vectors on two threads: milliseconds and recall@10 against looking at all of them.
 
-    python benchmarks/speed/near_labels.py [--vectors FILE] [--labels N]
+    python -m benchmarks.speed.near_labels [--vectors FILE] [--labels N]
 
 Vectors are the encoder's own of stretches of three to seven words out of the bundled wordnet definitions; queries are
 definitions no stretch was taken from. FILE keeps the vectors (they take an hour) and is filled on where a run was
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from treetop.bench import record
+from tools import records
 from treetop.core.dataset import Dataset
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--efforts", type=int, nargs="*", default=[64, 128, 256])
     parser.add_argument("--only-encode", action="store_true")
     options = parser.parse_args()
-    facts = record.provenance(seed=0, root=ROOT, command=["python", "benchmarks/speed/near_labels.py"])
+    facts = records.provenance(seed=0, root=ROOT, command=["python", "-m", "benchmarks.speed.near_labels"])
     folder = bundled_folder("wordnet")
     train, test = Dataset.read(folder, "train"), Dataset.read(folder, "test")
     transformer = Transformer.load(TransformerConfig(l2=True))
@@ -129,7 +129,7 @@ def main() -> None:
         "width": vectors.shape[1], "encoder": "all-MiniLM-L6-v2", "queries": len(queries), **built, "runs": runs,
         "bytes": sum(array.nbytes for array in graph.to_part().arrays.values()), "faiss-cpu": version("faiss-cpu"),
     }  # fmt: skip
-    record.write(ROOT / "benchmarks/results/near-labels-speed.json", facts | found)
+    records.write(ROOT / "benchmarks/results/near-labels-speed.json", facts | found)
 
 
 if __name__ == "__main__":

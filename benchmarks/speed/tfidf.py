@@ -30,10 +30,10 @@ from treetop.kernels.runtime import threads
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {"min_df": 2, "dtype": np.float32, "sublinear_tf": True}
 CASES = {
-    "words 1-2": (TfidfConfig(words="sklearn", ngrams=(1, 2), min_df=2), {"ngram_range": (1, 2), **SHARED}),
-    "words 1": (TfidfConfig(words="sklearn", min_df=2), SHARED),
+    "words 1-2": (TfidfConfig(tokenizer="sklearn", ngrams=(1, 2), min_df=2), {"ngram_range": (1, 2), **SHARED}),
+    "words 1": (TfidfConfig(tokenizer="sklearn", min_df=2), SHARED),
     "chars 3-5 in words, first 30,000 texts": (
-        TfidfConfig(words="sklearn", ngrams=None, chars=(3, 5), min_df=2),
+        TfidfConfig(tokenizer="sklearn", ngrams=None, char_ngrams=(3, 5), min_df=2),
         {"analyzer": "char_wb", "ngram_range": (3, 5), **SHARED},
     ),
 }
@@ -89,7 +89,7 @@ def main() -> None:
         texts = [json.loads(line)["text"] for line in lines]
     found = {}
     with threads.limited(1):
-        Tfidf.fit_transform(texts[:100], TfidfConfig(chars=(1, 2)))[0].transform(texts[:1])  # compile
+        Tfidf.fit_transform(texts[:100], TfidfConfig(char_ngrams=(1, 2)))[0].transform(texts[:1])  # compile
         for name, (config, theirs) in CASES.items():
             chosen = texts[:30_000] if name.startswith("chars") else texts
             found[name] = compare(chosen, config, theirs, options.rounds)

@@ -19,7 +19,7 @@ from treetop.features.namespaced import Apart
 from treetop.model import Model, load
 
 TEXTS = list(toy_edits.TEXTS)[:20]
-WORDS = {"tfidf": {"chars": [2, 3]}}  # other words than the default
+WORDS = {"tfidf": {"char_ngrams": [2, 3]}}  # other words than the default
 
 
 def fit(recipe, data=None, seed=0, **settings):
@@ -99,7 +99,7 @@ def test_features_are_kept_once_or_apart(xr, three, plt):
     both = treetop.blend([xr, three, plt])
     assert list(both.features) == ["tfidf", "model-2"] and isinstance(both.features["model-2"], Apart)
     assert [members[0].view for members in both.members] == ["tfidf", *["model-2/tfidf"] * 3, "tfidf"]
-    third = fit("xr_linear", tfidf={"min_chars": 4})
+    third = fit("xr_linear", tfidf={"min_word_length": 4})
     again = treetop.blend([third, both])  # a blend of a blend
     assert list(again.features) == ["tfidf", "model-2", "model-3"]
     assert [members[0].view for members in again.members[:3]] == ["tfidf", "model-2/tfidf", "model-3/tfidf"]
@@ -146,7 +146,7 @@ def test_card_says_what_it_is_made_of(xr, three, tmp_path):
         ("xr_linear", seal, 4.0, 1),
         ("parabel", "", 1.0, 3),
     ]
-    assert card.models[1]["settings"]["tfidf"]["chars"] == [2, 3] and card.data == xr.card.data
+    assert card.models[1]["settings"]["tfidf"]["char_ngrams"] == [2, 3] and card.data == xr.card.data
     page = (tmp_path / "both/README.md").read_text()
     assert f"- xr_linear, weight 4, seal {seal}\n- parabel, weight 1, never saved" in page
     assert "# blend of xr_linear (4), parabel (1) over 40 labels" in page

@@ -10,7 +10,7 @@ from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.training import plan
 
-SETTINGS = {"tree": {"max_leaf": 5, "width": 2}, "tfidf": {"min_df": 1}}
+SETTINGS = {"tree": {"max_leaf": 5, "branching": 2}, "tfidf": {"min_df": 1}}
 
 
 def bytes_below(folder):

@@ -197,10 +197,10 @@ def test_levels_and_their_shares():
     config = FineConfig()
     assert [t for t, _ in chosen_levels(TREE.sizes, config)] == [0, 1, 2]
     assert [share for _, share in chosen_levels(TREE.sizes, config)] == [0.25, 0.25, 0.5]
-    two = dataclasses.replace(config, max_clusters=8, shares=(1.0, 3.0))
+    two = dataclasses.replace(config, max_clusters=8, epoch_split=(1.0, 3.0))
     assert chosen_levels(TREE.sizes, two) == [(0, 0.25), (1, 0.75)]
     assert chosen_levels(TREE.sizes, dataclasses.replace(config, max_clusters=8, levels="last")) == [(1, 1.0)]
     with pytest.raises(ConfigError, match=r"shares: \[1.0, 3.0\], but 3 levels of \[2, 8, 40\] nodes"):
-        chosen_levels(TREE.sizes, dataclasses.replace(config, shares=(1.0, 3.0)))
+        chosen_levels(TREE.sizes, dataclasses.replace(config, epoch_split=(1.0, 3.0)))
     with pytest.raises(ConfigError, match="max_clusters: 1, but the coarsest level has 2 nodes"):
         chosen_levels(TREE.sizes, dataclasses.replace(config, max_clusters=1))

@@ -37,7 +37,7 @@ def same(a: Ranking, b: Ranking) -> bool:
 def parts():
     data = toy.dataset(n=300)
     tfidf, X = Tfidf.fit_transform(data.texts, TfidfConfig())
-    tree = balanced(pifa(X, data.Y), BalancedConfig(max_leaf=5, width=2), seed=0)
+    tree = balanced(pifa(X, data.Y), BalancedConfig(max_leaf=5, branching=2), seed=0)
     return data, X, tree, tfidf.views(toy.dataset(1).texts)["tfidf"]
 
 
@@ -144,7 +144,7 @@ def test_targets_and_negatives(parts):
 
 
 def test_the_last_level_may_stand_alone(parts):
-    levels = levels_of(parts, last="noop", beam=1000)
+    levels = levels_of(parts, last_transform="noop", beam=1000)
     assert levels[0].join.transform == "hinge3" and levels[-1].join.transform == "noop"
     found = descend(levels, {"v": parts[3]}, 5)
     for row, (a, b) in enumerate(zip(found.indptr[:4], found.indptr[1:5], strict=True)):
@@ -185,7 +185,7 @@ def test_filter_pairs_are_no_negatives(parts):
 def test_copies_pass_their_parent_on():
     data = toy.dataset(n=300)
     tfidf, X = Tfidf.fit_transform(data.texts, TfidfConfig())
-    tree = kmeans(pifa(X, data.Y), KmeansConfig(k=3, max_leaf=12, depth=3), seed=0)
+    tree = kmeans(pifa(X, data.Y), KmeansConfig(branching=3, max_leaf=12, max_depth=3), seed=0)
     assert any(mask is not None and mask.any() for mask in tree.copies)
     levels = train_member(Task(X, data.Y), tree, "v", LinearConfig(beam=100), job=Job(), name="t")
     views = {"v": tfidf.views(toy.dataset(1).texts)["tfidf"]}
@@ -271,7 +271,7 @@ def test_damaged_rows_with_every_index_checked(tmp_path):
 
 def test_resume_gives_the_same_bytes(tmp_path, monkeypatch):
     """Stop after every stage in turn; the resumed run ends in the model of an undisturbed one."""
-    data, settings = toy.dataset(), {"tree": {"max_leaf": 5, "width": 2}, "tfidf": {"min_df": 1}}
+    data, settings = toy.dataset(), {"tree": {"max_leaf": 5, "branching": 2}, "tfidf": {"min_df": 1}}
     treetop.fit("xr_linear", data, settings=settings, out=tmp_path / "whole")
     wanted = (tmp_path / "whole/manifest.json").read_bytes()
     stage = Job.stage
@@ -301,7 +301,7 @@ def test_wrong_settings_are_refused():
         X = sparse.random(60, 20, 0.3, format="csr", dtype=np.float32, random_state=0)
         treetop.fit(
             "xr_linear", Dataset(data.texts, data.Y, data.labels, features={"given": X}, name="toy"),
-            settings={"labels": "text", "tree": {"max_leaf": 5}},
+            settings={"label_features": "text", "tree": {"max_leaf": 5}},
         )  # fmt: skip
 
 

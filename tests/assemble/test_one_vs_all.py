@@ -50,7 +50,9 @@ def same(a, b):
 @pytest.mark.parametrize("weighting", ["none", "up", "down"])
 def test_every_label_is_at_its_minimum(data, bias, weighting):
     X, dataset = data
-    config = OneVsAllConfig(bias=bias, weighting=weighting, threshold=0.0, block=16, cost=2.0, eps=1e-3, gap=1e-6)
+    config = OneVsAllConfig(
+        bias=bias, propensity_weighting=weighting, threshold=0.0, block_size=16, cost=2.0, eps=1e-3, gap=1e-6
+    )
     W = weights_of(train_labels(X, dataset, config, Job()))
     full = np.hstack([X.toarray().astype(float), np.ones((len(dataset), 1))])
     scales = np.ones(full.shape[1])
@@ -71,7 +73,7 @@ def test_every_label_is_at_its_minimum(data, bias, weighting):
 
 def test_ranking_is_that_of_the_dense_margins(data):
     X, dataset = data
-    rank = train_labels(X, dataset, OneVsAllConfig(block=7), Job())
+    rank = train_labels(X, dataset, OneVsAllConfig(block_size=7), Job())
     W = weights_of(rank)
     margins = X.toarray() @ W[:-1] + W[-1]
     never = np.diff(dataset.Y.tocsc().indptr) == 0
@@ -89,10 +91,10 @@ def test_ranking_is_that_of_the_dense_margins(data):
 def test_same_bits_for_any_threads_and_block(data):
     X, dataset = data
     with threads.limited(1):
-        alone = train_labels(X, dataset, OneVsAllConfig(block=16), Job())
+        alone = train_labels(X, dataset, OneVsAllConfig(block_size=16), Job())
     with threads.limited(3):
-        assert same(train_labels(X, dataset, OneVsAllConfig(block=16), Job()), alone)
-    other = train_labels(X, dataset, OneVsAllConfig(block=40), Job())
+        assert same(train_labels(X, dataset, OneVsAllConfig(block_size=16), Job()), alone)
+    other = train_labels(X, dataset, OneVsAllConfig(block_size=40), Job())
     np.testing.assert_array_equal(weights_of(other), weights_of(alone))
 
 
@@ -107,7 +109,7 @@ def test_both_solvers_rank_alike(data):
 
 def test_a_killed_job_goes_on_behind_the_last_block(data, tmp_path, monkeypatch):
     X, dataset = data
-    config = OneVsAllConfig(block=8)
+    config = OneVsAllConfig(block_size=8)
     whole = train_labels(X, dataset, config, Job(work=tmp_path / "whole"))
     solve, calls = one_vs_all.solve_block, []
 

@@ -23,8 +23,8 @@ L = toy.N_LABELS
 
 def settings(encoder, **changes):
     return {
-        "encoder": {"encoder": encoder, "max_length": 32}, "learn_encoder": {"lr": 0.002}, "steps": 1,
-        "train": {"epochs": 3.0, "batch": 32}, **changes,
+        "encoder": {"model": encoder, "max_length": 32}, "encoder_optimizer": {"lr": 0.002}, "min_steps_per_epoch": 1,
+        "train": {"epochs": 3.0, "batch_size": 32}, **changes,
     }  # fmt: skip
 
 
@@ -56,9 +56,9 @@ def test_impossible_names_are_refused_in_one_sentence(name, sentence):
 
 
 def test_settings_stand_under_the_name():
-    made = plan("gandalf+lightxml", settings=["gandalf.delta=0.3", "keep=7"])
-    assert made.augmentations[0].config.delta == 0.3 and made.config.keep == 7
-    assert made.settings["gandalf"]["delta"] == 0.3 and made.settings["keep"] == 7
+    made = plan("gandalf+lightxml", settings=["gandalf.delta=0.3", "beam=7"])
+    assert made.augmentations[0].config.delta == 0.3 and made.config.beam == 7
+    assert made.settings["gandalf"]["delta"] == 0.3 and made.settings["beam"] == 7
     with pytest.raises(ConfigError, match=r"gandalf\.dleta: unknown setting.*Did you mean 'delta'"):
         plan("gandalf+lightxml", settings={"gandalf": {"dleta": 0.2}})
     with pytest.raises(ConfigError, match="gandalf: expected settings inside"):
@@ -66,7 +66,7 @@ def test_settings_stand_under_the_name():
     with pytest.raises(ConfigError, match=r"gandalf: settings of an augmentation .* Train gandalf\+lightxml"):
         plan("lightxml", settings=["gandalf.delta=0.2"])
     with pytest.raises(ConfigError, match="'xr_linear' does not support documents that are counted"):
-        plan("identity+xr_linear", settings=["identity.learn=labels"])
+        plan("identity+xr_linear", settings=["identity.train_on=labels"])
 
 
 def test_every_augmentation_has_a_recipe_and_helped_settings():
@@ -83,7 +83,7 @@ def test_forecast_counts_rows_and_graph(encoder):
     plain = plan("lightxml", settings=settings(encoder)).forecast(data)
     more = plan("gandalf+lightxml", settings=settings(encoder)).forecast(data)
     assert more.time == pytest.approx(plain.time * (60 + L) / 60, rel=0.05) and more.memory > plain.memory
-    same = plan("gandalf+lightxml", settings=settings(encoder, gandalf={"learn": "same_budget"})).forecast(data)
+    same = plan("gandalf+lightxml", settings=settings(encoder, gandalf={"train_on": "same_budget"})).forecast(data)
     assert same.time == pytest.approx(plain.time, rel=0.05)
 
 
@@ -128,7 +128,7 @@ def test_combinations_train_and_repeat(encoder, name):
     data = toy.distinct()
     chosen = settings(encoder)
     if name == "glas+lightxml":
-        chosen |= {"clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4, "bottleneck": 16}
+        chosen |= {"clusters": "tree", "tree": {"max_leaf": 6}, "beam": 4, "projection_dim": 16}
     first, second = (treetop.fit(name, data, settings=chosen) for _ in range(2))
     texts = [*data.texts]
     a, b = first.rank(texts, 5), second.rank(texts, 5)
@@ -151,7 +151,7 @@ def test_dual_encoders_weigh_positives_by_their_targets(encoder, monkeypatch):
     real = dual_fit.known_of
     monkeypatch.setattr(dual_fit, "known_of", lambda data: seen.append(real(data)) or seen[-1])
     data = toy.distinct()
-    chosen = settings(encoder, pool={"start": 1, "size": 24})
+    chosen = settings(encoder, pool={"mine_from": 1, "size": 24})
     treetop.fit("gandalf+depsl", data, settings=chosen)
     known, shares = seen[0], reference.label_shares(data.Y.toarray(), 0.2, 1.0)
     assert len(known.indptr) == 60 + L + 1
@@ -174,7 +174,7 @@ def test_ranker_and_static_negatives_refuse(encoder):
     data = toy.distinct()
     with pytest.raises(ConfigError, match="is linear and does not support augmentations"):
         treetop.fit("gandalf+cascadexml", data, settings=settings(encoder, ranker="linear"))
-    chosen = settings(encoder, clusters="tree", tree={"max_leaf": 6}, keep=4, negatives="static")
+    chosen = settings(encoder, clusters="tree", tree={"max_leaf": 6}, beam=4, negatives="static")
     with pytest.raises(ConfigError, match="'static' does not support mixup"):
         treetop.fit("mixup+lightxml", data, settings=chosen)
     with pytest.raises(ConfigError, match="mixup: cannot mix relevance"):

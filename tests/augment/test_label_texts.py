@@ -58,10 +58,10 @@ def test_the_other_targets():
     rows = glas.rows(data, glas.Config(form="rows"), Job()).Y[N:].toarray()
     np.testing.assert_allclose(rows, np.where(S > 0, 1 / (1 + np.exp(-S)), 0), rtol=1e-5)
     assert glas.rows(data, glas.Config(), Job()) is data
-    penalty = glas.penalty(data, glas.Config(labels=7), Job())
+    penalty = glas.penalty(data, glas.Config(labels_per_step=7), Job())
     np.testing.assert_allclose(penalty.S.toarray(), S, rtol=1e-6)
     assert glas.penalty(data, glas.Config(form="rows"), Job()) is None
-    walks = random_walk.rows(data, random_walk.Config(hops=50, keep=4), Job(seed=2)).Y[N:]
+    walks = random_walk.rows(data, random_walk.Config(hops=50, neighbours=4), Job(seed=2)).Y[N:]
     assert (walks.diagonal() == 1).all() and walks.data.max() <= 1 and np.diff(walks.indptr).max() <= 5
 
 
@@ -70,27 +70,27 @@ def test_some_labels_at_random_or_the_rarest_first(share):
     data = distinct()
     every = np.arange(L)
     for order in ("random", "tail"):
-        found = chosen(data, every, RowsConfig(share=share, order=order), np.random.default_rng(0))
+        found = chosen(data, every, RowsConfig(label_fraction=share, label_order=order), np.random.default_rng(0))
         assert len(found) == round(share * L) and np.array_equal(found, np.unique(found))
     if 0 < share < 1:
         volume = equal_volume(data.label_counts, data.labels)
         rarity = np.where(volume < 0, 5, volume)
         left = np.setdiff1d(every, found)
         assert rarity[found].min() >= rarity[left].max()
-    made = gandalf.rows(data, gandalf.Config(share=share, order="tail"), Job())
+    made = gandalf.rows(data, gandalf.Config(label_fraction=share, label_order="tail"), Job())
     assert len(made) == N + round(share * L)
 
 
 def test_label_texts_alone_and_the_same_budget():
     data = distinct()
-    alone = gandalf.rows(data, gandalf.Config(learn="labels"), Job())
+    alone = gandalf.rows(data, gandalf.Config(train_on="labels"), Job())
     assert np.array_equal(alone.sample, np.arange(N + L) >= N)
-    same = gandalf.rows(data, gandalf.Config(learn="same_budget"), Job())
+    same = gandalf.rows(data, gandalf.Config(train_on="same_budget"), Job())
     assert same.sample.sum() == N and len(same) > N and same.sample[N:].all() and not same.sample[:N].all()
     for made in (alone, same):  # documents stay for trees and frequencies
         assert np.array_equal(made.label_counts, data.label_counts)
     assert gandalf.needs(gandalf.Config()) == ["rows", "soft"]
-    assert "sample" in gandalf.needs(gandalf.Config(learn="labels"))
+    assert "sample" in gandalf.needs(gandalf.Config(train_on="labels"))
 
 
 def test_labels_of_one_text_share_their_targets():
@@ -137,9 +137,9 @@ def test_what_leaves_nothing_to_learn_is_refused():
         with pytest.raises(InputError, match=r"the filter of toy excludes every label for its own text, so no row"):
             module.rows(barred, module.Config(), Job())
     for module in (gandalf, identity, random_walk):
-        with pytest.raises(ConfigError, match=r"\.share: with 0\.01 no label text becomes a row, and .*learn=labels"):
-            module.rows(data, module.Config(learn="labels", share=0.01), Job())
-        assert len(module.rows(data, module.Config(share=0.01), Job())) == N
+        with pytest.raises(ConfigError, match=r"\.label_fraction: with 0\.01 no label text .*train_on=labels"):
+            module.rows(data, module.Config(train_on="labels", label_fraction=0.01), Job())
+        assert len(module.rows(data, module.Config(label_fraction=0.01), Job())) == N
 
 
 def test_labels_without_text_get_no_row_and_codes_are_refused(caplog):

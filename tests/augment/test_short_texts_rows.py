@@ -32,13 +32,14 @@ def words(tmp_path_factory):
 
 def settings(recipe, words, **changes):
     made = {
-        "encoder": {"encoder": words, "max_length": 16, "least": 1}, "train": {"epochs": 3.0, "batch": 16}, "steps": 1,
+        "encoder": {"model": words, "max_length": 16, "min_count": 1},
+        "train": {"epochs": 3.0, "batch_size": 16}, "min_steps_per_epoch": 1,
     }  # fmt: skip
     own = {
-        "inceptionxml": {"network": {"filters": 8}, "clusters": "tree", "tree": {"max_leaf": 6}, "keep": 4},
-        "astec": {"shortlist": L, "second_train": {"epochs": 3.0, "batch": 16}},
-        "decaf": {"tree": {"max_leaf": 6}, "keep": 4},
-        "eclare": {"tree": {"max_leaf": 6}, "keep": 4},
+        "inceptionxml": {"network": {"filters": 8}, "clusters": "tree", "tree": {"max_leaf": 6}, "beam": 4},
+        "astec": {"shortlist": L, "second_train": {"epochs": 3.0, "batch_size": 16}},
+        "decaf": {"tree": {"max_leaf": 6}, "beam": 4},
+        "eclare": {"tree": {"max_leaf": 6}, "beam": 4},
     }
     return made | own[recipe] | changes
 
@@ -96,7 +97,7 @@ def test_astec_finds_labels_that_only_their_text_knows(words):
 def test_rows_outside_the_sample_teach_neither_shortlists_nor_label_text_trees(words, monkeypatch):
     plans = spied(monkeypatch, network_fit, "plan_of")
     for base in ("astec", "decaf"):
-        chosen = settings(base, words, gandalf={"learn": "labels"})
+        chosen = settings(base, words, gandalf={"train_on": "labels"})
         treetop.fit(f"gandalf+{base}", toy.distinct("only"), settings=chosen)
     assert len(plans) == 3  # of surrogates, of shortlists, of label texts
     for (_, rows, *_), _ in plans:

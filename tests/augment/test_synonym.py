@@ -37,14 +37,14 @@ def test_copies_have_the_labels_of_their_text(monkeypatch):
     texts[3] = "zzz"  # no known word: no copy
     data = dataclasses.replace(data, texts=Texts.of(texts))
     monkeypatch.setattr(synonym, "candidates", lambda texts: {word: [word + "x"] for word in toy.WORDS})
-    made = synonym.rows(data, synonym.Config(copies=2, encoder="", share=1.0), Job())
+    made = synonym.rows(data, synonym.Config(copies=2, encoder="", word_fraction=1.0), Job())
     assert len(made) == 60 + 2 * 59 and (made.roles[60:] == SYNTHETIC).all()
     assert np.array_equal(made.label_counts, data.label_counts)
     owners = [row for row in range(60) if row != 3 for _ in range(2)]
     assert np.array_equal(made.Y[60:].toarray(), data.Y[owners].toarray())
     assert all("x" in text for text in [*made.texts][60:])
     some = dataclasses.replace(data, sample=np.arange(60) < 10)  # copies of what is not learned from would undo that
-    assert len(synonym.rows(some, synonym.Config(encoder="", share=1.0), Job())) == 60 + 9
+    assert len(synonym.rows(some, synonym.Config(encoder="", word_fraction=1.0), Job())) == 60 + 9
     given = dataclasses.replace(data, features={"given": sparse.csr_matrix((60, 3), dtype=np.float32)})
     with pytest.raises(InputError, match="synonym: toy brings ready-made features"):
         synonym.rows(given, synonym.Config(), Job())
@@ -56,7 +56,7 @@ def test_copies_have_the_weights_and_the_barred_pairs_of_their_text(monkeypatch)
     weights.data = np.arange(1, weights.nnz + 1, dtype=np.float32)
     data = dataclasses.replace(data, relevance=weights, filter_pairs=np.array([[5, 7], [2, 1], [5, 3]]))
     monkeypatch.setattr(synonym, "candidates", lambda texts: {word: [word + "x"] for word in toy.WORDS})
-    made = synonym.rows(data, synonym.Config(copies=2, encoder="", share=1.0), Job())
+    made = synonym.rows(data, synonym.Config(copies=2, encoder="", word_fraction=1.0), Job())
     owners = np.repeat(np.arange(60), 2)
     assert np.array_equal(made.relevance[60:].toarray(), weights[owners].toarray())
     copies = {(60 + 2 * row + i, column) for row, column in data.filter_pairs.tolist() for i in range(2)}

@@ -27,7 +27,7 @@ def run(*words):
 def home(tmp_path_factory):
     """Two models and the rows they were not trained on."""
     folder = tmp_path_factory.mktemp("blend")
-    for recipe, settings in (("xr_linear", {}), ("parabel", {"tfidf": {"chars": [2, 3]}}), ("neighbours", {})):
+    for recipe, settings in (("xr_linear", {}), ("parabel", {"tfidf": {"char_ngrams": [2, 3]}}), ("neighbours", {})):
         treetop.fit(recipe, toy.dataset(), settings=settings, out=folder / recipe)
     toy.write_rows(toy.dataset(1), folder / "test.jsonl")
     done = run("blend", folder / "xr_linear", folder / "parabel", "--out", folder / "both", "--weights", "4, 1")

@@ -260,7 +260,7 @@ def test_dry_run_says_what_it_needs(home):
         (["recipes", "--preset", "x"], "--preset: whose? Name the recipe too."),
         (["recipes", "gandalf", "--preset", "x"], "--preset x: an augmentation has none. Show a recipe, or gandalf+"),
         (
-            ["fit", "xr_linear", "{home}/data", "--out", "x", "--set", "identity.share=0.5"],
+            ["fit", "xr_linear", "{home}/data", "--out", "x", "--set", "identity.label_fraction=0.5"],
             "identity: settings of an augmentation that 'xr_linear' has not. Train identity+xr_linear.",
         ),
         (["nosuch"], "No such command 'nosuch'"),
@@ -297,7 +297,9 @@ def test_augmentations_are_listed_with_their_settings():
     shown = run("recipes", "gandalf").stdout
     assert "delta" in shown and "gandalf+lightxml" in shown and "presets" not in shown
     both = json.loads(run("recipes", "identity+xr_linear", "--json").stdout)
-    assert {"identity.share", "linear.beam"} <= {row["name"] for row in both["settings"]} and both["scores"] == {}
+    assert {"identity.label_fraction", "linear.beam"} <= {row["name"] for row in both["settings"]} and both[
+        "scores"
+    ] == {}
 
 
 def test_recipes_show_names_in_full_choices_and_the_values_of_a_preset():

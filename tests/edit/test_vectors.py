@@ -220,35 +220,43 @@ def test_the_estimator_keeps_working(encoder):
 # --- trained recipes ---
 
 TRAIN = {
-    "learn_encoder": {"lr": 0.0002}, "learn_heads": {"lr": 0.02}, "train": {"epochs": 8.0, "batch": 16}, "steps": 1,
+    "encoder_optimizer": {"lr": 0.0002}, "head_optimizer": {"lr": 0.02},
+    "train": {"epochs": 8.0, "batch_size": 16}, "min_steps_per_epoch": 1,
 }  # fmt: skip
 
 
 OWN = ("horses and bread", "cat", "river glass")
-POOL = {"pool": {"size": 24, "start": 2, "every": 4}}
-TWO_HEADS = {**POOL, "learn_vectors": {"lr": 0.02}}
+POOL = {"pool": {"size": 24, "mine_from": 2, "mine_every": 4}}
+TWO_HEADS = {**POOL, "label_optimizer": {"lr": 0.02}}
 
 
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("lightxml", {"begin": "text"}),
+        ("lightxml", {"init": "text"}),
         (
             "lightxml",
-            {"keep": 4, "bottleneck": 16, "clusters": "tree", "tree": {"max_leaf": 6}, "frozen": True, "begin": "text"},
+            {
+                "beam": 4,
+                "projection_dim": 16,
+                "clusters": "tree",
+                "tree": {"max_leaf": 6},
+                "frozen": True,
+                "init": "text",
+            },
         ),
-        ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "keep": [4], "begin": "text"}),
-        ("renee", {"begin": "text"}),
+        ("cascadexml", {"resolutions": [8], "layers": [[1], [2]], "beam": [4], "init": "text"}),
+        ("renee", {"init": "text"}),
         ("depsl", POOL),
         ("unidec", TWO_HEADS),
-        ("unidec", {**TWO_HEADS, "search": {"near": "lists", "probe": 99}}),
+        ("unidec", {**TWO_HEADS, "search": {"index": "ivf", "nprobe": 99}}),
         pytest.param("ngame", {**TWO_HEADS, "second_train": {"epochs": 6.0}}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
 def test_trained_recipes_take_labels(encoder, recipe, changes, tmp_path):
     data = toy_heads.without(toy.dataset(n=200), HELD_OUT)
-    chosen = {**TRAIN, **changes, "encoder": {"encoder": encoder, "max_length": 32}}
+    chosen = {**TRAIN, **changes, "encoder": {"model": encoder, "max_length": 32}}
     model = treetop.fit(recipe, data, settings=chosen, out=tmp_path / "m")
     before = scores(model)
     model = treetop.load(tmp_path / "m").add_labels(new_labels())
@@ -264,8 +272,8 @@ def test_a_new_label_is_the_best_answer_to_its_own_text(encoder, n_labels, texts
     """A model of a handful of labels knows them by heart; a new one must not drown in that."""
     data = toy.dataset(n=60)
     data = toy_heads.without(data, list(range(n_labels, data.n_labels)))
-    chosen = {**TRAIN, **TWO_HEADS, "train": {"epochs": 20.0, "batch": 16}}
-    model = treetop.fit("unidec", data, settings={**chosen, "encoder": {"encoder": encoder, "max_length": 32}})
+    chosen = {**TRAIN, **TWO_HEADS, "train": {"epochs": 20.0, "batch_size": 16}}
+    model = treetop.fit("unidec", data, settings={**chosen, "encoder": {"model": encoder, "max_length": 32}})
     assert (model.members[0][-1].rank.new is None) == (n_labels < 20)
     trained = model
     for text in texts:
@@ -282,11 +290,11 @@ def test_cascadexml_with_a_linear_last_level_says_so(encoder):
         **TRAIN,
         "resolutions": [8],
         "layers": [[1], [2]],
-        "keep": [4],
+        "beam": [4],
         "ranker": "linear",
         "tfidf": {"min_df": 1},
     }
-    chosen = {**chosen, "encoder": {"encoder": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch": 16}}
+    chosen = {**chosen, "encoder": {"model": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch_size": 16}}
     model = treetop.fit("cascadexml", data, settings=chosen)
     with pytest.raises(ConfigError, match="'cascadexml' learns labels from training texts alone \\(rank.linear.1\\)"):
         model.add_labels({"new": "a cat"})

@@ -9,9 +9,9 @@ from treetop.core.errors import ConfigError
 @pytest.mark.parametrize(
     ("recipe", "settings"),
     [
-        ("xr_linear", {"tree": {"max_leaf": 5, "width": 2}, "tfidf": {"min_df": 1}}),
+        ("xr_linear", {"tree": {"max_leaf": 5, "branching": 2}, "tfidf": {"min_df": 1}}),
         ("xr_linear", {"tree": {"max_leaf": 5}, "linear": {"storage": "int8"}, "trees": 2}),
-        ("bonsai", {"tree": {"max_leaf": 5, "k": 4}, "trees": 1}),
+        ("bonsai", {"tree": {"max_leaf": 5, "branching": 4}, "trees": 1}),
         ("extremetext", {"tree": {"max_leaf": 5}}),
     ],
 )

@@ -23,7 +23,7 @@ TEXTS = Texts.of(["cat dog", "", "a fish and a bird", "qqq", "stone river cloud 
 def both(tmp_path_factory):
     torch.set_num_threads(1)
     folder = toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder")
-    transformer = Transformer.load(TransformerConfig(encoder=str(folder), max_length=20))
+    transformer = Transformer.load(TransformerConfig(model=str(folder), max_length=20))
     return Tfidf.fit([text for text in TEXTS if text != "qqq"], TfidfConfig(l2=False)), transformer
 
 

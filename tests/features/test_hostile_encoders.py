@@ -36,7 +36,7 @@ def set_weights(folder, change):
 
 def refused(folder, message):
     with pytest.raises(TreetopError, match=rf"^encoder: .*{message}") as caught:
-        Transformer.load(TransformerConfig(encoder=str(folder), max_length=16))
+        Transformer.load(TransformerConfig(model=str(folder), max_length=16))
     assert "trust_remote_code" not in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
@@ -65,7 +65,7 @@ def test_settings_that_do_not_fit_are_refused(folder, changes, message):
 def test_random_bytes_are_refused(folder, name):
     (folder / name).write_bytes(np.random.default_rng(0).bytes(3000))
     with pytest.raises(ModelError, match=r"cannot be read"):
-        Transformer.load(TransformerConfig(encoder=str(folder), max_length=16))
+        Transformer.load(TransformerConfig(model=str(folder), max_length=16))
 
 
 def test_deep_settings_are_refused_and_not_counted(folder):
@@ -84,12 +84,12 @@ def test_a_forecast_refuses_them_too(folder):
 
     (folder / "config.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
     with pytest.raises(ModelError, match="too deeply nested"):
-        plan("lightxml", settings={"encoder": {"encoder": str(folder)}}).forecast(toy.dataset())
+        plan("lightxml", settings={"encoder": {"model": str(folder)}}).forecast(toy.dataset())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_not_finite_are_refused_from_folders_and_models(folder, tmp_path, value):
-    part = Transformer.load(TransformerConfig(encoder=str(folder), max_length=16)).to_part()
+    part = Transformer.load(TransformerConfig(model=str(folder), max_length=16)).to_part()
     name = "encoder.layer.1.output.dense.bias"
 
     def spoil(weights):

@@ -113,7 +113,7 @@ def test_ids_of_special_tokens_count(values, encoder):
     beyond = {"type": "BertProcessing", "sep": ["[SEP]", 4_000_000_000], "cls": ["[CLS]", 2]}
     tokenizer = Tokenizer(raw(values, post_processor=beyond), 16)
     assert tokenizer.size == 4_000_000_001
-    sound = Transformer.load(TransformerConfig(encoder=encoder, max_length=16))
+    sound = Transformer.load(TransformerConfig(model=encoder, max_length=16))
     with pytest.raises(ConfigError, match="its tokenizer knows 4,000,000,001 tokens but the encoder only"):
         Transformer(sound.encoder, tokenizer, sound.poolings)
 

@@ -21,9 +21,9 @@ def packed(texts=TEXTS):
     return TokenRows(ids, offsets, torch.device("cpu")).gather(np.arange(len(texts)))
 
 
-def network(mix="routed", seed=0, **changes):
+def network(combine="routed", seed=0, **changes):
     torch.manual_seed(seed)
-    net = Inception(InceptionConfig(filters=FILTERS, mix=mix, **changes), N_WORDS, WIDTH, LENGTH)
+    net = Inception(InceptionConfig(filters=FILTERS, combine=combine, **changes), N_WORDS, WIDTH, LENGTH)
     with torch.no_grad():
         for name, weight in net.named_parameters():  # nothing at a value that would hide a mistake
             weight.add_(0.05 * torch.randn(weight.shape) if name != "words" else 0.0)
@@ -94,14 +94,16 @@ def slow(net, text):
         s = min(t, len(net.second) - 1)
         y = slow_norm(gelu(slow_conv(z, net.second[s], ring=False)), net.second_norms[s])
         h, kept = y.T.ravel(), y.T.ravel()
-        if net.config.narrow:  # of the filters one after the other, every number the mean of those it stands for
+        if (
+            net.config.reduce_to_word_dim
+        ):  # of the filters one after the other, every number the mean of those it stands for
             flat, n = y.ravel(), y.size
             kept = np.array([flat[i * n // WIDTH : -(-(i + 1) * n // WIDTH)].mean() for i in range(WIDTH)])
         made[task.name] = kept + gelu(spectral(net.last[t]) @ h + net.last[t].bias.detach().numpy())
     return made
 
 
-@pytest.mark.parametrize("changes", [{}, {"mix": "concat"}, {"attention": False}, {"narrow": True}])
+@pytest.mark.parametrize("changes", [{}, {"combine": "concat"}, {"attention": False}, {"reduce_to_word_dim": True}])
 def test_views_equal_plain_loops(changes):
     net = network(**changes)
     with torch.no_grad():
@@ -114,7 +116,7 @@ def test_views_equal_plain_loops(changes):
 
 
 def test_shape_of_the_paper():
-    net = Inception(InceptionConfig(mix="concat"), 3, 300, 32)
+    net = Inception(InceptionConfig(combine="concat"), 3, 300, 32)
     assert (net.width, net.positions, net.second[0].weight.shape) == (480, 15, (32, 96, 16))
     with pytest.raises(ConfigError, match="word vectors of 50 numbers"):
         Inception(InceptionConfig(), 3, 50, 32)

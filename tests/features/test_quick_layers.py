@@ -14,7 +14,7 @@ TEXTS = Texts.of(["a", "the small cat sat", "", "dogs and cats and birds " * 5, 
 
 def read(folder, **changes):
     folder = toy_encoder.write_encoder(folder, **changes)
-    return Transformer.load(TransformerConfig(encoder=str(folder), max_length=32, layers=(0, 1, -1)))
+    return Transformer.load(TransformerConfig(model=str(folder), max_length=32, layers=(0, 1, -1)))
 
 
 def vectors(transformer):

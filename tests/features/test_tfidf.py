@@ -48,16 +48,19 @@ SAME = [
     ({"sublinear": False}, {}),
     ({"ngrams": (1, 2), "min_df": 2}, {"sublinear_tf": True, "ngram_range": (1, 2), "min_df": 2}),
     ({"ngrams": (2, 3), "l2": False}, {"sublinear_tf": True, "ngram_range": (2, 3), "norm": None}),
-    ({"min_chars": 1, "lowercase": False}, {"sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b", "lowercase": False}),
+    (
+        {"min_word_length": 1, "lowercase": False},
+        {"sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b", "lowercase": False},
+    ),
     ({"binary": True, "idf": "plain"}, {"sublinear_tf": True, "binary": True, "smooth_idf": False}),
     ({"idf": "none", "max_df": 0.2}, {"sublinear_tf": True, "use_idf": False, "max_df": 0.2}),
     ({"min_df": 0.1, "max_df": 3}, {"sublinear_tf": True, "min_df": 0.1, "max_df": 3}),
     ({"max_features": 9, "min_df": 2}, {"sublinear_tf": True, "max_features": 9, "min_df": 2}),
     ({"max_features": 40, "binary": True}, {"sublinear_tf": True, "max_features": 40, "binary": True}),
-    ({"ngrams": None, "chars": (2, 4)}, {"sublinear_tf": True, "analyzer": "char_wb", "ngram_range": (2, 4)}),
-    ({"ngrams": None, "chars": (6, 7)}, {"sublinear_tf": True, "analyzer": "char_wb", "ngram_range": (6, 7)}),
+    ({"ngrams": None, "char_ngrams": (2, 4)}, {"sublinear_tf": True, "analyzer": "char_wb", "ngram_range": (2, 4)}),
+    ({"ngrams": None, "char_ngrams": (6, 7)}, {"sublinear_tf": True, "analyzer": "char_wb", "ngram_range": (6, 7)}),
     (
-        {"ngrams": None, "chars": (1, 3), "chars_within": "text"},
+        {"ngrams": None, "char_ngrams": (1, 3), "char_ngrams_within": "text"},
         {"sublinear_tf": True, "analyzer": "char", "ngram_range": (1, 3)},
     ),
 ]
@@ -66,14 +69,14 @@ SAME = [
 @pytest.mark.parametrize(("ours", "theirs"), SAME, ids=str)
 def test_same_numbers_as_scikit_learn(ours, theirs):
     vectorizer, X = sklearn_rows(WORLD, **theirs)
-    tfidf, rows = Tfidf.fit_transform(WORLD, TfidfConfig(words="sklearn", **ours))
+    tfidf, rows = Tfidf.fit_transform(WORLD, TfidfConfig(tokenizer="sklearn", **ours))
     assert tfidf.terms() == vectorizer.get_feature_names_out().tolist()
     assert_same(rows, X)
     fresh = ["unseen words the Cat ΣΑΣ", "", *WORLD[::-1]]
     theirs_fresh = vectorizer.transform(fresh)
     theirs_fresh.sort_indices()
     assert_same(tfidf.transform(fresh), theirs_fresh)
-    assert Tfidf.fit(WORLD, TfidfConfig(words="sklearn", **ours)).terms() == tfidf.terms()
+    assert Tfidf.fit(WORLD, TfidfConfig(tokenizer="sklearn", **ours)).terms() == tfidf.terms()
 
 
 def test_same_numbers_on_real_text():
@@ -82,7 +85,7 @@ def test_same_numbers_on_real_text():
         texts = [json.loads(line)["text"] for line in lines][:20_000]
     options = {"ngram_range": (1, 2), "min_df": 2, "max_features": 30_000, "sublinear_tf": True}
     vectorizer, X = sklearn_rows(texts, **options)
-    config = TfidfConfig(words="sklearn", ngrams=(1, 2), min_df=2, max_features=30_000)
+    config = TfidfConfig(tokenizer="sklearn", ngrams=(1, 2), min_df=2, max_features=30_000)
     tfidf, rows = Tfidf.fit_transform(texts, config)
     assert len(texts) > 1000
     assert tfidf.terms() == vectorizer.get_feature_names_out().tolist()
@@ -99,7 +102,7 @@ letters = st.characters(exclude_categories=["Cs"]) | st.sampled_from("abAB  ..__
 )
 def test_same_numbers_on_random_text(texts, pair):
     ours, theirs = pair
-    config = TfidfConfig(words="sklearn", **ours)
+    config = TfidfConfig(tokenizer="sklearn", **ours)
     try:
         vectorizer, X = sklearn_rows(texts, **theirs)
     except ValueError:  # no term at all
@@ -112,7 +115,7 @@ def test_same_numbers_on_random_text(texts, pair):
 
 
 def test_words_and_characters_together_weigh_the_same():
-    config = TfidfConfig(words="sklearn", chars=(3, 3), sublinear=False)
+    config = TfidfConfig(tokenizer="sklearn", char_ngrams=(3, 3), sublinear=False)
     tfidf, rows = Tfidf.fit_transform(WORLD, config)
     union = make_union(TfidfVectorizer(), TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3)))
     theirs = normalize(union.fit_transform(WORLD))
@@ -130,7 +133,7 @@ def test_unicode_words_keep_marks_inside():
     tfidf = Tfidf.fit(["हिन्दी में किताबें", "e\u0301tude", "❤️ \u0301lone", "می‌خواهم"], TfidfConfig())
     assert tfidf.terms() == ["e\u0301tude", "lone", "می‌خواهم", "किताबें", "में", "हिन्दी"]
     with pytest.raises(InputError, match="none of 0 terms in 1 texts"):
-        Tfidf.fit(["कि की"], TfidfConfig(words="sklearn"))  # what scikit-learn makes of it
+        Tfidf.fit(["कि की"], TfidfConfig(tokenizer="sklearn"))  # what scikit-learn makes of it
 
 
 @pytest.fixture
@@ -146,7 +149,7 @@ def many_texts():
 
 def test_bits_depend_on_neither_threads_nor_blocks(small_blocks, monkeypatch):
     texts = Texts.of(many_texts())
-    config = TfidfConfig(ngrams=(1, 2), chars=(2, 3), min_df=2, max_features=900)
+    config = TfidfConfig(ngrams=(1, 2), char_ngrams=(2, 3), min_df=2, max_features=900)
     made = []
     for n, block in ((1, 300), (2, 300), (5, 300), (2, 1 << 20)):
         monkeypatch.setattr(grams.Cutter, "block", property(lambda cutter, block=block: block))
@@ -163,7 +166,7 @@ def test_bits_depend_on_neither_threads_nor_blocks(small_blocks, monkeypatch):
 
 
 def test_saved_and_loaded(tmp_path):
-    tfidf, rows = Tfidf.fit_transform(WORLD, TfidfConfig(chars=(2, 3)))
+    tfidf, rows = Tfidf.fit_transform(WORLD, TfidfConfig(char_ngrams=(2, 3)))
     write_part(tmp_path / "t", tfidf.to_part())
     write_manifest(tmp_path / "t", {})
     part = read_part(tmp_path / "t")
@@ -197,7 +200,7 @@ def test_damaged_parts_are_refused(array, value):
 
 
 def test_changed_term_bytes_never_crash():
-    part = Tfidf.fit(WORLD, TfidfConfig(chars=(1, 4))).to_part()
+    part = Tfidf.fit(WORLD, TfidfConfig(char_ngrams=(1, 4))).to_part()
     random = np.random.default_rng(0)
     for _ in range(30):
         arrays = {name: array.copy() for name, array in part.arrays.items()}
@@ -219,13 +222,13 @@ def test_spans_point_into_the_text_as_given():
     ]  # fmt: skip
     assert {column for _, _, column in spans} == set(tfidf.transform([text]).indices.tolist())
     assert tfidf.spans("") == []
-    assert Tfidf.fit(["abc"], TfidfConfig(ngrams=None, chars=(1, 2))).spans("abc") == []
+    assert Tfidf.fit(["abc"], TfidfConfig(ngrams=None, char_ngrams=(1, 2))).spans("abc") == []
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(letters, max_size=40))
 def test_spans_and_rows_name_the_same_columns(text):
-    tfidf = Tfidf.fit([*WORLD, text], TfidfConfig(ngrams=(1, 2), min_chars=1))
+    tfidf = Tfidf.fit([*WORLD, text], TfidfConfig(ngrams=(1, 2), min_word_length=1))
     spans = tfidf.spans(text)
     assert {column for _, _, column in spans} == set(tfidf.transform([text]).indices.tolist())
     assert all(0 <= start < end <= len(text) for start, end, _ in spans)
@@ -249,12 +252,12 @@ def test_no_texts_and_unknown_words():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"ngrams": None}, "features.ngrams: null, and chars null too"),
+        ({"ngrams": None}, "features.ngrams: null, and char_ngrams null too"),
         ({"ngrams": [2, 1]}, r"features.ngrams: \[2, 1\] is no range"),
-        ({"chars": [0, 3]}, r"features.chars: \[0, 3\] is no range"),
+        ({"char_ngrams": [0, 3]}, r"features.char_ngrams: \[0, 3\] is no range"),
         ({"min_df": 1.5}, "features.min_df: 1.5 is no share"),
         ({"min_df": -1}, "features.min_df: -1 is out of range"),
-        ({"words": "skleran"}, "features.words: unknown value 'skleran'.*Did you mean 'sklearn'"),
+        ({"tokenizer": "skleran"}, "features.tokenizer: unknown value 'skleran'.*Did you mean 'sklearn'"),
         ({"max_features": "10"}, "features.max_features: expected int or null"),
     ],
 )

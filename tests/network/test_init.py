@@ -22,7 +22,7 @@ from treetop.rank.text_map import unit
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
     folder = toy_encoder.write_encoder(tmp_path_factory.mktemp("toy") / "encoder")
-    return Transformer.load(TransformerConfig(encoder=str(folder), max_length=32))
+    return Transformer.load(TransformerConfig(model=str(folder), max_length=32))
 
 
 def start_of(data, transformer, how="auto", **more):

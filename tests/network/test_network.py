@@ -96,7 +96,7 @@ def test_without_teacher_forcing_only_the_scores_choose():
 
 def test_best_multiplies_along_the_path_and_agrees_with_the_ranks():
     made, X = task(TREE, keep=3)
-    train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=5, batch=8))
+    train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=5, batch_size=8))
     top = made.top_labels(np.arange(N), 5)
     first, second = made.ranks()
     levels = [
@@ -149,7 +149,7 @@ def test_relevance_weighs_positives(tree):
 def test_training_learns_and_validation_sees_it(tree):
     made, _ = task(tree, keep=4, held_out=np.arange(N))
     before = made.validate()
-    train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=40, batch=8))
+    train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=40, batch_size=8))
     assert made.validate() > before + 10
 
 

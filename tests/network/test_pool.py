@@ -36,10 +36,10 @@ def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, **chang
     data = toy.dataset(n=N) if data is None else data
     dual = DualConfig(**{"scale": 4.0, **(dual or {})})
     classifier = ClassifierConfig(**{"dropout": 0.0, **(classifier or {})})
-    pool = PoolConfig(**{"size": 20, "negatives": 2, "start": 1, "every": 1, **(pool or {})})
+    pool = PoolConfig(**{"size": 20, "hard_negatives": 2, "mine_from": 1, "mine_every": 1, **(pool or {})})
     heads = DualPlan(
         dual=dual if dual.weight else None, classifier=classifier if classifier.weight else None, pool=pool,
-        encoder=LEARN, heads=LEARN, vectors=LEARN, train=TrainConfig(batch=4),
+        encoder=LEARN, heads=LEARN, vectors=LEARN, train=TrainConfig(batch_size=4),
     ).build(WIDTH, data.n_labels, CPU, world=world, seed=1)  # fmt: skip
     known, mining = known_of(data), Mining(N, N, pool)
     task = PoolNetwork(
@@ -47,7 +47,7 @@ def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, **chang
     )
 
     def mine(clusters, negatives):
-        return retrieval.mine(task, np.arange(N), negatives=pool.kept if negatives else 0, depth=pool.depth)
+        return retrieval.mine(task, np.arange(N), negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
 
     plan = PoolPlan(np.arange(N), 4, 0, pools=Pools(known, pool, 0), mining=mining, config=pool, mine=mine)
     return task, plan, data
@@ -115,8 +115,8 @@ def decoupled(s, row, pool, Y, twins):
 @pytest.mark.parametrize("added", [0.0, 0.5])
 def test_both_losses_equal_the_plain_way(dimension, added):
     task, plan, data = setup(
-        {"dimension": dimension, "weight": 0.4},
-        {"dimension": dimension, "weight": 0.6, "scale": 2.0, "loss": LossConfig(bce=added)},
+        {"projection_dim": dimension, "weight": 0.4},
+        {"projection_dim": dimension, "weight": 0.6, "scale": 2.0, "loss": LossConfig(bce_weight=added)},
     )
     batch = batch_of(task, plan)
     made = task.loss(task.load(batch, False))
@@ -147,7 +147,7 @@ def weights(task):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"labels": "all"}, {"weight": 0.0}, {"unit": True, "bias": False}, {"length": 3.0}],
+    [{}, {"labels": "all"}, {"weight": 0.0}, {"cosine": True, "bias": False}, {"embedding_norm": 3.0}],
     ids=["pool", "all", "dual alone", "unit", "length"],
 )
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -155,7 +155,7 @@ def test_parts_give_the_gradients_of_the_whole(changes, symmetric):
     results = []
     for parts in (1, 3, 7):
         loss = LossConfig(symmetric=symmetric)
-        task, plan, _ = setup({"dimension": 4, "loss": loss}, {"dimension": 5, "loss": loss, **changes})
+        task, plan, _ = setup({"projection_dim": 4, "loss": loss}, {"projection_dim": 5, "loss": loss, **changes})
         for table in task.tables.values():
             table.prepare(1.0, fuse=parts == 1, value=True)
         total = 0.0
@@ -179,7 +179,7 @@ def test_processes_give_the_gradients_of_one_where_texts_do_not_divide(changes, 
     """Nine texts on two or four processes: some read one again to be as many, which must count nothing."""
 
     loss = LossConfig(symmetric=True)
-    heads = {"dimension": 4, "loss": loss}, {"dimension": 5, "loss": loss, **changes}
+    heads = {"projection_dim": 4, "loss": loss}, {"projection_dim": 5, "loss": loss, **changes}
 
     def step(made):
         task, plan, _ = made
@@ -208,8 +208,10 @@ def test_a_loss_draws_the_same_in_parts_and_in_every_process():
     """One positive of a text and dropped numbers of labels: what was drawn before, as processes do, plays no role."""
     made = []
     for parts, before in ((1, (1 << 32) + 7 * 1024), (3, 5), (3, 6)):  # the first as the loop seeds a step
-        loss = LossConfig(pick="one")
-        task, plan, _ = setup({"dimension": 4, "loss": loss}, {"dimension": 5, "loss": loss, "label_dropout": 0.4})
+        loss = LossConfig(positive_set="one")
+        task, plan, _ = setup(
+            {"projection_dim": 4, "loss": loss}, {"projection_dim": 5, "loss": loss, "label_dropout": 0.4}
+        )
         batch = dataclasses.replace(batch_of(task, plan), step=7)
         torch.manual_seed(before)
         total = 0.0
@@ -226,7 +228,7 @@ def test_a_loss_draws_the_same_in_parts_and_in_every_process():
 
 def test_dropout_drops_the_same_in_both_readings():
     """Gradients of a part agree with differences of the loss only if both readings drop alike."""
-    task, plan, _ = setup({"dimension": 4, "dropout": 0.4}, {"weight": 0.0})
+    task, plan, _ = setup({"projection_dim": 4, "dropout": 0.4}, {"weight": 0.0})
     batch = batch_of(task, plan)
 
     def value():
@@ -254,7 +256,7 @@ def test_dropout_drops_the_same_in_both_readings():
 def test_rounded_shapes_give_the_same(changes):
     results = []
     for static in (False, True):
-        task, plan, _ = setup({"dimension": 4}, changes)
+        task, plan, _ = setup({"projection_dim": 4}, changes)
         for table in task.tables.values():
             table.prepare(1.0, fuse=True, value=True)
         loaded = task.load(batch_of(task, plan), static)
@@ -276,7 +278,7 @@ def no_negatives(data):
 
 
 def test_hard_negatives_are_the_nearest_wrong_labels():
-    _, plan, data = setup(pool={"depth": 10, "negatives": 3, "every": 2})
+    _, plan, data = setup(pool={"mine_depth": 10, "hard_negatives": 3, "mine_every": 2})
     vectors, found = plan.mine(True, True)
     dual, barred = unit(VIEWS), no_negatives(data)
     np.testing.assert_allclose(vectors, dual[:N], atol=1e-6)
@@ -286,7 +288,9 @@ def test_hard_negatives_are_the_nearest_wrong_labels():
 
 
 def test_the_classifier_finds_them_where_the_dual_encoder_does_not_learn():
-    task, plan, data = setup({"weight": 0.0}, {"unit": True, "bias": False}, {"clustered": False, "negatives": 1})
+    task, plan, data = setup(
+        {"weight": 0.0}, {"cosine": True, "bias": False}, {"clustered": False, "hard_negatives": 1}
+    )
     start_at_texts(task, np.arange(N), 0)
     np.testing.assert_allclose(free_table(task).weight.numpy(), unit(VIEWS[N:]), atol=1e-6)
     _, found = plan.mine(True, True)
@@ -296,7 +300,7 @@ def test_the_classifier_finds_them_where_the_dual_encoder_does_not_learn():
 
 
 def test_label_vectors_start_at_their_texts_and_biases_at_the_odds():
-    task, _, data = setup(classifier={"size": 12.0, "labels": "all"})
+    task, _, data = setup(classifier={"init_scale": 12.0, "labels": "all"})
     start_at_texts(task, np.arange(N), 0)
     H, T = VIEWS[:N], VIEWS[N:]
     centre = H.mean(0)
@@ -309,7 +313,7 @@ def test_label_vectors_start_at_their_texts_and_biases_at_the_odds():
 
 def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
     def run(work=None, stop=None):
-        task, plan, _ = setup({"dimension": 6, "dropout": 0.1}, {"dimension": 6}, held_out=np.arange(N))
+        task, plan, _ = setup({"projection_dim": 6, "dropout": 0.1}, {"projection_dim": 6}, held_out=np.arange(N))
         real = loop._Run._step
 
         def step(self, batch):
@@ -322,7 +326,7 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
             checkpoint_every_step(patch)
             before = task.validate()
             try:
-                train(task, plan, TrainConfig(epochs=6, batch=8, checkpoint_seconds=0.0), work=work)
+                train(task, plan, TrainConfig(epochs=6, batch_size=8, checkpoint_seconds=0.0), work=work)
             except KeyboardInterrupt:
                 return None
         assert task.validate() > before
@@ -341,9 +345,9 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
 
 def test_label_vectors_learn_the_same_wherever_they_lie():
     made, touched = [], []
-    for place in ("device", "host"):
-        task, plan, _ = setup({"dimension": 6}, {"dimension": 6, "place": place}, held_out=np.arange(N))
-        train(task, plan, TrainConfig(epochs=3, batch=8))
+    for offload in (False, True):
+        task, plan, _ = setup({"projection_dim": 6}, {"projection_dim": 6, "offload": offload}, held_out=np.arange(N))
+        train(task, plan, TrainConfig(epochs=3, batch_size=8))
         made.append((free_table(task).state(), task.validate()))
         touched.append(int((free_table(task).count > 0).sum()))
     (a, first), (b, second) = made
@@ -352,7 +356,7 @@ def test_label_vectors_learn_the_same_wherever_they_lie():
 
 
 def test_vectors_are_read_by_the_head_asked_for():
-    task, _, _ = setup({"dimension": 6}, {"dimension": 5})
+    task, _, _ = setup({"projection_dim": 6}, {"projection_dim": 5})
     rows = np.array([3, 31, 0, 8])
     base = torch.from_numpy(VIEWS[rows])
     for name in ("dual", "classifier"):
@@ -367,8 +371,8 @@ def test_vectors_are_read_by_the_head_asked_for():
 
 
 def test_memory_that_runs_out_is_read_in_parts(monkeypatch):
-    task, plan, _ = setup({"dimension": 4})
-    twin, twin_plan, _ = setup({"dimension": 4})
+    task, plan, _ = setup({"projection_dim": 4})
+    twin, twin_plan, _ = setup({"projection_dim": 4})
     real, refused = PoolNetwork._vectors, []
 
     def vectors(self, message):
@@ -378,7 +382,7 @@ def test_memory_that_runs_out_is_read_in_parts(monkeypatch):
         return real(self, message)
 
     monkeypatch.setattr(PoolNetwork, "_vectors", vectors)
-    config = TrainConfig(epochs=1, batch=8)
+    config = TrainConfig(epochs=1, batch_size=8)
     made = train(task, dataclasses.replace(plan, mine=twin_plan.mine), config)
     train(twin, twin_plan, config)
     assert refused and made.micro_batches > 1

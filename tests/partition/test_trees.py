@@ -85,20 +85,20 @@ def test_splits_begin_at_rows_with_features(dense):
         assert not np.array_equal(leaf, by_number)
 
 
-@pytest.mark.parametrize("settings", [{}, {"max_leaf": 16, "top": 3}, {"width": 2}, {"shallow": True}])
+@pytest.mark.parametrize("settings", [{}, {"max_leaf": 16, "top_branching": 3}, {"branching": 2}, {"shallow": True}])
 @pytest.mark.parametrize("n", [1, 5, 6, 97, 100])
 def test_sizes_are_known_beforehand(n, settings):
-    config = BalancedConfig(**{"max_leaf": 5, "width": 4, **settings})
+    config = BalancedConfig(**{"max_leaf": 5, "branching": 4, **settings})
     Z = sparse.random(n, 30, 0.5, format="csr", dtype=np.float32, random_state=0)
     assert balanced(Z, config, seed=0).sizes == sizes_of(n, config)
 
 
 def test_balanced_tree_and_refusals():
     _, Z = clusters(500, 200, 8)
-    tree = balanced(Z, BalancedConfig(max_leaf=20, width=4), seed=0)
+    tree = balanced(Z, BalancedConfig(max_leaf=20, branching=4), seed=0)
     assert tree.sizes == [2, 8, 32, 500]
     assert balanced(Z, BalancedConfig(max_leaf=500), seed=0).sizes == flat(500).sizes == [500]
-    per_node = balanced(Z, BalancedConfig(max_leaf=20, shallow=True, per_node=True, rule="gain"), seed=0)
+    per_node = balanced(Z, BalancedConfig(max_leaf=20, shallow=True, per_node=True, stop_when="gain"), seed=0)
     assert len(per_node.sizes) == 2 and np.bincount(per_node.parents[1]).max() <= 20
     with pytest.raises(ConfigError, match="leaves of unequal depth need shallow=true"):
         BalancedConfig(per_node=True)
@@ -108,14 +108,14 @@ def test_balanced_tree_and_refusals():
 
 def test_kmeans_tree_pads_shallow_leaves():
     which, Z = clusters(600, 300, 6)
-    tree = kmeans(Z, KmeansConfig(k=4, max_leaf=120, depth=3), seed=0)
+    tree = kmeans(Z, KmeansConfig(branching=4, max_leaf=120, max_depth=3), seed=0)
     assert tree.sizes[-1] == 600 and len(tree.copies) == len(tree.parents)
     for level in range(1, len(tree.sizes) - 1):
         copies = tree.copies[level]
         _, counts = np.unique(tree.parents[level], return_counts=True)
         only = np.flatnonzero(counts == 1)
         assert set(tree.parents[level][copies]) <= set(only)  # a copy is its parent's only child
-    flat_tree = kmeans(Z, KmeansConfig(k=6, max_leaf=100, depth=1), seed=1)
+    flat_tree = kmeans(Z, KmeansConfig(branching=6, max_leaf=100, max_depth=1), seed=1)
     leaf = flat_tree.parents[-1]
     pure = sum(np.bincount(which[leaf == c]).max() for c in range(flat_tree.sizes[0]))
     assert pure / 600 > 0.6  # chance is 1 / 6

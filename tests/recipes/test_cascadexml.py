@@ -16,20 +16,20 @@ from treetop.recipes import cascadexml
 
 def settings(encoder, **changes):
     base = {
-        "encoder": {"encoder": encoder, "max_length": 32},
+        "encoder": {"model": encoder, "max_length": 32},
         "resolutions": [4, 8],
         "layers": [[0, 1], [1], [2]],
-        "keep": [3, 4],
-        "learn_encoder": {"lr": 0.002},
-        "learn_heads": {"lr": 0.02},
-        "train": {"epochs": 15.0, "batch": 16},
-        "steps": 1,
+        "beam": [3, 4],
+        "encoder_optimizer": {"lr": 0.002},
+        "head_optimizer": {"lr": 0.02},
+        "train": {"epochs": 15.0, "batch_size": 16},
+        "min_steps_per_epoch": 1,
     }
     return {**base, **changes}
 
 
-TWO = {"resolutions": [8], "layers": [[1], [2]], "keep": [4]}
-FLAT = {"resolutions": [], "layers": [], "keep": []}
+TWO = {"resolutions": [8], "layers": [[1], [2]], "beam": [4]}
+FLAT = {"resolutions": [], "layers": [], "beam": []}
 
 
 @pytest.mark.parametrize(  # with two levels the parent is the path, and a single one has neither
@@ -58,10 +58,10 @@ def test_each_level_reads_its_layers(encoder, tmp_path):
 
 def test_scores_are_the_products_the_scheme_names(encoder):
     chosen = settings(encoder)
-    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    chosen["train"] = {"epochs": 2.0, "batch_size": 16}
     texts = toy.dataset(seed=3).texts
     for score in ("own", "parent", "path"):
-        model = treetop.fit("cascadexml", toy.dataset(), settings={**chosen, "score": score, "keep": [4, 8]})
+        model = treetop.fit("cascadexml", toy.dataset(), settings={**chosen, "score": score, "beam": [4, 8]})
         views, levels = model.features["encoder"].views(texts), model.members[0]
         p = [
             1 / (1 + np.exp(-(level.rank.squeezed(views[level.view]) @ level.rank.weight.T + level.rank.bias)))
@@ -82,7 +82,7 @@ def test_a_linear_level_below_the_network(encoder, ranker, resolutions, tmp_path
     levels = len(resolutions) + 1
     flat = {} if resolutions else FLAT
     chosen = settings(encoder, ranker=ranker, linear={"beam": 3}, members=2, **flat)
-    chosen["train"] = {"epochs": 4.0, "batch": 16}
+    chosen["train"] = {"epochs": 4.0, "batch_size": 16}
     data = toy.dataset(n=120)
     model = treetop.fit("cascadexml", data, settings=chosen, out=tmp_path / "m")
     assert [len(member) for member in model.members] == [levels] * (4 if ranker == "both" else 2)
@@ -104,7 +104,7 @@ def test_the_linear_level_learns_from_texts_whose_clusters_are_kept(encoder, mon
 
     monkeypatch.setattr(concatenated, "train_level", watch)
     data, chosen = toy.dataset(), settings(encoder, ranker="linear", linear={"beam": 2})
-    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    chosen["train"] = {"epochs": 2.0, "batch_size": 16}
     model = treetop.fit("cascadexml", data, settings=chosen)
     levels = model.members[0]
     above = predict_beam.descend(levels[:-1], model.features["fused"].views(data.texts), 2)
@@ -118,10 +118,10 @@ def test_the_linear_level_learns_from_texts_whose_clusters_are_kept(encoder, mon
 @pytest.mark.parametrize("warm", [False, True])
 def test_over_all_texts_equals_a_shortlist_of_all_clusters(encoder, warm):
     data, texts, made = toy.dataset(), toy.dataset(seed=3).texts, []
-    for more in ({"over": "shortlist"}, {"over": "all", "warm": warm}):
-        linear = {"beam": 8, "eps": 1e-4, "threshold": 0.0, "dense": 2.0, "max_passes": 2000, **more}
-        chosen = settings(encoder, ranker="linear", linear=linear, keep=[4, 8])
-        chosen["train"] = {"epochs": 2.0, "batch": 16}
+    for more in ({"train_on": "shortlist"}, {"train_on": "all", "warm_start": warm}):
+        linear = {"beam": 8, "eps": 1e-4, "threshold": 0.0, "embedding_scale": 2.0, "max_iter": 2000, **more}
+        chosen = settings(encoder, ranker="linear", linear=linear, beam=[4, 8])
+        chosen["train"] = {"epochs": 2.0, "batch_size": 16}
         made.append(treetop.fit("cascadexml", data, settings=chosen).rank(texts, toy.N_LABELS))
     a, b = (np.zeros((len(texts), toy.N_LABELS)), np.zeros((len(texts), toy.N_LABELS)))
     for found, into in zip(made, (a, b), strict=True):
@@ -131,7 +131,7 @@ def test_over_all_texts_equals_a_shortlist_of_all_clusters(encoder, warm):
 
 def test_members_have_trees_of_their_own(encoder):
     chosen = settings(encoder, members=2)
-    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    chosen["train"] = {"epochs": 2.0, "batch_size": 16}
     model = treetop.fit("cascadexml", toy.dataset(), settings=chosen)
     assert sorted(model.features) == ["encoder", "encoder-1"]
     a, b = (member[-1].shortlist.children for member in model.members)
@@ -140,7 +140,7 @@ def test_members_have_trees_of_their_own(encoder):
 
 def test_killed_and_resumed_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
     data, chosen = toy.dataset(), settings(encoder)
-    chosen["train"] = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
+    chosen["train"] = {"epochs": 4.0, "batch_size": 16, "checkpoint_seconds": 0.0}
     kills = {"stops": (8,), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
     assert_kills_change_nothing("cascadexml", data, chosen, **kills)
 
@@ -151,11 +151,11 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, tmp_path, monkeypatc
         ({"layers": [[1], [2]]}, "layers: 2 levels, but the tree has 3"),
         ({"layers": [[2], [1], [2]]}, "out of order"),
         ({"layers": [[1], [2], [9]]}, "the encoder has no layer 9"),
-        ({"keep": [3]}, "keep: 1 values for 2 levels"),
+        ({"beam": [3]}, "beam: 1 values for 2 levels"),
         ({"dropouts": [0.1]}, "dropouts: 1 values for 3 levels"),
         ({"resolutions": [8, 4]}, "growing powers of two"),
         ({"resolutions": [0]}, "growing powers of two"),
-        ({"keep": [0, 4]}, "each level must keep 1 cluster or more"),
+        ({"beam": [0, 4]}, "each level must keep 1 cluster or more"),
         ({"dropouts": [2.0, 0.1, 0.1]}, "allowed is 0 to 0.99"),
         ({"resolutions": [6, 12]}, "growing powers of two"),
         ({"resolutions": [8, 64]}, "64 clusters for 40 labels"),

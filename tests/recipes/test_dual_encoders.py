@@ -20,18 +20,18 @@ from treetop.train import loop
 
 def settings(folder, recipe, **changes):
     made = {
-        "encoder": {"encoder": folder, "max_length": 32},
-        "learn_encoder": {"lr": 0.002},
-        "train": {"epochs": 12.0, "batch": 16},
-        "steps": 4,
+        "encoder": {"model": folder, "max_length": 32},
+        "encoder_optimizer": {"lr": 0.002},
+        "train": {"epochs": 12.0, "batch_size": 16},
+        "min_steps_per_epoch": 4,
     }
     if recipe == "renee":
-        return {**made, "learn_heads": {"lr": 0.02}, "steps": 1, **changes}
-    made["pool"] = {"start": 2, "every": 3, "size": 0 if recipe == "dexml" else 24}
+        return {**made, "head_optimizer": {"lr": 0.02}, "min_steps_per_epoch": 1, **changes}
+    made["pool"] = {"mine_from": 2, "mine_every": 3, "size": 0 if recipe == "dexml" else 24}
     if recipe not in {"depsl", "dexml"}:  # these have no free label vectors
-        made["learn_vectors"] = {"lr": 0.02}
+        made["label_optimizer"] = {"lr": 0.02}
     if recipe in {"siamesexml", "ngame"}:
-        made["second_train"] = {"epochs": 6.0, "batch": 16}
+        made["second_train"] = {"epochs": 6.0, "batch_size": 16}
         made["second_pool"] = {"size": 24}
     for key, value in changes.items():
         made[key] = {**made[key], **value} if isinstance(made.get(key), dict) else value
@@ -57,29 +57,36 @@ def floor(data):
 
 
 VARIANTS = [
-    ("depsl", {"dual": {"dimension": 16}}),
+    ("depsl", {"dual": {"projection_dim": 16}}),
     ("depsl", {"dual": {"loss": {"kind": "supcon", "symmetric": True}}}),
-    ("depsl", {"pool": {"side": "labels"}}),
+    ("depsl", {"pool": {"queries": "labels"}}),
     ("unidec", {"classifier": {"labels": "all"}}),
-    ("unidec", {"search": {"raw": False}, "dual": {"dimension": 32}, "classifier": {"dimension": 32, "bias": False}}),
+    (
+        "unidec",
+        {
+            "search": {"classifier_score": "cosine"},
+            "dual": {"projection_dim": 32},
+            "classifier": {"projection_dim": 32, "bias": False},
+        },
+    ),
     ("unidec", {"search": {"heads": "dual"}, "classifier": {"weight": 0.1}}),
     ("unidec", {"search": {"heads": "classifier"}}),
-    ("unidec", {"search": {"near": "lists", "probe": 99}}),
-    ("depsl", {"search": {"near": "graph"}}),
+    ("unidec", {"search": {"index": "ivf", "nprobe": 99}}),
+    ("depsl", {"search": {"index": "hnsw"}}),
     ("dexml", {"dual": {"loss": {"kind": "soft_topk"}}}),
-    ("ngame", {"fusion": 0.5, "validation": 0.2, "search": {"near": "all", "dual": 1.0}}),
+    ("ngame", {"fusion_weight": 0.5, "validation": 0.2, "search": {"index": "exact", "dual_scale": 1.0}}),
     ("ngame", {"search": {"heads": "classifier"}}),
     ("renee", {}),
-    ("renee", {"memory": "low", "begin": "text"}),
-    ("unidec", {"classifier": {"labels": "all", "memory": "low"}}),
+    ("renee", {"label_memory": "low", "init": "text"}),
+    ("unidec", {"classifier": {"labels": "all", "label_memory": "low"}}),
     ("unidec", {"frozen": True}),
-    ("depsl", {"frozen": True, "dual": {"dimension": 32}, "learn_heads": {"lr": 0.02}}),
+    ("depsl", {"frozen": True, "dual": {"projection_dim": 32}, "head_optimizer": {"lr": 0.02}}),
 ]
 
 
 @pytest.mark.parametrize(("recipe", "changes"), VARIANTS, ids=lambda value: str(value)[:60])
 def test_variants_learn_and_are_saved(encoder, recipe, changes, tmp_path):
-    if changes.get("search") == {"near": "graph"}:
+    if changes.get("search") == {"index": "hnsw"}:
         pytest.importorskip("faiss")
     data = toy.dataset(n=120)
     model = treetop.fit(recipe, data, settings=settings(encoder, recipe, **changes), out=tmp_path / "m")
@@ -92,7 +99,9 @@ def test_variants_learn_and_are_saved(encoder, recipe, changes, tmp_path):
 def test_rare_labels_are_lifted_by_the_log_of_their_texts(encoder):
     data = toy.dataset(n=80)
     ranks = [
-        treetop.fit("unidec", data, settings=settings(encoder, "unidec", search={"rare": rare})).members[0][0].rank
+        treetop.fit("unidec", data, settings=settings(encoder, "unidec", search={"logit_adjustment": rare}))
+        .members[0][0]
+        .rank
         for rare in (0.0, 0.5)
     ]
     seen = data.label_counts > 0
@@ -107,9 +116,9 @@ SELDOM = [pytest.param(recipe, marks=pytest.mark.slow) for recipe in ("depsl", "
 @pytest.mark.parametrize("recipe", ["unidec", "ngame", "renee", *SELDOM])
 def test_killed_and_resumed_ends_in_the_same_model(encoder, recipe, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
-    train = {"train": {"epochs": 5.0, "batch": 16, "checkpoint_seconds": 0.0}}
+    train = {"train": {"epochs": 5.0, "batch_size": 16, "checkpoint_seconds": 0.0}}
     if recipe in {"siamesexml", "ngame"}:
-        train["second_train"] = {"epochs": 3.0, "batch": 16, "checkpoint_seconds": 0.0}
+        train["second_train"] = {"epochs": 3.0, "batch_size": 16, "checkpoint_seconds": 0.0}
     chosen = settings(encoder, recipe, **train)
     kills = {"stops": (2, 8, 11), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
     assert_kills_change_nothing(recipe, data, chosen, **kills)
@@ -124,7 +133,7 @@ def test_held_out_documents_are_never_learned_from(encoder, side, monkeypatch):
         real(self, batch)
 
     monkeypatch.setattr(loop._Run, "_step", step)
-    changes = {"pool": {"side": side}, "validation": 0.5, "train": {"epochs": 3.0}}
+    changes = {"pool": {"queries": side}, "validation": 0.5, "train": {"epochs": 3.0}}
     treetop.fit("depsl", data, settings=settings(encoder, "depsl", **changes))
     rows, held_out = cut(data, 0.5, 0)
     assert seen and seen <= set(rows.tolist()) and len(held_out) == 30
@@ -151,9 +160,9 @@ def test_presets_of_other_methods_learn(encoder, recipe, preset):
 def test_a_first_stage_feeds_a_classifier(encoder, fitted):
     data = toy.dataset(n=60)
     chosen = settings(encoder, "renee")
-    chosen["encoder"] = {"encoder": str(fitted("depsl")), "max_length": 32}
-    chosen["train"] = {"epochs": 0.01, "batch": 16}
-    chosen["learn_encoder"] = {"lr": 1e-9}
+    chosen["encoder"] = {"model": str(fitted("depsl")), "max_length": 32}
+    chosen["train"] = {"epochs": 0.01, "batch_size": 16}
+    chosen["encoder_optimizer"] = {"lr": 1e-9}
     second = treetop.fit("renee", data, settings=chosen)
     first = treetop.load(fitted("depsl")).features["encoder"].transformer
     texts = toy.dataset(seed=2).texts
@@ -185,37 +194,49 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
     for recipe, changes, message in (
         ("unidec", {"dual": {"weight": 0.0}, "classifier": {"weight": 0.0}}, "nothing would be learned"),
         ("unidec", {"dual": {"loss": {"kind": "softmax"}}}, "dual.loss.kind: unknown value 'softmax'"),
-        ("unidec", {"dual": {"loss": {"pick": "all"}}}, "pool.positives=0"),
-        ("unidec", {"classifier": {"labels": "all", "unit": True}}, "raw inner products"),
+        ("unidec", {"dual": {"loss": {"positive_set": "all"}}}, "pool.positives=0"),
+        ("unidec", {"classifier": {"labels": "all", "cosine": True}}, "raw inner products"),
         ("unidec", {"classifier": {"labels": "all", "label_dropout": 0.1}}, "label_dropout"),
         ("unidec", {"dual": {"weight": 0.0}, "search": {"heads": "dual"}}, "dual.weight is 0"),
         ("unidec", {"classifier": {"weight": 0.0}, "search": {"heads": "classifier"}}, "classifier.weight is 0"),
         ("depsl", {"search": {"heads": "classifier"}}, r"^search\.heads: unknown setting"),
         ("depsl", {"classifier": {"weight": 0.5}}, r"^classifier: unknown setting"),
-        ("dexml", {"learn_vectors": {"lr": 0.1}}, r"^learn_vectors: unknown setting"),
+        ("dexml", {"label_optimizer": {"lr": 0.1}}, r"^label_optimizer: unknown setting"),
         ("depsl", {"dual": {"weight": 0.0}}, "dual.weight: 0, so nothing would be learned"),
         ("depsl", {"frozen": True}, "frozen: nothing would be learned"),
-        ("depsl", {"pool": {"grow": [3]}}, "cannot grow"),
+        ("depsl", {"pool": {"curriculum": [3]}}, "cannot grow"),
         ("depsl", {"pool": {"positives": 10**9}}, r"^pool\.positives: 1000000000 is out of range"),
-        ("depsl", {"pool": {"every": 10**6}}, r"^pool\.keep: 0 with .* every=1000000 stores 6,000,000 .* lower keep"),
-        ("depsl", {"encoder": {"encoder": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
-        ("depsl", {"dual": {"dimension": 9999}}, "dual.dimension: 9999 is out of range"),
-        ("ngame", {"search": {"raw": True}}, "the stages' cosines are added"),
-        ("siamesexml", {"search": {"rare": 0.1}}, "no logit adjustment with two stages"),
+        (
+            "depsl",
+            {"pool": {"mine_every": 10**6}},
+            r"^pool\.stored_negatives: 0 with .* mine_every=1000000 stores 6,000,000 .* lower stored_negatives",
+        ),
+        ("depsl", {"encoder": {"model": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
+        ("depsl", {"dual": {"projection_dim": 9999}}, "dual.projection_dim: 9999 is out of range"),
+        ("ngame", {"search": {"classifier_score": "logit"}}, "the stages' cosines are added"),
+        ("siamesexml", {"search": {"logit_adjustment": 0.1}}, "no logit adjustment with two stages"),
         ("siamesexml", {"classifier": {"weight": 0.0}}, "each stage trains one of them"),
-        ("ngame", {"fusion": 1.0}, "held-out documents"),
-        ("ngame", {"fusion": 1.0, "validation": 0.1, "search": {"heads": "dual"}}, "fusion weighs both heads"),
-        ("ngame", {"fusion": 1.0, "validation": 0.1}, "search.near: fusion scores all"),
-        ("ngame", {"fusion": 1.0, "validation": 0.1, "search": {"near": "all"}}, "search.dual: 0.1, but fusion"),
-        ("renee", {"begin": "here"}, "begin: unknown value 'here'"),
-        ("renee", {"memory": "low", "train": {"average": "ema"}}, "does not support weight averaging"),
-        ("renee", {"memory": "low", "descent": {"lr": 0.0}}, r"^descent.lr: 0.0 is out of range. Allowed is 1e-06 to"),
-        ("unidec", {"classifier": {"memory": "low"}}, "^classifier.memory: 'low' is for classifiers over all labels"),
-        ("unidec", {"classifier": {"labels": "all", "place": "host"}}, "^classifier.place: 'host' is for classifiers"),
+        ("ngame", {"fusion_weight": 1.0}, "held-out documents"),
+        ("ngame", {"fusion_weight": 1.0, "validation": 0.1, "search": {"heads": "dual"}}, "fusion weighs both heads"),
+        ("ngame", {"fusion_weight": 1.0, "validation": 0.1}, "search.index: fusion scores all"),
+        (
+            "ngame",
+            {"fusion_weight": 1.0, "validation": 0.1, "search": {"index": "exact"}},
+            "search.dual_scale: 0.1, but fusion",
+        ),
+        ("renee", {"init": "here"}, "init: unknown value 'here'"),
+        ("renee", {"label_memory": "low", "train": {"average": "ema"}}, "does not support weight averaging"),
+        ("renee", {"label_memory": "low", "sgd": {"lr": 0.0}}, r"^sgd.lr: 0.0 is out of range. Allowed is 1e-06 to"),
         (
             "unidec",
-            {"classifier": {"place": "host"}, "train": {"average": "swa"}},
-            "classifier.place: .* weight averaging",
+            {"classifier": {"label_memory": "low"}},
+            "^classifier.label_memory: 'low' is for classifiers over all labels",
+        ),
+        ("unidec", {"classifier": {"labels": "all", "offload": True}}, "^classifier.offload: only for classifiers"),
+        (
+            "unidec",
+            {"classifier": {"offload": True}, "train": {"average": "swa"}},
+            "classifier.offload: .* weight averaging",
         ),
     ):
         with pytest.raises(ConfigError, match=message) as caught:

@@ -15,22 +15,22 @@ from treetop.network import fit as network_fit
 from treetop.network.network import Network
 
 SETTINGS = {
-    "learn_encoder": {"lr": 0.002},
-    "learn_heads": {"lr": 0.02},
+    "encoder_optimizer": {"lr": 0.002},
+    "head_optimizer": {"lr": 0.02},
     "dropout": 0.1,
-    "keep": 4,
-    "bottleneck": 16,
-    "train": {"epochs": 15.0, "batch": 16},
-    "steps": 1,
+    "beam": 4,
+    "projection_dim": 16,
+    "train": {"epochs": 15.0, "batch_size": 16},
+    "min_steps_per_epoch": 1,
 }
 
 
 def settings(encoder, **changes):
-    base = {"encoder": {"encoder": encoder, "max_length": 32, "layers": [-1, -2], "pooling": "mean"}}
+    base = {"encoder": {"model": encoder, "max_length": 32, "layers": [-1, -2], "pooling": "mean"}}
     return {**SETTINGS, **base, **changes}
 
 
-TREE = {"clusters": "tree", "tree": {"max_leaf": 6, "shallow": True, "per_node": True, "rule": "gain"}}
+TREE = {"clusters": "tree", "tree": {"max_leaf": 6, "shallow": True, "per_node": True, "stop_when": "gain"}}
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_variants_learn(encoder, changes):
 def test_killed_and_resumed_ends_in_the_same_model(encoder, changes, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     chosen = settings(encoder, **changes)
-    chosen["train"] = {"epochs": 6.0, "batch": 16, "checkpoint_seconds": 0.0}
+    chosen["train"] = {"epochs": 6.0, "batch_size": 16, "checkpoint_seconds": 0.0}
     kills = {"stops": (3, 9, 14), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
     assert_kills_change_nothing("lightxml", data, chosen, **kills)
 
 
-@pytest.mark.parametrize("changes", [{}, {**TREE, "begin": "text"}])
+@pytest.mark.parametrize("changes", [{}, {**TREE, "init": "text"}])
 def test_members_differ_and_are_blended(encoder, changes, tmp_path):
     chosen = settings(encoder, **changes, members=3)
-    chosen["train"] = {"epochs": 3.0, "batch": 16}
+    chosen["train"] = {"epochs": 3.0, "batch_size": 16}
     model = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen, out=tmp_path / "m")
     assert sorted(model.features) == ["encoder", "encoder-1", "encoder-2"]
     heads = [member[-1].rank.weight for member in model.members]
@@ -71,7 +71,7 @@ def test_members_differ_and_are_blended(encoder, changes, tmp_path):
 def test_an_encoder_for_each_member(encoder, tmp_path):
     other = toy_encoder.write_encoder(tmp_path / "other", seed=1)
     chosen = settings(encoder, encoders=[encoder, str(other)])
-    chosen["train"] = {"epochs": 1.0, "batch": 16}
+    chosen["train"] = {"epochs": 1.0, "batch_size": 16}
     model = treetop.fit("lightxml", toy.dataset(n=40), settings=chosen)
     assert len(model.members) == 2
     with pytest.raises(ConfigError, match="members: 3, but encoders names 2"):
@@ -97,7 +97,7 @@ def test_memory_that_runs_out_is_survived(encoder, changes, monkeypatch):
         return real(self, loaded)
 
     chosen = settings(encoder, **changes, dropout=0.0, encoder_dropout=0.0)
-    chosen["train"] = {"epochs": 2.0, "batch": 16}
+    chosen["train"] = {"epochs": 2.0, "batch_size": 16}
     whole = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen)
     monkeypatch.setattr(Network, "loss", loss)
     split = treetop.fit("lightxml", toy.dataset(n=60), settings=chosen)
@@ -118,7 +118,7 @@ def test_static_negatives_with_an_encoder_of_their_own(encoder, tmp_path):
 def test_validation_and_early_stop(encoder):
     data = toy.dataset(n=100)
     chosen = settings(encoder, validation=0.2)
-    chosen["train"] = {"epochs": 30.0, "batch": 16, "patience": 2}
+    chosen["train"] = {"epochs": 30.0, "batch_size": 16, "patience": 2}
     rows, held_out = network_fit.cut(data, 0.2, 0)
     assert len(held_out) == 20 and not set(rows) & set(held_out)
     treetop.fit("lightxml", data, settings=chosen)
@@ -126,9 +126,9 @@ def test_validation_and_early_stop(encoder):
 
 def test_the_cpu_preset_leaves_the_encoder_alone(encoder):
     data = toy.dataset(n=120)
-    chosen = {"encoder": {"encoder": encoder, "max_length": 32}, "learn_heads": {"lr": 0.05}, "steps": 8}
+    chosen = {"encoder": {"model": encoder, "max_length": 32}, "head_optimizer": {"lr": 0.05}, "min_steps_per_epoch": 8}
     model = treetop.fit("lightxml", data, preset="cpu", settings=chosen)
-    plain = Transformer.load(TransformerConfig(encoder=encoder, max_length=32, layers=(-1, -3), l2=True))
+    plain = Transformer.load(TransformerConfig(model=encoder, max_length=32, layers=(-1, -3), l2=True))
     texts = toy.dataset(seed=2).texts
     (ours,), (theirs,) = (list(part.views(texts).values()) for part in (model.features["encoder"], plain))
     assert np.array_equal(ours, theirs)
@@ -139,9 +139,9 @@ def test_the_cpu_preset_leaves_the_encoder_alone(encoder):
 def test_a_trained_model_is_an_encoder_for_another(encoder, tmp_path):
     data = toy.dataset(n=40)
     chosen = settings(encoder)
-    chosen["train"] = {"epochs": 1.0, "batch": 16}
+    chosen["train"] = {"epochs": 1.0, "batch_size": 16}
     treetop.fit("lightxml", data, settings=chosen, out=tmp_path / "m")
-    chosen["encoder"] = {**chosen["encoder"], "encoder": str(tmp_path / "m")}
+    chosen["encoder"] = {**chosen["encoder"], "model": str(tmp_path / "m")}
     second = treetop.fit("lightxml", data, settings={**chosen, "frozen": True})
     first = treetop.load(tmp_path / "m")
     texts = toy.dataset(seed=2).texts
@@ -152,12 +152,12 @@ def test_a_trained_model_is_an_encoder_for_another(encoder, tmp_path):
 def test_wrong_settings_are_refused_in_one_sentence(encoder):
     data = toy.dataset(n=20)
     for changes, message in (
-        ({"encoder": {"encoder": encoder, "max_length": 32, "layers": [-1, 9]}}, "layers: the encoder has no layer 9"),
-        ({"encoder": {"encoder": "nobody/has-this"}}, "treetop\\[offline\\]"),
-        ({"encoder": {"encoder": encoder, "max_length": 2}}, "max_length: 2 leaves no room"),
-        ({"encoder": {"encoder": encoder, "max_length": 999}}, "max_length: 999 is too long"),
+        ({"encoder": {"model": encoder, "max_length": 32, "layers": [-1, 9]}}, "layers: the encoder has no layer 9"),
+        ({"encoder": {"model": "nobody/has-this"}}, "treetop\\[offline\\]"),
+        ({"encoder": {"model": encoder, "max_length": 2}}, "max_length: 2 leaves no room"),
+        ({"encoder": {"model": encoder, "max_length": 999}}, "max_length: 999 is too long"),
         ({"loss": "hinge"}, "loss: unknown value 'hinge'"),
-        ({"keep": 0}, "keep: 0 is out of range"),
+        ({"beam": 0}, "beam: 0 is out of range"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
             treetop.fit("lightxml", data, settings={**settings(encoder), **changes})

@@ -23,31 +23,31 @@ from treetop.tensors.devices import World
 INCEPTION = {
     "network": {"filters": 8},
     "tree": {"max_leaf": 6},
-    "keep": 4,
-    "learn_encoder": {"lr": 0.01},
-    "learn_heads": {"lr": 0.02},
-    "train": {"epochs": 20.0, "batch": 16},
-    "steps": 1,
+    "beam": 4,
+    "encoder_optimizer": {"lr": 0.01},
+    "head_optimizer": {"lr": 0.02},
+    "train": {"epochs": 20.0, "batch_size": 16},
+    "min_steps_per_epoch": 1,
 }
 ASTEC = {
     "shortlist": 15,
     "network": {"dropout": 0.2},
-    "learn_encoder": {"lr": 0.005},
-    "learn_surrogate": {"lr": 0.01},
-    "learn_heads": {"lr": 0.02},
-    "train": {"epochs": 30.0, "batch": 16},
-    "second_train": {"epochs": 20.0, "batch": 16},
-    "steps": 1,
+    "encoder_optimizer": {"lr": 0.005},
+    "surrogate_optimizer": {"lr": 0.01},
+    "head_optimizer": {"lr": 0.02},
+    "train": {"epochs": 30.0, "batch_size": 16},
+    "second_train": {"epochs": 20.0, "batch_size": 16},
+    "min_steps_per_epoch": 1,
 }
 DECAF = {
     "tree": {"max_leaf": 6},
-    "keep": 4,
-    "learn_encoder": {"lr": 0.005},
-    "learn_heads": {"lr": 0.008},
-    "train": {"epochs": 20.0, "batch": 16},
-    "steps": 1,
+    "beam": 4,
+    "encoder_optimizer": {"lr": 0.005},
+    "head_optimizer": {"lr": 0.008},
+    "train": {"epochs": 20.0, "batch_size": 16},
+    "min_steps_per_epoch": 1,
 }
-LF = INCEPTION | {"train": {"epochs": 10.0, "batch": 16}, "second_train": {"epochs": 10.0, "batch": 16}}
+LF = INCEPTION | {"train": {"epochs": 10.0, "batch_size": 16}, "second_train": {"epochs": 10.0, "batch_size": 16}}
 TREE = {"clusters": "tree"}
 
 
@@ -63,7 +63,7 @@ def glove(tmp_path_factory):
 
 def chosen(recipe, glove, **changes):
     base = {"inceptionxml": INCEPTION, "astec": ASTEC, "decaf": DECAF, "eclare": DECAF, "inceptionxml_lf": LF}[recipe]
-    return {"encoder": {"encoder": glove, "max_length": 8}, **base, **changes}
+    return {"encoder": {"model": glove, "max_length": 8}, **base, **changes}
 
 
 def score(model, seed=1):
@@ -74,19 +74,22 @@ def score(model, seed=1):
     ("recipe", "changes"),
     [
         ("inceptionxml", {}),
-        ("inceptionxml", {**TREE, "network": {"filters": 8, "mix": "concat"}, "apart": 0.4, "bottleneck": 16}),
-        ("inceptionxml", {**TREE, "bias": False, "reduce": "mean", "score": "own", "smooth": False}),
-        ("astec", {"near": "lists", "size": 8, "probe": 3}),
+        (
+            "inceptionxml",
+            {**TREE, "network": {"filters": 8, "combine": "concat"}, "detach_fraction": 0.4, "projection_dim": 16},
+        ),
+        ("inceptionxml", {**TREE, "bias": False, "reduction": "mean", "score": "own", "smooth": False}),
+        ("astec", {"index": "ivf", "list_size": 8, "nprobe": 3}),
         ("decaf", {}),
         ("inceptionxml_lf", {}),
         (
             "inceptionxml_lf",
-            {**TREE, "score": "own", "bias": False, "reduce": "mean", "label_dropout": 0.0, "mix": "gates"},
+            {**TREE, "score": "own", "bias": False, "reduction": "mean", "label_dropout": 0.0, "combine": "gates"},
         ),
         ("inceptionxml_lf", {**TREE, "phases": 1}),
         ("eclare", {}),
-        ("eclare", {"bias": False, "begin": "graph", "walk": {"head": 4}, "mix": "gates"}),
-        ("astec", {"surrogate": 8, "freeze": False, "score": "own", "bias": False}),
+        ("eclare", {"bias": False, "init": "graph", "walk": {"head_threshold": 4}, "combine": "gates"}),
+        ("astec", {"surrogate_clusters": 8, "freeze_words": False, "score": "own", "bias": False}),
     ],
 )
 def test_variants_learn(recipe, changes, glove):
@@ -101,7 +104,7 @@ def test_variants_learn(recipe, changes, glove):
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("inceptionxml", {**TREE, "apart": 0.5}),
+        ("inceptionxml", {**TREE, "detach_fraction": 0.5}),
         ("inceptionxml", {}),
         ("astec", {}),
         ("decaf", {}),
@@ -112,7 +115,7 @@ def test_variants_learn(recipe, changes, glove):
 def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
     settings = chosen(recipe, glove, **changes)
-    short = {"epochs": 4.0, "batch": 16, "checkpoint_seconds": 0.0}
+    short = {"epochs": 4.0, "batch_size": 16, "checkpoint_seconds": 0.0}
     settings |= {"train": short, "second_train": short} if "second_train" in settings else {"train": short}
     kills = {"stops": (4, 11), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
     assert_kills_change_nothing(recipe, data, settings, **kills)
@@ -126,8 +129,8 @@ def test_best_weights_come_with_their_running_means(glove, monkeypatch):
         return seen[-1][0]
 
     monkeypatch.setattr(Network, "validate", validate)
-    settings = chosen("inceptionxml", glove, validation=0.3, learn_encoder={"lr": 0.1})
-    settings["train"] = {"epochs": 8.0, "batch": 16, "patience": 8}
+    settings = chosen("inceptionxml", glove, validation=0.3, encoder_optimizer={"lr": 0.1})
+    settings["train"] = {"epochs": 8.0, "batch_size": 16, "patience": 8}
     model = treetop.fit("inceptionxml", toy.dataset(n=90), settings=settings)
     made = model.features["words"].encoder.norm.centre
     assert torch.equal(made, max(seen, key=lambda pair: pair[0])[1]) and not torch.equal(made, seen[-1][1])
@@ -155,7 +158,7 @@ def test_a_device_that_is_not_there_is_told_before_any_work(recipe, glove, tmp_p
 @pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"])
 def test_members_differ(recipe, glove, tmp_path):
     settings = chosen(recipe, glove, members=2)
-    settings["train"] = {"epochs": 1.0, "batch": 16}
+    settings["train"] = {"epochs": 1.0, "batch_size": 16}
     model = treetop.fit(recipe, toy.dataset(n=40), settings=settings, out=tmp_path / "m")
     assert sorted(model.features) == ["words", "words-1"]
     heads = [member[-1].rank.weight for member in model.members]
@@ -166,7 +169,7 @@ def test_members_differ(recipe, glove, tmp_path):
 
 
 def quick(recipe, glove, **changes):
-    short = {"epochs": 8.0, "batch": 16}
+    short = {"epochs": 8.0, "batch_size": 16}
     more = {"second_train": short} if recipe == "inceptionxml_lf" else {}
     return chosen(recipe, glove, train=short, **more, **changes)
 
@@ -197,7 +200,7 @@ def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
     names = [*data.labels.names]
     names[2], texts[2] = "", ""
     data = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids], names, texts))
-    model = treetop.fit(recipe, data, settings=quick(recipe, glove, keep=toy.N_LABELS))
+    model = treetop.fit(recipe, data, settings=quick(recipe, glove, beam=toy.N_LABELS))
     head = model.members[0][-1].rank
     assert np.isfinite(head.weight).all() and np.isfinite(head.bias).all()
     assert not np.allclose(head.weight[0], head.weight[1])  # free vectors and neighbours tell them apart
@@ -211,7 +214,7 @@ def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     )
     for again in (False, True):
         blueprints.clear()
-        chosen = quick("inceptionxml_lf", glove, recluster=again, second_learn={"lr": 0.003}, **TREE)
+        chosen = quick("inceptionxml_lf", glove, recluster=again, second_optimizer={"lr": 0.003}, **TREE)
         treetop.fit("inceptionxml_lf", toy.dataset(), settings=chosen)
         first, second = blueprints
         assert np.array_equal(first.tree.parents[1], second.tree.parents[1]) != again
@@ -220,4 +223,4 @@ def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     assert [phase.learning.encoder.lr for phase in (first, second)] == [0.01, 0.003]
     assert first.words.before is None and second.words.before is not None and labels[1].init == "text"
     with pytest.raises(ConfigError, match=r"network\.narrow: views need the dimension of the word vectors"):
-        treetop.training.plan("inceptionxml_lf", settings={"network": {"narrow": False}})
+        treetop.training.plan("inceptionxml_lf", settings={"network": {"reduce_to_word_dim": False}})

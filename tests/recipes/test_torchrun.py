@@ -15,11 +15,11 @@ import toy
 import toy_encoder
 import treetop
 
-TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "bottleneck=16"]
-ASTEC = ["network.dropout=0.0", "shortlist=12", "second_train.epochs=3.0", "second_train.batch=16"]
-DUAL = ["dual.dimension=16", "pool.size=21", "pool.start=1", "pool.every=1"]
+TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "projection_dim=16"]
+ASTEC = ["network.dropout=0.0", "shortlist=12", "second_train.epochs=3.0", "second_train.batch_size=16"]
+DUAL = ["dual.projection_dim=16", "pool.size=21", "pool.mine_from=1", "pool.mine_every=1"]
 TWO_HEADS = ["classifier.dropout=0.0", *DUAL]
-TWO_STAGES = [*TWO_HEADS, "second_train.epochs=3.0", "second_train.batch=16", "second_pool.size=21"]
+TWO_STAGES = [*TWO_HEADS, "second_train.epochs=3.0", "second_train.batch_size=16", "second_pool.size=21"]
 
 
 def write(folder, n):
@@ -48,11 +48,13 @@ def start(recipe, data, out, settings, **environment):
         pytest.param("unidec", TWO_HEADS, marks=pytest.mark.slow),
         pytest.param("astec", ASTEC, marks=pytest.mark.slow),
         pytest.param("unidec", [*TWO_HEADS, "classifier.labels=all"], marks=pytest.mark.slow),
-        pytest.param("unidec", [*TWO_HEADS, "classifier.labels=all", "classifier.memory=low"], marks=pytest.mark.slow),
+        pytest.param(
+            "unidec", [*TWO_HEADS, "classifier.labels=all", "classifier.label_memory=low"], marks=pytest.mark.slow
+        ),
         pytest.param("unidec", [*TWO_HEADS, "train.accumulate=3"], marks=pytest.mark.slow),
-        pytest.param("unidec", [*TWO_HEADS, "classifier.place=host"], marks=pytest.mark.slow),
+        pytest.param("unidec", [*TWO_HEADS, "classifier.offload=true"], marks=pytest.mark.slow),
         pytest.param("renee", ["dropout=0.0"], marks=pytest.mark.slow),
-        pytest.param("renee", ["dropout=0.0", "memory=low"], marks=pytest.mark.slow),
+        pytest.param("renee", ["dropout=0.0", "label_memory=low"], marks=pytest.mark.slow),
         pytest.param("depsl", DUAL, marks=pytest.mark.slow),
         pytest.param("dexml", [*DUAL, "pool.size=0"], marks=pytest.mark.slow),
         pytest.param("ngame", TWO_STAGES, marks=pytest.mark.slow),
@@ -62,9 +64,9 @@ def start(recipe, data, out, settings, **environment):
 def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
     encoder = toy_encoder.write_encoder(tmp_path / "encoder")
     settings = [
-        f"encoder.encoder={encoder}", "encoder.max_length=32", "steps=1",
+        f"encoder.model={encoder}", "encoder.max_length=32", "min_steps_per_epoch=1",
         *([] if recipe == "astec" else ["encoder_dropout=0.0"]),
-        "train.epochs=3.0", "train.batch=16", "learn_encoder.lr=0.001", "learn_heads.lr=0.01", *more,
+        "train.epochs=3.0", "train.batch_size=16", "encoder_optimizer.lr=0.001", "head_optimizer.lr=0.01", *more,
     ]  # fmt: skip
     # Batches with pools are no worse for an odd number of texts; others would lose one to stay divisible.
     data = write(tmp_path / "data", 61 if "pool.size=21" in more or "pool.size=0" in more else 64)

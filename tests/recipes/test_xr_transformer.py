@@ -21,19 +21,19 @@ from treetop.features.encoder.transformer import Transformer, TransformerConfig
 TREE = {"max_leaf": 5, "width": 2, "top": 2}
 SETTINGS = {
     "tfidf": {"min_df": 1},
-    "preliminary": TREE,
-    "refined": {"max_leaf": 5, "width": 4, "top": 4},
-    "keep": 2,
-    "learn_encoder": {"lr": 0.002},
-    "learn_heads": {"lr": 0.01},
-    "train": {"epochs": 6.0, "batch": 16},
-    "steps": 1,
+    "preliminary_tree": TREE,
+    "refined_tree": {"max_leaf": 5, "branching": 4, "top_branching": 4},
+    "train_beam": 2,
+    "encoder_optimizer": {"lr": 0.002},
+    "head_optimizer": {"lr": 0.01},
+    "train": {"epochs": 6.0, "batch_size": 16},
+    "min_steps_per_epoch": 1,
     "ranker": {"beam": 10},
 }
 
 
 def settings(encoder, **changes):
-    return {**SETTINGS, "encoder": {"encoder": encoder, "max_length": 32, "l2": True}, **changes}
+    return {**SETTINGS, "encoder": {"model": encoder, "max_length": 32, "l2": True}, **changes}
 
 
 def same(a, b):
@@ -45,11 +45,17 @@ def same(a, b):
     [
         {},
         {"matcher": "concat", "cost_sensitive": True, "bootstrap": "weighted"},
-        {"bootstrap": "inherit", "negatives": "tfn", "counts": False, "encoder_dropout": 0.2, "label_rows": "never"},
+        {
+            "bootstrap": "inherit",
+            "negatives": "tfn",
+            "count_weights": False,
+            "encoder_dropout": 0.2,
+            "label_rows": "never",
+        },
         {"bootstrap": "none", "loss": "bce", "ranker_view": "embedding"},
         {"levels": "last", "max_clusters": 10},
-        {"fine_tune": False},
-        {"fine_tune": False, "ranker_view": "tfidf"},
+        {"frozen": True},
+        {"frozen": True, "ranker_view": "tfidf"},
     ],
 )
 def test_variants_learn(encoder, changes):
@@ -89,7 +95,7 @@ def test_levels_hand_on_what_they_learned(encoder, monkeypatch):
 
 
 def test_killed_between_any_two_stages_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
-    data, chosen = toy.dataset(n=60), settings(encoder, matcher="concat", train={"epochs": 2.0, "batch": 16})
+    data, chosen = toy.dataset(n=60), settings(encoder, matcher="concat", train={"epochs": 2.0, "batch_size": 16})
     treetop.fit("xr_transformer", data, settings=chosen, out=tmp_path / "whole")
     wanted = (tmp_path / "whole/manifest.json").read_bytes()
     stage, stages = Job.stage, []
@@ -123,13 +129,13 @@ def test_killed_between_any_two_stages_ends_in_the_same_model(encoder, tmp_path,
 
 def test_killed_inside_a_level_ends_in_the_same_model(encoder, tmp_path, monkeypatch):
     data = toy.dataset(n=60)
-    chosen = settings(encoder, train={"epochs": 2.0, "batch": 16, "checkpoint_seconds": 0.0})
+    chosen = settings(encoder, train={"epochs": 2.0, "batch_size": 16, "checkpoint_seconds": 0.0})
     kills = {"stops": (3, 9), "folder": tmp_path / "m", "monkeypatch": monkeypatch}
     assert_kills_change_nothing("xr_transformer", data, chosen, **kills)
 
 
 def test_voters_share_their_words(encoder, tmp_path):
-    chosen = settings(encoder, members=2, train={"epochs": 2.0, "batch": 16})
+    chosen = settings(encoder, members=2, train={"epochs": 2.0, "batch_size": 16})
     data, texts = toy.dataset(n=60), toy.dataset(seed=3).texts
     model = treetop.fit("xr_transformer", data, settings=chosen, out=tmp_path / "m")
     assert [member[0].view for member in model.members] == ["fused", "fused-1"]
@@ -145,7 +151,7 @@ def test_voters_share_their_words(encoder, tmp_path):
 
 
 def test_voters_of_a_frozen_encoder_differ_in_their_trees_only(encoder):
-    model = treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, members=2, fine_tune=False))
+    model = treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, members=2, frozen=True))
     assert [member[0].view for member in model.members] == ["fused", "fused"]
     a, b = (member[-1].shortlist.children for member in model.members)
     assert len(model.features["fused"].transformers) == 1 and not np.array_equal(a, b)
@@ -153,22 +159,24 @@ def test_voters_of_a_frozen_encoder_differ_in_their_trees_only(encoder):
 
 def test_an_encoder_for_each_voter(encoder, tmp_path):
     other = toy_encoder.write_encoder(tmp_path / "other", seed=1)
-    chosen = settings(encoder, encoders=[encoder, str(other)], train={"epochs": 1.0, "batch": 16})
+    chosen = settings(encoder, encoders=[encoder, str(other)], train={"epochs": 1.0, "batch_size": 16})
     model = treetop.fit("xr_transformer", toy.dataset(), settings=chosen, out=tmp_path / "m")
     assert len(model.members) == len(model.features["fused"].transformers) == 2
 
 
 def test_the_cpu_preset_leaves_the_encoder_alone(encoder, tmp_path):
-    chosen = {key: SETTINGS[key] for key in ("tfidf", "refined")} | {"encoder": {"encoder": encoder, "max_length": 32}}
+    chosen = {key: SETTINGS[key] for key in ("tfidf", "refined_tree")} | {
+        "encoder": {"model": encoder, "max_length": 32}
+    }
     model = treetop.fit("xr_transformer", toy.dataset(), preset="cpu", settings=chosen, out=tmp_path / "m")
-    plain = Transformer.load(TransformerConfig(encoder=encoder, max_length=32, l2=True))
+    plain = Transformer.load(TransformerConfig(model=encoder, max_length=32, l2=True))
     texts = toy.dataset(seed=2).texts
     ours = model.features["fused"].views(texts)["encoder/mean:-1"]
     assert np.array_equal(ours, plain.views(texts)["encoder/mean:-1"])
     # And it is an encoder for others.
     second = treetop.fit(
         "xr_transformer", toy.dataset(), preset="cpu",
-        settings={**chosen, "encoder": {"encoder": str(tmp_path / "m"), "max_length": 32}},
+        settings={**chosen, "encoder": {"model": str(tmp_path / "m"), "max_length": 32}},
     )  # fmt: skip
     assert same(model.rank(texts, 5), second.rank(texts, 5))
 
@@ -178,13 +186,13 @@ def test_labels_without_documents_are_known_by_their_text(encoder):
     unseen = int(np.flatnonzero(data.label_counts == 0)[0])
     text = data.labels.texts[unseen]
     for how in ("auto", "never"):
-        model = treetop.fit("xr_transformer", data, settings=settings(encoder, fine_tune=False, label_rows=how))
+        model = treetop.fit("xr_transformer", data, settings=settings(encoder, frozen=True, label_rows=how))
         assert (unseen in model.rank([text], 40).ids) == (how == "auto")
         assert model.n_train == len(data)
 
 
 def test_words_and_numbers_explain_a_label(encoder):
-    model = treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, fine_tune=False))
+    model = treetop.fit("xr_transformer", toy.dataset(), settings=settings(encoder, frozen=True))
     text = toy.dataset().texts[0]
     explained = model.explain(text, k=2)
     assert len(explained) == 2
@@ -199,7 +207,7 @@ def test_words_and_numbers_explain_a_label(encoder):
 def test_ready_made_features_are_left_aside_and_missing_texts_refused(encoder):
     data, texts = toy.dataset(), toy.dataset(seed=2).texts
     X = sparse.random(60, 20, 0.3, format="csr", dtype=np.float32, random_state=0)
-    chosen = settings(encoder, fine_tune=False)
+    chosen = settings(encoder, frozen=True)
     given = treetop.fit("xr_transformer", dataclasses.replace(data, features={"given": X}), settings=chosen)
     assert same(given.rank(texts, 5), treetop.fit("xr_transformer", data, settings=chosen).rank(texts, 5))
     silent = Dataset(Texts.of([""] * 60), data.Y, data.labels, features={"given": X}, name="toy")
@@ -209,15 +217,15 @@ def test_ready_made_features_are_left_aside_and_missing_texts_refused(encoder):
 
 def test_wrong_settings_are_refused_in_one_sentence(encoder, tmp_path):
     for changes, message in (
-        ({"encoder": {"encoder": encoder, "max_length": 32, "layers": [9]}}, "layers: the encoder has no layer 9"),
+        ({"encoder": {"model": encoder, "max_length": 32, "layers": [9]}}, "layers: the encoder has no layer 9"),
         ({"ranker_view": "tfidf"}, "ranker_view: 'tfidf' reads no encoder"),
-        ({"shares": [1.0, 1.0]}, "shares: \\[1.0, 1.0\\], but 4 levels"),
+        ({"epoch_split": [1.0, 1.0]}, "epoch_split: \\[1.0, 1.0\\], but 4 levels"),
         ({"max_clusters": 1}, "max_clusters: 1, but the coarsest level has 2 nodes"),
         ({"members": 3, "encoders": [encoder, encoder]}, "members: 3, but encoders names 2"),
-        ({"members": 2, "ranker": {"last": "noop"}}, "blend: 'average' needs scores from 0 to 1"),
-        ({"ranker": {"last": "hing3"}}, "ranker.last: unknown value 'hing3'"),
+        ({"members": 2, "ranker": {"last_transform": "noop"}}, "blend: 'average' needs scores from 0 to 1"),
+        ({"ranker": {"last_transform": "hing3"}}, "ranker.last_transform: unknown value 'hing3'"),
         ({"bootstrap": "text"}, "bootstrap: unknown value 'text'"),
-        ({"keep": 0}, "keep: 0 is out of range"),
+        ({"train_beam": 0}, "train_beam: 0 is out of range"),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
             treetop.fit("xr_transformer", toy.dataset(), settings={**settings(encoder), **changes}, out=tmp_path / "m")

@@ -35,7 +35,7 @@ else:
 MAKE = """
 import json, sys
 from scipy import sparse
-from treetop.bench import synthetic
+from tools.peers import synthetic
 parts = synthetic.make(synthetic.Shape(**json.loads(sys.argv[1])), shuffled=False)
 for part in "XY":
     sparse.save_npz(sys.argv[2] + f"/{part}.npz", parts[f"{part}_train"], compressed=False)

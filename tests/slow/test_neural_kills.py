@@ -16,16 +16,16 @@ KILLS = 10
 
 
 RECIPES = {
-    "lightxml": ["clusters=tree", "tree.max_leaf=50", "keep=16", "bottleneck=16"],
+    "lightxml": ["clusters=tree", "tree.max_leaf=50", "beam=16", "projection_dim=16"],
     "cascadexml": ["ranker=both", "resolutions=[64,512]", "layers=[[1],[1],[2]]"],
-    "xr_transformer": ["steps=20", "preliminary.top=32"],
-    "unidec": ["pool.size=256", "pool.start=1", "pool.every=2"],
+    "xr_transformer": ["min_steps_per_epoch=20", "preliminary_tree.top_branching=32"],
+    "unidec": ["pool.size=256", "pool.mine_from=1", "pool.mine_every=2"],
 }
 
 
 def command(recipe, encoder, out, *more):
     settings = [
-        f"encoder.encoder={encoder}", "encoder.max_length=24", "train.epochs=8.0", "train.batch=64",
+        f"encoder.model={encoder}", "encoder.max_length=24", "train.epochs=8.0", "train.batch_size=64",
         "train.checkpoint_seconds=0.0", *RECIPES[recipe],
     ]  # fmt: skip
     given = [part for item in settings for part in ("--set", item)]

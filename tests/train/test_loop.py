@@ -100,7 +100,7 @@ def test_averages_are_means_of_late_weights():
     after = [*plain.seen[1:], last["full"]]
     mean, _ = run(TrainConfig(epochs=2, average="swa", average_from=0.5))
     torch.testing.assert_close(mean["full"], torch.stack(after[5:]).mean(0), rtol=1e-5, atol=1e-6)
-    moving, _ = run(TrainConfig(epochs=2, average="ema", decay=0.5))
+    moving, _ = run(TrainConfig(epochs=2, average="ema", ema_decay=0.5))
     expected = after[0]
     for i, weight in enumerate(after[1:], 1):
         expected = expected + max(1 / (i + 1), 0.5) * (weight - expected)

@@ -39,7 +39,7 @@ def run(world, folder, stop=None):
 
     task.step = step
     plan = Plan(np.arange(N), 8, seed=3, rank=world.rank, size=world.size)
-    config = TrainConfig(epochs=3, accumulate=2, clip=1.0, checkpoint_seconds=0.0)
+    config = TrainConfig(epochs=3, accumulate=2, clip_norm=1.0, checkpoint_seconds=0.0)
     result = train(task, plan, config, world=world, work=folder)
     return {name: value.numpy() for name, value in task.weights().items()} | {"loss": np.array(result.loss)}
 

@@ -36,26 +36,28 @@ class BagsConfig:
     encoder: WordsConfig = setting(WordsConfig(max_length=64), "pretrained word vectors")
     network: BagConfig = setting(BagConfig(), "text encoder on top of the word vectors")
     members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "label clustering")
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, stop_when="gain"), "label clustering")
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
-    keep: int = setting(100, "beam: clusters whose labels are ranked", low=1)
-    learn_encoder: AdamConfig = setting(
+    beam: int = setting(100, "beam: clusters whose labels are ranked", low=1)
+    encoder_optimizer: AdamConfig = setting(
         AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of word vectors and residual blocks"
     )
-    learn_heads: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
+        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
     )
-    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    min_steps_per_epoch: int = setting(
+        100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
+    )
 
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
     n, view = dataset.n_labels, DOCUMENT.name
     sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
-    training = small_batches(dataset, config.train, config.steps)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     return forecast_words(
-        dataset, config, training, lambda size: two_heads(view, view, size.width, sizes, config.keep, parts, parts)
+        dataset, config, training, lambda size: two_heads(view, view, size.width, sizes, config.beam, parts, parts)
     )
 
 
@@ -73,11 +75,11 @@ def train_bag(
 ) -> Member:  # fmt: skip
     """Train words, blocks and free vectors of both levels at once; vectors are made of these parts."""
     view, width = DOCUMENT.name, prepared.features.encoder.width
-    plans = two_heads(view, view, width, tree.sizes, config.keep, clusters, labels)
-    learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, bias=bias)
+    plans = two_heads(view, view, width, tree.sizes, config.beam, clusters, labels)
+    learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=bias)
     trained = train_network(
         dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
-        small_batches(dataset, config.train, config.steps), job,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), job,
     )  # fmt: skip
     return [trained.features], [two_levels(trained, tree, plans)]
 

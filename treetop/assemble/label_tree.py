@@ -33,8 +33,8 @@ class ClustersConfig:
     clusters: Literal["auto", "none", "tree"] = setting(
         "auto", "cluster labels (two levels), or score all of them; auto: by the number of labels"
     )
-    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, rule="gain"), "label clustering")
-    keep: int = setting(
+    tree: BalancedConfig = setting(BalancedConfig(max_leaf=10, shallow=True, stop_when="gain"), "label clustering")
+    beam: int = setting(
         0, "beam: clusters whose labels are ranked; 0: enough for about 4 · √(number of labels) labels", low=0
     )
 
@@ -44,7 +44,7 @@ class ClustersConfig:
 
     def kept(self, labels: int, clusters: int) -> int:
         """Clusters whose labels are about four roots of all."""
-        return min(clusters, self.keep or math.ceil(4.0 * math.sqrt(labels) * clusters / labels))
+        return min(clusters, self.beam or math.ceil(4.0 * math.sqrt(labels) * clusters / labels))
 
 
 def describe_labels(dataset: Dataset, view: SparseView, how: Description, *, normalise_targets: bool = True) -> Any:

@@ -67,4 +67,4 @@ def member_name(name: str, m: int) -> str:
 
 def encoder_of(config: TransformerConfig, encoders: Sequence[str], m: int) -> TransformerConfig:
     """The encoder of the m-th member."""
-    return replace(config, encoder=encoders[m]) if encoders else config
+    return replace(config, model=encoders[m]) if encoders else config

@@ -18,6 +18,7 @@ from treetop.core.config import build
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, did_you_mean, shown
 from treetop.core.forecast import Forecast
+from treetop.core.renamed import translated
 from treetop.core.work import Job
 
 PLACES = {
@@ -70,6 +71,18 @@ def split_name(recipe: str) -> tuple[list[str], str]:
         if before.count(name) > 1:
             raise ConfigError(f"recipe: '{name}' appears twice in '{recipe}'. Name it once.")
     return before, base
+
+
+def current_names(recipe: str, settings: Any) -> Any:
+    """Settings that an older version saved for this recipe, under the names of this version."""
+    base, kinds = recipe.rpartition("+")[2], {"augment": registry.names("augment"), "recipe": registry.names("recipe")}
+    if not isinstance(settings, Mapping):
+        return settings
+    added = {key: value for key, value in settings.items() if key in kinds["augment"] and isinstance(value, Mapping)}
+    rest = {key: value for key, value in settings.items() if key not in added}
+    if base in kinds["recipe"]:
+        rest = translated(registry.find("recipe", base).Config, rest)
+    return rest | {key: translated(registry.find("augment", key).Config, value) for key, value in added.items()}
 
 
 def augmentation(name: str, values: Any) -> Augmentation:

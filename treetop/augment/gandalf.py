@@ -30,7 +30,7 @@ class Config(ShareConfig, RowsConfig):
     """Settings of `gandalf`."""
 
     delta: float = setting(0.2, "threshold on the co-occurrence probability P(other label | label)", low=0.0, high=1.0)
-    shrink: float = setting(
+    shrinkage: float = setting(
         1.0, "shrinkage: added to the label frequency in the denominator of P(other label | label)", low=0
     )
 

@@ -4,9 +4,9 @@ S[j, l] is the mean of P(l | j) and P(j | l), 1 on the diagonal. As a penalty, a
 S and the Gram matrix of the vectors of a few hundred labels, those of the mini-batch first. As rows, label texts have
 the targets sigma(S) where S is not 0, which is what the penalty implies for a text that lies at its label's vector.
 
-Deviation: cosines instead of inner products, since the norm of the vectors carries the scale of the margins
-(`unit: false` is the equation as written); labels are sampled, and the mean over sampled pairs estimates the mean over
-all pairs.
+Deviation: cosines instead of inner products, since the norm of the vectors carries the scale of the margins (`cosine:
+false` is the equation as written); labels are sampled, and the mean over sampled pairs estimates the mean over all
+pairs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Config(ShareConfig, RowsConfig):
         "penalty", "regulariser on label vectors, or label texts as training rows"
     )
     weight: float = setting(1.0, "weight of the regulariser relative to the loss of a text", low=0.0)
-    labels: int = setting(512, "labels sampled per step", low=2)
-    unit: bool = setting(True, "compare S with cosines; false: with inner products")
+    labels_per_step: int = setting(512, "labels sampled per step", low=2)
+    cosine: bool = setting(True, "compare S with cosines; false: with inner products")
     delta: float = setting(0.0, "threshold: smaller entries of S are set to 0", low=0.0, high=1.0)
 
 
@@ -66,7 +66,7 @@ def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
     from treetop.network.losses.glas import GramPenalty
 
     S = shared(dataset, config, job, NAME, symmetric=True)
-    return GramPenalty(S, dataset.Y, config.weight, config.labels, config.unit, job.seed)
+    return GramPenalty(S, dataset.Y, config.weight, config.labels_per_step, config.cosine, job.seed)
 
 
 OFFERS = Offers(rows=rows, penalty=penalty, added=added_rows, forecast=forecast)

@@ -22,9 +22,11 @@ from treetop.labels.text import first_of_text, label_words
 class RowsConfig:
     """Which label texts become rows."""
 
-    share: float = setting(1.0, "fraction of the labels whose texts become training rows", low=0.0, high=1.0)
-    order: Literal["random", "tail"] = setting("random", "which labels if share < 1: random, or tail labels first")
-    learn: Literal["both", "labels", "same_budget"] = setting(
+    label_fraction: float = setting(1.0, "fraction of the labels whose texts become training rows", low=0.0, high=1.0)
+    label_order: Literal["random", "tail"] = setting(
+        "random", "which labels if label_fraction < 1: random, or tail labels first"
+    )
+    train_on: Literal["both", "labels", "same_budget"] = setting(
         "both",
         "train on texts and label texts, on label texts only, or on a sample of both of the original size",
     )
@@ -32,7 +34,7 @@ class RowsConfig:
     @property
     def all_documents(self) -> bool:
         """Whether every document is learned from."""
-        return self.learn == "both"
+        return self.train_on == "both"
 
 
 def needs_of(config: RowsConfig, *more: str) -> list[str]:
@@ -42,9 +44,9 @@ def needs_of(config: RowsConfig, *more: str) -> list[str]:
 
 def added_rows(dataset: Dataset, config: RowsConfig) -> float:
     """Rows beside the documents, or fewer than none where documents are left out."""
-    if config.learn == "same_budget":
+    if config.train_on == "same_budget":
         return 0.0
-    more = dataset.n_labels * config.share
+    more = dataset.n_labels * config.label_fraction
     return more if config.all_documents else more - max(1, len(dataset))
 
 
@@ -55,14 +57,15 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
     rng = np.random.default_rng([seed, 8])
     labels = chosen(dataset, labels, config, rng)
     sample = None
-    if config.learn == "labels":
+    if config.train_on == "labels":
         if len(labels) == 0:
             raise ConfigError(
-                f"{name}.share: with {config.share:g} no label text becomes a row, and {name}.learn=labels learns from "
+                f"{name}.label_fraction: with {config.label_fraction:g} no label text becomes a row, and "
+                f"{name}.train_on=labels learns from "
                 "nothing else. Raise the share."
             )
         sample = ~dataset.documents
-    elif config.learn == "same_budget":
+    elif config.train_on == "same_budget":
         documents = np.flatnonzero(dataset.documents)
         drawn = np.sort(rng.permutation(len(documents) + len(labels))[: len(documents)])
         sample = ~dataset.documents
@@ -104,9 +107,9 @@ def usable(dataset: Dataset, barred: Barred, name: str) -> Ints:
 
 def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Generator) -> Ints:
     """The labels whose texts become rows, ascending; rarest first means bin by bin of equally many occurrences."""
-    count = round(config.share * len(labels))
+    count = round(config.label_fraction * len(labels))
     order = rng.permutation(len(labels))
-    if config.order == "tail":
+    if config.label_order == "tail":
         volume = equal_volume(dataset.label_counts, dataset.labels)[labels]
         rarest = np.where(volume < 0, VOLUMES, volume)  # never seen: rarer than all
         order = order[np.argsort(-rarest[order].astype(np.int64), kind="stable")]

@@ -32,7 +32,7 @@ Table = dict[str, list[str]]  # word -> words of the same meaning
 class Config:
     """Settings of `synonym`."""
 
-    share: float = setting(0.2, "fraction of a text's words that are replaced, at least one", low=0.0, high=1.0)
+    word_fraction: float = setting(0.2, "fraction of a text's words that are replaced, at least one", low=0.0, high=1.0)
     copies: int = setting(1, "augmented copies per text", low=1, high=20)
     encoder: str = setting(ENCODER, "encoder that ranks candidate synonyms; empty: WordNet's order")
 
@@ -59,7 +59,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     rng = np.random.default_rng([job.seed, 9])
     texts, owners = list[str](), list[int]()
     for row in np.repeat(np.flatnonzero(dataset.documents & dataset.learned), config.copies).tolist():
-        changed = replaced(dataset.texts[row], best, config.share, rng)
+        changed = replaced(dataset.texts[row], best, config.word_fraction, rng)
         if changed is not None:
             texts.append(changed)
             owners.append(row)
@@ -107,7 +107,7 @@ def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
     words = sorted({*table, *(other for others in table.values() for other in others)})
     if not words:
         return {}
-    model = Transformer.load(TransformerConfig(encoder=encoder, max_length=16, l2=True)).to(devices.pick(device))
+    model = Transformer.load(TransformerConfig(model=encoder, max_length=16, l2=True)).to(devices.pick(device))
     V = next(iter(model.vectors(model.tokenizer.encode(Texts.of(words))).values()))
     place = {word: i for i, word in enumerate(words)}
     made = {}

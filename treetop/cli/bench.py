@@ -1,137 +1,100 @@
-"""`treetop bench`: treetop and its peers on the same matrices, and the tables made from the records."""
+"""`treetop bench`: recipes side by side on one data set, trained and tested here and now."""
 
 from __future__ import annotations
 
 import json
-import signal
+import logging
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Measure treetop and its peers side by side.", no_args_is_help=True)
-Root = Annotated[Path, typer.Option(help="The repository: peers/, build/ and benchmarks/ lie here.")]
+from treetop.cli.streams import echo, json_line
+from treetop.core.errors import ConfigError
+from treetop.core.log import logger
+
+FAST = ("popular", "neighbours", "xr_linear", "extremetext", "parabel")
+COLUMNS = (
+    ("P@1", "scores.P@1", 2), ("P@5", "scores.P@5", 2), ("PSP@5", "scores.PSP@5", 2),
+    ("train CPU s", "train.cpu_s", 1), ("wall s", "train.wall_s", 1), ("peak MB", "train.peak_mb", 0),
+    ("model MB", "model_mb", 1), ("documents/s", "batch.docs_per_s", 0),
+)  # fmt: skip
 
 
-@app.command()
-def peers(
-    data: Annotated[Path, typer.Option(help="Folder with the benchmark's data sets.")] = Path("../shared/data"),
-    dataset: Annotated[list[str] | None, typer.Option(help="Only these data sets.")] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="Only these methods; 'peers' or 'treetop': all such.")
+def bench(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Folder with train and test, or a bundled name.")],
+    recipes: Annotated[
+        list[str] | None, typer.Argument(metavar="[RECIPE...]", help=f"Default: {', '.join(FAST)}.")
     ] = None,
-    reps: Annotated[int, typer.Option(min=1, help="Repetitions of every cell, interleaved.")] = 3,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run cells again that have a record.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
-    threads: Annotated[int, typer.Option(min=1, help="Threads every system gets.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of every system that takes one.")] = 0,
-    run: Annotated[str, typer.Option(help="Folder of the records under benchmarks/results.")] = "peers",
-    root: Root = Path(),
-) -> None:
-    """Set up the peers' environments and run every cell (data set, method, repetition) that has no record yet."""
-    from treetop.bench import methods as known
-    from treetop.bench import peers as runner
-    from treetop.core.errors import InputError, choose
-
-    usual = [*known.BIG, *known.SMALL, known.SYNTHETIC]
-    names = [choose("--dataset", name, known.ALL) for name in dataset or usual]
-    bench = runner.Bench(root, data, threads=threads, seed=seed, run=run)
-    chosen = known.select(method)
-    if not data.is_dir() and names != [known.SYNTHETIC]:
-        raise InputError(f"--data {data}: no such folder. Give the one that holds {', '.join(names)}.")
-    if dry_run:
-        for name, one, rep in runner.plan(chosen, names, reps):
-            state = "done" if bench.cell(name, one, rep).exists() else "to do"
-            typer.echo(f"{name}  {one.name}  repetition {rep}  {state}")
-        return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that the running peer is ended too
-    made = runner.run(bench, chosen, names, reps=reps, fresh=fresh)
-    typer.echo(f"{len(made)} records in {bench.results}")
-
-
-@app.command()
-def recipe(
-    name: Annotated[str, typer.Argument(help="Name of a recipe.")],
-    data: Annotated[str, typer.Argument(help="Folder or bundled name.")],
-    preset: Annotated[str, typer.Option(help="Named settings of the recipe.")] = "default",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="One setting; repeatable.")] = None,
+    preset: Annotated[str, typer.Option(help="Named settings, of every recipe.")] = "default",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of every recipe; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the training.")] = 0,
-    tag: Annotated[str, typer.Option(help="Added to the record's name.")] = "",
-    root: Root = Path(),
-) -> None:
-    """Fit and test one recipe and record it under benchmarks/results/recipes."""
-    from treetop.bench import record
-    from treetop.bench.recipe import measure
-
-    values = measure(name, data, preset=preset, settings=set_ or [], seed=seed, root=root)
-    folder = root / "benchmarks" / "results" / "recipes" / values["data"]["name"]
-    file = folder / f"{name}{'-' + tag if tag else ''}.json"
-    record.write(file, values)
-    typer.echo(f"{file}: P@1 {values['scores']['P@1']:.2f}, P@5 {values['scores']['P@5']:.2f}")
-
-
-@app.command()
-def variants(
-    dataset: Annotated[list[str] | None, typer.Option(help="Only these data sets.")] = None,
-    data: Annotated[Path, typer.Option(help="Folder with the benchmark's data sets.")] = Path("../shared/data"),
-    seed: Annotated[int, typer.Option(min=0, help="Of every training.")] = 0,
-    root: Root = Path(),
-) -> None:
-    """Train XR-Linear with one choice changed at a time and record what each is worth."""
-    from treetop.bench.methods import BIG
-    from treetop.bench.variants import run
-
-    for file in run(dataset or BIG, data=data, root=root, seed=seed):
-        typer.echo(str(file))
-
-
-@app.command()
-def pages(root: Root = Path()) -> None:
-    """Write the pages of docs/ that are made from the code."""
-    from treetop.bench import generated, pages
-
-    docs = root / "docs"
-    for file in generated.write(docs, pages.pages(docs)):
-        typer.echo(f"{file}: updated")
-
-
-@app.command()
-def tables(
-    files: Annotated[list[Path] | None, typer.Argument(help="Default: README.md, docs/ and benchmarks/.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 when a table is out of date.")] = False,
-    root: Root = Path(),
-) -> None:
-    """Write the tables of Markdown files from the records in benchmarks/results."""
-    from treetop.bench.tables import scores, update
-
-    pages = files or [root / "README.md", *sorted((root / "docs").rglob("*.md")), root / "benchmarks" / "README.md"]
-    scored = json.dumps(scores(root / "benchmarks" / "results"), indent=1, sort_keys=True) + "\n"
-    listed = root / "treetop" / "recipes" / "scores.json"
-    current = listed.read_text(encoding="utf-8") if listed.exists() else ""
-    if not check and listed.parent.is_dir() and current != scored:
-        listed.write_text(scored, encoding="utf-8")
-    stale = [page for page in pages if update(page, root / "benchmarks" / "results", check=check)]
-    for page in stale:
-        typer.echo(f"{page}: {'out of date' if check else 'updated'}")
-    if check and stale:
-        raise typer.Exit(1)
-
-
-@app.command()
-def figures(
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit 1 when a figure is out of date.")
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
+    record: Annotated[Path | None, typer.Option(help="Append a JSON line for each recipe to this file.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the records as JSON lines instead of a table.")
     ] = False,
-    root: Root = Path(),
 ) -> None:
-    """Draw the figures of docs/figures from the records in benchmarks/results."""
-    from treetop.bench import figures, generated
+    """Train each recipe on the data's train, test it on its test, and print what it reaches and what it costs."""
+    from treetop.bench import measure
+    from treetop.core.dataset import Dataset
+    from treetop.core.provenance import append
+    from treetop.training import check_run, plan
 
-    changed = (generated.stale if check else generated.write)(
-        root / "docs" / "figures", figures.figures(root / "benchmarks" / "results")
-    )
-    for file in changed:
-        typer.echo(f"{file}: {'out of date' if check else 'updated'}")
-    if check and changed:
-        raise typer.Exit(1)
+    names = recipes or list(FAST)
+    for name in names:  # a mistake is told before data is read
+        plan(name, preset=preset, settings=set_ or [])
+    check_run(seed, device)
+    if record is not None and record.is_dir():
+        raise ConfigError(f"--record {record}: a folder. Name a file that lines are added to.")
+    if len(names) > 1:
+        Dataset.read(data, "test")  # so is a data set that is not there
+        words = ["--preset", preset, "--seed", str(seed), "--device", device]
+        words += [word for setting in set_ or [] for word in ("--set", setting)]
+        words += ["--threads", str(threads)] if threads else []
+        words += ["--record", str(record)] if record else []
+        _each(names, data, words, as_json)
+        return
+    values = measure(names[0], data, preset=preset, settings=set_ or [], seed=seed, threads=threads, device=device)
+    if record is not None:
+        append(record, values)
+    echo(json_line(values) if as_json else table([values]))
+
+
+def _each(names: Sequence[str], data: str, words: Sequence[str], as_json: bool) -> None:
+    """Each recipe in a process of its own, so that peak memory is its own; one that fails stops no other."""
+    found, code = list[dict[str, Any]](), 0
+    quiet = [] if logger.isEnabledFor(logging.INFO) else ["--quiet"]
+    for name in names:
+        command = [sys.executable, "-m", "treetop", *quiet, "bench", "--json", *words, "--", data, name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
+        code = max(code, abs(done.returncode))
+        if done.returncode == 0:
+            found.append(json.loads(done.stdout))
+            if as_json:
+                echo(done.stdout.rstrip())
+    if not as_json and found:
+        echo(table(found))
+    if code:
+        raise typer.Exit(min(code, 2))
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """Records as aligned columns."""
+    rows = [["recipe", *(title for title, _, _ in COLUMNS)]]
+    for values in found:
+        rows.append([values["recipe"], *(f"{_figure(values, path):,.{digits}f}" for _, path, digits in COLUMNS)])
+    wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        [row[0].ljust(wide[0]), *(cell.rjust(w) for cell, w in zip(row[1:], wide[1:], strict=True))] for row in rows
+    ]
+    return "\n".join("  ".join(line) for line in lines)
+
+
+def _figure(values: dict[str, Any], path: str) -> float:
+    part, _, key = path.partition(".")
+    return float(values[part][key] if key else values[part])

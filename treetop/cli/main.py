@@ -47,11 +47,11 @@ for command in (
     explain.explain,
     verify.verify,
     recipes.recipes,
+    bench.bench,
 ):
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(labels.app, name="labels")
-app.add_typer(bench.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -60,7 +60,7 @@ def summary(recipe: str, question: str = "recipe") -> dict[str, Any]:
 
 
 def _scores() -> dict[str, Any]:
-    """Measured scores by recipe and data set, as `treetop bench tables` wrote them."""
+    """Measured scores by recipe and data set, as `make docs` wrote them."""
     from importlib.resources import files
 
     return json.loads((files("treetop") / "recipes" / "scores.json").read_text(encoding="utf-8"))

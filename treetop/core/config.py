@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treetop.core import registry
+from treetop.core import registry, renamed
 from treetop.core.errors import ConfigError, did_you_mean, shown
 
 T = TypeVar("T")
@@ -49,6 +49,8 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
         name = key if isinstance(key, str) else shown(key)
         where = f"{path}.{name}" if path else name
         if not isinstance(key, str) or key not in fields:
+            if isinstance(key, str) and (new := renamed.new_name(key, fields)):
+                raise ConfigError(renamed.notice(key, new, where, value))
             hint = _deeper(kind, name, path) or did_you_mean(name, fields)
             raise ConfigError(f"{where}: unknown setting. Known here: {', '.join(fields) or 'none'}.{hint}")
         field, allowed = fields[key]

@@ -32,7 +32,7 @@ def mixed(first: Any, second: Any) -> Any:
     """The mean of two descriptions of the same width."""
     if first.shape != second.shape:
         raise InputError(
-            f"labels: cannot mix descriptions of {first.shape} and {second.shape}. Use the same features for both, "
-            "or put them side by side."
+            f"label_features: cannot mix descriptions of {first.shape} and {second.shape}. Use the same features "
+            "for both, or put them side by side."
         )
     return (0.5 * first + 0.5 * second).tocsr()

@@ -33,7 +33,7 @@ class ShareConfig:
     """Which labels are neighbours (Gandalf)."""
 
     delta: float = setting(0.1, "threshold on the co-occurrence probability P(other label | label)", low=0.0, high=1.0)
-    shrink: float = setting(
+    shrinkage: float = setting(
         0.0, "shrinkage: added to the label frequency in the denominator of P(other label | label)", low=0
     )
 
@@ -44,8 +44,8 @@ class WalkConfig:
 
     hops: int = setting(400, "walk length in hops (label to text to label)", low=1, high=10**6)
     restart: float = setting(0.8, "restart probability", low=0.0, high=1.0)
-    keep: int = setting(10, "neighbours kept per label", low=1, high=10**4)
-    head: int = setting(0, "exclude head labels with more texts than this from the walks; 0: none", low=0)
+    neighbours: int = setting(10, "neighbours kept per label", low=1, high=10**4)
+    head_threshold: int = setting(0, "exclude head labels with more texts than this from the walks; 0: none", low=0)
 
 
 class Needs(NamedTuple):
@@ -86,14 +86,14 @@ def share_graph(Y: Csr, config: ShareConfig, *, symmetric: bool = False) -> Csr:
 
     Symmetric: the mean of P(l | j) and P(j | l) (GLaS). A label without texts is its own only neighbour.
     """
-    rule = Rule(config.delta, config.shrink, symmetric)
+    rule = Rule(config.delta, config.shrinkage, symmetric)
     return csr_of(shares(rows_of(Y.T.tocsr()), rows_of(Y), rule), Y.shape[1])
 
 
 def share_needs(Y: Csr, config: ShareConfig, *, symmetric: bool = False) -> Needs:
     """A forecast of `share_graph`, from a sample of the labels."""
     n, lengths = Y.shape[1], np.diff(Y.indptr).astype(np.float64)
-    texts, labels, rule = rows_of(Y.T.tocsr()), rows_of(Y), Rule(config.delta, config.shrink, symmetric)
+    texts, labels, rule = rows_of(Y.T.tocsr()), rows_of(Y), Rule(config.delta, config.shrinkage, symmetric)
     runs = threads.blocks(n, RUN)
     chosen = np.random.default_rng(0).permutation(len(runs))[:RUNS].tolist()
     found = [len(shares(texts, labels, rule, *runs[i]).indices) for i in chosen]
@@ -121,14 +121,14 @@ def neighbours(Y: Csr, label: int, k: int = 10) -> list[Neighbour]:
 def _walks(Y: Csr, config: WalkConfig, seed: int) -> Csr:
     """Visits of a walk from each label (labels x labels), the most visited only."""
     n = Y.shape[1]
-    if config.head:
-        few = np.bincount(Y.indices, minlength=n) <= config.head
+    if config.head_threshold:
+        few = np.bincount(Y.indices, minlength=n) <= config.head_threshold
         Y = (Y @ sparse.diags(few.astype(np.float32))).tocsr()
         Y.eliminate_zeros()
     ids, visits = visited(
-        rows_of(Y.T.tocsr()), rows_of(Y), hops=config.hops, restart=config.restart, keep=config.keep, seed=seed
+        rows_of(Y.T.tocsr()), rows_of(Y), hops=config.hops, restart=config.restart, keep=config.neighbours, seed=seed
     )
-    rows = np.repeat(np.arange(n), config.keep)
+    rows = np.repeat(np.arange(n), config.neighbours)
     return sparse.csr_matrix((visits.ravel().astype(np.float32), (rows, ids.ravel())), (n, n))
 
 

@@ -27,6 +27,6 @@ class Source:
         """The features, for descriptions that read label texts."""
         if self.features is None:
             raise ConfigError(
-                f"labels: '{self.name}' needs texts, but {self.dataset} brings ready-made features. Use pifa."
+                f"label_features: '{self.name}' needs texts, but {self.dataset} brings ready-made features. Use pifa."
             )
         return self.features

@@ -22,7 +22,9 @@ def describe(source: Source) -> Any:
 def label_text(labels: LabelSet, features: Features, view: str) -> Any:
     """Z (labels x features): the view of each label's text, or of its name where the text is empty."""
     if not have_words(labels):
-        raise InputError("labels: no label has a text or a name beside its id. Use labels=pifa, or give label texts.")
+        raise InputError(
+            "label_features: no label has a text or a name beside its id. Use label_features=pifa, or give label texts."
+        )
     return features.views(label_words(labels))[view]
 
 

@@ -112,7 +112,7 @@ def _starts(dataset: Dataset, prepared: Prepared, blueprint: Blueprint, seed: in
 def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, world: World) -> Plan:
     """The batches of a training over these rows."""
     order: Order = "random" if prepared.features.encoder.packs else "length"
-    return Plan(rows, min(training.batch, len(rows)), seed, order, prepared.tokens.lengths, world.rank, world.size)
+    return Plan(rows, min(training.batch_size, len(rows)), seed, order, prepared.tokens.lengths, world.rank, world.size)
 
 
 def all_or_none(job: Job, stage: str, world: World, make: Callable[[], Part]) -> Part:

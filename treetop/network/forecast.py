@@ -75,9 +75,9 @@ class EncoderSize:
 
 def size_of_words(config: WordsConfig) -> EncoderSize:
     """A network over word vectors, counted as a transformer of one small layer."""
-    found = at_hand(config.encoder)
-    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.most)
-    return EncoderSize(1, config.width or here.width, 0, here.vocabulary, 0)
+    found = at_hand(config.model)
+    here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.vocab_size)
+    return EncoderSize(1, config.pca_dim or here.width, 0, here.vocabulary, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ def forecast_member(
     if size.inner and not counts.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
         texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
         about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, float(max_length)) + 2.0
-        step = min(n, training.batch) / max(1, n) * tokens + counts.pool * about
+        step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * about
         kept = STEP * size.kept * step / training.accumulate
     if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
         memory += 6.0 * counts.frozen * n + ENCODING
@@ -129,8 +129,8 @@ def forecast_member(
     time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / 1e11
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
     memory += 60.0 * counts.composed
-    time += 12.0 * epochs * n / training.batch * counts.composed * size.width / 1e11
-    memory += kept + 4.0 * training.batch * dataset.n_labels
+    time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / 1e11
+    memory += kept + 4.0 * training.batch_size * dataset.n_labels
     return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
 
 
@@ -138,12 +138,12 @@ def forecast_encoders(
     dataset: Dataset, config: Any, heads: Callable[[EncoderSize], Sequence[HeadPlan]], *, frozen: bool = False
 ) -> Forecast:
     """Members of one encoder each, by a recipe's settings and its heads over an encoder of a size."""
-    needs, training = [], small_batches(dataset, config.train, config.steps)
-    for name in config.encoders or (config.encoder.encoder,) * config.members:
+    needs, training = [], small_batches(dataset, config.train, config.min_steps_per_epoch)
+    for name in config.encoders or (config.encoder.model,) * config.members:
         size = EncoderSize.of(peek(name))
         plans = heads(size)
         kept = float(plans[-1].view_width) if frozen else 0.0
-        counts = replace(count(plans), frozen=kept, label_texts=config.begin != "zero")
+        counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero")
         needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
     return forecast_members(needs)
 
@@ -153,7 +153,7 @@ def forecast_words(
 ) -> Forecast:
     """The same of networks over word vectors."""
     size = size_of_words(config.encoder)
-    counts = count(heads(size), training.batch)
+    counts = count(heads(size), training.batch_size)
     need = forecast_member(dataset, size, counts, training, config.encoder.max_length)
     return forecast_members([need] * config.members)
 

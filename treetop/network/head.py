@@ -73,7 +73,7 @@ class Head:
             known = known.above(self.ancestor)
         if self.fused is not None:
             scale = self.plan.weight / loaded.batch.total
-            mean = self.loss_config.reduce == "mean"
+            mean = self.loss_config.bce_reduction == "mean"
             return self.fused.score_loss(h, known.full(), scale / self.plan.n if mean else scale), None
         chosen = self.candidates.choose(known, loaded.parts[self.name], above)
         logits = self.logits(h, chosen.ids)

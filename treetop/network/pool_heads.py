@@ -32,9 +32,9 @@ class DualConfig:
     """The head that compares a text with the texts of labels, both at length 1."""
 
     weight: float = setting(1.0, "loss weight; 0: drop this head", low=0.0)
-    dimension: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
+    projection_dim: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
     tanh: bool = setting(True, "tanh after the projection")
-    first: Init = setting("identity", "initialisation of the projection: identity, or Xavier")
+    projection_init: Init = setting("identity", "initialisation of the projection: identity, or Xavier")
     dropout: float = setting(0.0, "dropout on text and label embeddings", low=0.0, high=0.99)
     scale: float = setting(20.0, "scale (inverse temperature) of the cosine", low=0.01)
     loss: LossConfig = setting(LossConfig(), "loss on the pool")
@@ -48,27 +48,29 @@ class ClassifierConfig:
     labels: Literal["pool", "all"] = setting(
         "pool", "labels scored: the pool, or all with BCE (logits are never materialised)"
     )
-    dimension: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
-    first: Init = setting("identity", "initialisation of the projection: identity, or Xavier")
+    projection_dim: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
+    projection_init: Init = setting("identity", "initialisation of the projection: identity, or Xavier")
     dropout: float = setting(0.1, "dropout on the text embedding", low=0.0, high=0.99)
     label_dropout: float = setting(0.0, "dropout on the label vectors", low=0.0, high=0.99)
-    unit: bool = setting(False, "cosine: L2-normalise text embeddings and label vectors")
-    length: float = setting(0.0, "norm that text embeddings are scaled to; 0: not normalised (1 if `unit`)", low=0.0)
+    cosine: bool = setting(False, "cosine: L2-normalise text embeddings and label vectors")
+    embedding_norm: float = setting(
+        0.0, "norm that text embeddings are scaled to; 0: not normalised (1 if `cosine`)", low=0.0
+    )
     scale: float = setting(1.0, "scale (inverse temperature) of the inner product", low=0.001)
     bias: bool = setting(True, "learn a bias per label")
-    vectors: Literal["text", "random"] = setting("text", "initialise label vectors from label text, or at random")
-    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    init: Literal["text", "random"] = setting("text", "initialise label vectors from label text, or at random")
+    init_scale: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
     loss: LossConfig = setting(LossConfig(), "loss on the pool")
-    memory: Memory = setting("full", MEMORY + " (labels=all only)")
-    descent: DescentConfig = setting(DescentConfig(lr=30.0), "SGD of the label vectors (memory=low)")
-    place: Literal["device", "host"] = setting(
-        "device", "keep label vectors and optimiser state on the GPU, or in pinned host memory (labels=pool only)"
+    label_memory: Memory = setting("full", MEMORY + " (labels=all only)")
+    sgd: DescentConfig = setting(DescentConfig(lr=30.0), "SGD of the label vectors (label_memory=low)")
+    offload: bool = setting(
+        False, "keep label vectors and optimiser state in pinned host memory, not on the GPU (labels=pool only)"
     )
 
     @property
     def text_length(self) -> float:
         """The length of a text's vector, 0: any."""
-        return 1.0 if self.unit else self.length
+        return 1.0 if self.cosine else self.embedding_norm
 
     @property
     def log_odds(self) -> bool:
@@ -76,14 +78,14 @@ class ClassifierConfig:
         return self.labels == "all" or self.loss.kind == "bce"
 
     def __post_init__(self) -> None:
-        if self.labels == "all" and self.unit:
-            raise ConfigError("unit: labels=all scores raw inner products. Use labels=pool, or unit=false.")
+        if self.labels == "all" and self.cosine:
+            raise ConfigError("cosine: labels=all scores raw inner products. Use labels=pool, or cosine=false.")
         if self.labels == "all" and self.label_dropout > 0:
             raise ConfigError("label_dropout: not supported with labels=all. Use 0, or labels=pool.")
-        if self.labels == "pool" and self.memory == "low":
-            raise ConfigError("memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
-        if self.labels == "all" and self.place == "host":
-            raise ConfigError("place: 'host' is for classifiers over a pool of labels. Use labels=pool, or device.")
+        if self.labels == "pool" and self.label_memory == "low":
+            raise ConfigError("label_memory: 'low' is for classifiers over all labels. Use labels=all, or full.")
+        if self.labels == "all" and self.offload:
+            raise ConfigError("offload: only for classifiers over a pool of labels. Use labels=pool, or offload=false.")
 
 
 class PoolHead(ABC):
@@ -123,7 +125,7 @@ class TextHead(PoolHead):
     def __init__(self, config: DualConfig, width: int) -> None:
         self.weight, self.loss, self.scale, self.query_scale = config.weight, config.loss, config.scale, config.scale
         self.projection = TowerProjection(
-            width, config.dimension, tanh=config.tanh, init=config.first, dropout=config.dropout
+            width, config.projection_dim, tanh=config.tanh, init=config.projection_init, dropout=config.dropout
         )
 
     def vectors(self, base: Tensor) -> Tensor:
@@ -141,7 +143,7 @@ class FreeHead(PoolHead):
     def __init__(self, config: ClassifierConfig, width: int) -> None:
         self.config, self.weight, self.loss, self.scale = config, config.weight, config.loss, config.scale
         self.projection = TowerProjection(
-            width, config.dimension, tanh=False, init=config.first, dropout=config.dropout
+            width, config.projection_dim, tanh=False, init=config.projection_init, dropout=config.dropout
         )
 
     def build_table(
@@ -150,10 +152,10 @@ class FreeHead(PoolHead):
         """The label vectors; those of a pool start at random."""
         c, width = self.config, self.projection.width
         if c.labels == "all":
-            how = c.descent.at(batch) if c.memory == "low" else learn
+            how = c.sgd.at(batch) if c.label_memory == "low" else learn
             self.table = table_of(n, width, how, device, bias=c.bias, world=world, seed=seed)
             return
-        self.table = RowTable(n, width, learn, device, bias=c.bias, world=world, host=c.place == "host")
+        self.table = RowTable(n, width, learn, device, bias=c.bias, world=world, host=c.offload)
         self.table.init(nn.init.xavier_uniform_(torch.empty(n, width)))
 
     def vectors(self, base: Tensor) -> Tensor:
@@ -162,7 +164,7 @@ class FreeHead(PoolHead):
     def logits(self, queries: Tensor, labels: Tensor) -> Tensor:
         c = self.config
         vectors = F.dropout(labels[:, : self.projection.width], c.label_dropout, self.projection.training)
-        s = c.scale * (queries @ (F.normalize(vectors, dim=1) if c.unit else vectors).T)
+        s = c.scale * (queries @ (F.normalize(vectors, dim=1) if c.cosine else vectors).T)
         return s + labels[:, -1] if c.bias else s
 
     def label_rows(self) -> tuple[Tensor, Tensor]:
@@ -171,4 +173,4 @@ class FreeHead(PoolHead):
             raise ValueError("label vectors were not built")
         vectors, bias = self.table.whole()
         c = self.config
-        return c.scale * (F.normalize(vectors, dim=1) if c.unit else vectors.float()), bias
+        return c.scale * (F.normalize(vectors, dim=1) if c.cosine else vectors.float()), bias

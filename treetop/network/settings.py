@@ -23,13 +23,15 @@ class LearningConfig:
     encoder_dropout: float | None = setting(
         None, "dropout in the encoder; null: as in its own configuration", low=0.0, high=0.99
     )
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=3e-4), "optimiser of the encoder")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=3e-3), "optimiser of the heads")
+    encoder_optimizer: AdamConfig = setting(AdamConfig(lr=3e-4), "optimiser of the encoder")
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=3e-3), "optimiser of the heads")
     train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=5, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop; epochs are shared by all levels",
     )
-    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    min_steps_per_epoch: int = setting(
+        100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
+    )
     compile: bool = setting(False, "torch.compile the encoder layers on a GPU (takes 10 to 20 s; for long runs)")
 
 
@@ -37,15 +39,17 @@ class LearningConfig:
 class NetworkConfig(LearningConfig):
     """The same of heads over an encoder's own view."""
 
-    length: float = setting(10.0, "norm of text embeddings in training (with encoder.l2)", low=0.1)
+    embedding_norm: float = setting(10.0, "norm of text embeddings in training (with encoder.l2)", low=0.1)
 
 
 def no_average(name: str, training: TrainConfig) -> None:
     """Refuse averages of vectors that are kept in two bytes a number: these could not follow them."""
     if training.average != "none":
-        raise ConfigError(f"{name}: 'low' does not support weight averaging. Use train.average=none, or memory=full.")
+        raise ConfigError(
+            f"{name}: 'low' does not support weight averaging. Use train.average=none, or label_memory=full."
+        )
 
 
 def small_batches(dataset: Dataset, training: TrainConfig, steps: int) -> TrainConfig:
     """At least `steps` updates an epoch: five passes over a thousand texts in batches of a thousand would be five."""
-    return replace(training, batch=min(training.batch, max(LEAST, int(dataset.learned.sum()) // steps)))
+    return replace(training, batch_size=min(training.batch_size, max(LEAST, int(dataset.learned.sum()) // steps)))

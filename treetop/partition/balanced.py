@@ -23,14 +23,14 @@ class BalancedConfig:
     """Settings of a balanced tree."""
 
     max_leaf: int = setting(100, "maximum labels per leaf", low=1)
-    width: int = setting(16, "branching factor", low=2)
-    top: int | None = setting(None, "maximum nodes on the first level; null: `width`", low=1)
+    branching: int = setting(16, "branching factor", low=2)
+    top_branching: int | None = setting(None, "maximum nodes on the first level; null: `branching`", low=1)
     shallow: bool = setting(False, "one level of clusters only")
-    rule: Literal["same", "gain"] = setting(
-        "same", "stop when the assignment is stable (same, as PECOS), or the gain is below eps"
+    stop_when: Literal["stable", "gain"] = setting(
+        "stable", "stop when the assignment is stable (as PECOS does), or when the gain is below eps"
     )
     max_iter: int = setting(20, "maximum k-means iterations per split", low=1)
-    eps: float = setting(1e-4, "minimum improvement of the objective (rule=gain)", low=0.0)
+    eps: float = setting(1e-4, "minimum improvement of the objective (stop_when=gain)", low=0.0)
     spherical: bool = setting(True, "spherical k-means (cosine)")
     per_node: bool = setting(False, "split a node only while it exceeds max_leaf (AttentionXML)")
 
@@ -41,7 +41,7 @@ class BalancedConfig:
     @property
     def options(self) -> Options:
         """How a node is halved."""
-        same = self.rule == "same"
+        same = self.stop_when == "stable"
         return Options(SAME_SET if same else SMALL_GAIN, self.max_iter if same else 1000, self.eps, self.spherical)
 
     def grow(self, Z: Any, *, seed: int) -> LabelTree:
@@ -62,7 +62,7 @@ def balanced(Z: Any, config: BalancedConfig, *, seed: int) -> LabelTree:
     n_leaves = int(leaf.max()) + 1
     if config.shallow:
         return shallow(leaf, n_leaves)
-    return chain(leaf, n_leaves, width=config.width, top=config.top or config.width)
+    return chain(leaf, n_leaves, width=config.branching, top=config.top_branching or config.branching)
 
 
 def sizes_of(n: int, config: BalancedConfig) -> list[int]:
@@ -70,8 +70,8 @@ def sizes_of(n: int, config: BalancedConfig) -> list[int]:
     if n <= config.max_leaf:
         return [n]
     made = [n, 2 ** max(1, math.ceil(math.log2(n / config.max_leaf)))]
-    while not config.shallow and made[-1] > (config.top or config.width):
-        made.append(-(-made[-1] // config.width))
+    while not config.shallow and made[-1] > (config.top_branching or config.branching):
+        made.append(-(-made[-1] // config.branching))
     return made[::-1]
 
 

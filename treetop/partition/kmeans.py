@@ -18,9 +18,9 @@ from treetop.partition.flat import flat
 class KmeansConfig:
     """Settings of a k-means tree."""
 
-    k: int = setting(100, "maximum branching factor", low=2)
+    branching: int = setting(100, "maximum branching factor", low=2)
     max_leaf: int = setting(100, "maximum labels per leaf; larger nodes are split again", low=1)
-    depth: int = setting(3, "maximum levels of clusters", low=1, high=100)
+    max_depth: int = setting(3, "maximum levels of clusters", low=1, high=100)
     eps: float = setting(1e-4, "stopping tolerance on the mean similarity", low=0.0)
     max_iter: int = setting(20, "maximum k-means iterations", low=1)
 
@@ -33,16 +33,16 @@ def kmeans(Z: Csr, config: KmeansConfig, *, seed: int) -> LabelTree:
     n = Z.shape[0]
     if n <= config.max_leaf:
         return flat(n)
-    seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, config.depth).tolist()
+    seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, config.max_depth).tolist()
     nodes: list[NDArray[np.int64]] = [np.arange(n)]
     parents: list[NDArray[np.int32]] = []
     copies: list[NDArray[np.bool_]] = []
-    for level in range(config.depth):
+    for level in range(config.max_depth):
         large = [i for i, node in enumerate(nodes) if len(node) > config.max_leaf]
         if not large:
             break
         wide = [nodes[i] for i in large]
-        groups = grouped(Z, wide, config.k, seed=seeds[level], max_iter=config.max_iter, eps=config.eps)
+        groups = grouped(Z, wide, config.branching, seed=seeds[level], max_iter=config.max_iter, eps=config.eps)
         split = dict(zip(large, groups, strict=True))
         below = [(i, child, i not in split) for i, node in enumerate(nodes) for child in split.get(i, [node])]
         parents.append(np.array([i for i, _, _ in below], np.int32))

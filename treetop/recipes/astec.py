@@ -65,39 +65,43 @@ class Config:
     encoder: WordsConfig = setting(WordsConfig(max_length=64), "pretrained word vectors")
     network: BagConfig = setting(BagConfig(), "text encoder on top of the word vectors")
     members: int = setting(1, "ensemble size: members differ in seed, scores are averaged", low=1, high=64)
-    surrogate: int = setting(65_536, "surrogate clusters of stage 1; with fewer labels, the labels themselves", low=2)
+    surrogate_clusters: int = setting(
+        65_536, "surrogate clusters of stage 1; with fewer labels, the labels themselves", low=2
+    )
     walk: WalkConfig = setting(WalkConfig(hops=50, restart=0.2), "random walks that smooth the label representations")
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
     shortlist: int = setting(200, "shortlist size: nearest labels per text", low=1, high=10**5)
-    near: Literal["auto", "all", "lists"] = setting(
+    index: Literal["auto", "exact", "ivf"] = setting(
         "auto", "shortlist search: exact, or inverted lists (IVF); auto: exact up to 32,000 labels"
     )
-    size: int = setting(64, "target size of an inverted list", low=1)
-    probe: int = setting(48, "inverted lists (IVF) probed", low=1)
-    freeze: bool = setting(True, "freeze word vectors after the surrogate task")
+    list_size: int = setting(64, "target size of an inverted list", low=1)
+    nprobe: int = setting(48, "inverted lists (IVF) probed", low=1)
+    freeze_words: bool = setting(True, "freeze word vectors after the surrogate task")
     score: Literal["own", "path"] = setting(
         "path", "classifier probability alone (own), or times the shortlist probability (path)"
     )
     bias: bool = setting(True, "learn a bias per label")
-    learn_surrogate: AdamConfig = setting(
+    surrogate_optimizer: AdamConfig = setting(
         AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the surrogate classifiers"
     )
-    learn_encoder: AdamConfig = setting(
+    encoder_optimizer: AdamConfig = setting(
         AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of the word vectors in the surrogate task"
     )
-    learn_residual: AdamConfig = setting(
+    residual_optimizer: AdamConfig = setting(
         AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the residual layer in stage 2"
     )
-    learn_heads: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the label vectors")
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop of the surrogate task",
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop on shortlists",
     )
-    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    min_steps_per_epoch: int = setting(
+        100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
+    )
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
@@ -106,7 +110,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
     def heads(size: EncoderSize) -> list[HeadPlan]:  # every label has a vector and a mean; a step meets few
         near, labels = _head(NEAR.name, size.width, n), _head(FINE.name, size.width, n)
-        return [replace(near, pool=min(n, config.surrogate)), replace(labels, pool=config.shortlist)]
+        return [replace(near, pool=min(n, config.surrogate_clusters)), replace(labels, pool=config.shortlist)]
 
     return forecast_words(dataset, config, config.train, heads)
 
@@ -122,15 +126,16 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     level = _near(dataset, config, prepared, true, own)
     words, n = prepared.features, dataset.n_labels
     words.poolings = (FINE,)
-    words.encoder.words.requires_grad_(not config.freeze)
+    words.encoder.words.requires_grad_(not config.freeze_words)
     blueprint = Blueprint(
         [_head(FINE.name, words.encoder.width, n)], flat(n),
-        Learning(encoder=config.learn_residual, heads=config.learn_heads, bias=config.bias),
+        Learning(encoder=config.residual_optimizer, heads=config.head_optimizer, bias=config.bias),
         given=_lists(true, config, prepared, level, own),
     )  # fmt: skip
     trained = train_network(
-        dataset, prepared, prepared.learning(), blueprint, small_batches(dataset, config.second_train, config.steps),
-        own, targets=RowTargets(true.Y, true.relevance), name="second-train",
+        dataset, prepared, prepared.learning(), blueprint,
+        small_batches(dataset, config.second_train, config.min_steps_per_epoch), own,
+        targets=RowTargets(true.Y, true.relevance), name="second-train",
     )  # fmt: skip
     made = trained.features
     made.poolings = (NEAR, FINE)
@@ -152,16 +157,18 @@ def _surrogate(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> 
         name=member_name("words", m), seed=own.seed, job=job,
     )  # fmt: skip
     data = dataset
-    if dataset.n_labels > config.surrogate:
-        leaf = -(-dataset.n_labels // config.surrogate)
-        tree = smoothed_clusters(dataset, config.tfidf, BalancedConfig(max_leaf=leaf, rule="gain"), config.walk, own)
+    if dataset.n_labels > config.surrogate_clusters:
+        leaf = -(-dataset.n_labels // config.surrogate_clusters)
+        tree = smoothed_clusters(
+            dataset, config.tfidf, BalancedConfig(max_leaf=leaf, stop_when="gain"), config.walk, own
+        )
         data = of_clusters(dataset, tree)
     n = data.n_labels
-    learning = Learning(encoder=config.learn_encoder, heads=config.learn_surrogate)
+    learning = Learning(encoder=config.encoder_optimizer, heads=config.surrogate_optimizer)
     blueprint = Blueprint([_head(COARSE.name, prepared.features.encoder.width, n)], flat(n), learning)
     trained = train_network(
-        data, prepared, prepared.learning(), blueprint, small_batches(dataset, config.train, config.steps), own,
-        name="surrogate-train",
+        data, prepared, prepared.learning(), blueprint,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), own, name="surrogate-train",
     )  # fmt: skip
     return prepared.with_features(trained.features)
 
@@ -182,10 +189,12 @@ def _near(dataset: Dataset, config: Config, prepared: Prepared, own: OwnLabels, 
     means: Floats = np.array(job.stage("means", make).arrays["means"])
     seen = counts[0] + counts[1] > 0
     head = Head(means, np.where(seen, 0.0, -np.inf).astype(np.float32))
-    few = config.near == "all" or (config.near == "auto" and dataset.n_labels <= FEW)
+    few = config.index == "exact" or (config.index == "auto" and dataset.n_labels <= FEW)
     shortlist: Any = Everything(dataset.n_labels)
     if not few:
-        shortlist = Ann.of(means, np.zeros(len(means), np.float32), probe=config.probe, size=config.size, seed=job.seed)
+        shortlist = Ann.of(
+            means, np.zeros(len(means), np.float32), probe=config.nprobe, size=config.list_size, seed=job.seed
+        )
     return Level("near", shortlist, head, Join("sigmoid"), config.shortlist)
 
 

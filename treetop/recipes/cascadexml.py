@@ -8,8 +8,9 @@ so no two levels have to share one embedding. Score: a label's own probability, 
 linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the network's shortlist).
 
 Deviations: label and cluster vectors are initialised from label text where it is informative, biases with the log odds;
-walks also start from head labels (`walk.head=500`: these keep only themselves, as published); padding is masked; the
-first level's dropout precedes its linear layer; Adam's moments are not cycled; accumulated mini-batches count as one.
+walks also start from head labels (`walk.head_threshold=500`: these keep only themselves, as published); padding is
+masked; the first level's dropout precedes its linear layer; Adam's moments are not cycled; accumulated mini-batches
+count as one.
 """
 
 from __future__ import annotations
@@ -69,21 +70,21 @@ class Config(NetworkConfig):
     resolutions: tuple[int, ...] = setting(
         (), "clusters per tree level above the labels; empty: chosen by the number of labels"
     )
-    keep: tuple[int, ...] = setting((), "beam per tree level; empty: a quarter of its clusters, at most 512")
+    beam: tuple[int, ...] = setting((), "beam per tree level; empty: a quarter of its clusters, at most 512")
     dropouts: tuple[float, ...] = setting((), "dropout on the view of each tree level; empty: 0.1")
     score: Literal["own", "parent", "path"] = setting(
         "own", "label probability alone (own), times its parent's, or the product along the path"
     )
     smooth: bool = setting(True, "smooth label representations by random walks before clustering")
     walk: WalkConfig = setting(WalkConfig(), "random walks")
-    tree: BalancedConfig = setting(BalancedConfig(rule="gain"), "balanced 2-means clustering of labels")
+    tree: BalancedConfig = setting(BalancedConfig(stop_when="gain"), "balanced 2-means clustering of labels")
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering and the linear ranker")
-    begin: Init = setting(
+    init: Init = setting(
         "auto",
         "initialise label and cluster vectors from label text, or not (zero); auto: where label text is informative",
     )
-    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
-    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
+    init_scale: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    reduction: Reduce = setting("sum", "reduction of a level's loss over its candidates")
     ranker: Literal["network", "linear", "both"] = setting(
         "network", "label ranker: the network, a linear one on tf-idf + embedding below its clusters, or both"
     )
@@ -94,8 +95,8 @@ class Config(NetworkConfig):
 
     def __post_init__(self) -> None:
         check_resolutions(self.resolutions)
-        if any(kept < 1 for kept in self.keep):
-            raise ConfigError(f"keep: {list(self.keep)}; each level must keep 1 cluster or more.")
+        if any(kept < 1 for kept in self.beam):
+            raise ConfigError(f"beam: {list(self.beam)}; each level must keep 1 cluster or more.")
         if any(not 0.0 <= share <= 0.99 for share in self.dropouts):
             raise ConfigError(f"dropouts: {list(self.dropouts)}; allowed is 0 to 0.99 for each level.")
 
@@ -120,7 +121,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
         words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
         dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job),
-        words=words, dense=config.linear.dense,
+        words=words, dense=config.linear.embedding_scale,
     )  # fmt: skip
 
 
@@ -137,12 +138,12 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
     plans = _heads(config, poolings, tree.sizes, encoder.width)
     learning = Learning(
-        encoder=config.learn_encoder, heads=config.learn_heads, reduce=config.reduce, init=config.begin,
-        init_scale=config.size,
+        encoder=config.encoder_optimizer, heads=config.head_optimizer, reduce=config.reduction, init=config.init,
+        init_scale=config.init_scale,
     )  # fmt: skip
     trained = train_network(
         dataset, prepared, prepared.learning(compiled=config.compile), Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.steps), own, validation=config.validation,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), own, validation=config.validation,
     )  # fmt: skip
     views = [trained.features.view_name(pooling) for pooling in poolings]
     levels = as_levels(views, tree, trained.ranks, plans, config.score)
@@ -162,7 +163,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 
 def _heads(config: Config, poolings: Sequence[Pooling], sizes: Sequence[int], width: int) -> list[HeadPlan]:
     """One head per level of the tree, each on its own layer; several layers are projected to the encoder's width."""
-    n, length = len(poolings), config.length if config.encoder.l2 else 0.0
+    n, length = len(poolings), config.embedding_norm if config.encoder.l2 else 0.0
     dropouts = _each(config.dropouts, [0.1] * n, "dropouts")
     keep = [0, *_keep(config, sizes)]
     made = []
@@ -179,7 +180,7 @@ def _heads(config: Config, poolings: Sequence[Pooling], sizes: Sequence[int], wi
 
 
 def _keep(config: Config, sizes: Sequence[int]) -> list[int]:
-    return _each(config.keep, [min(MOST, max(1, size // SHARE)) for size in sizes[:-1]], "keep")
+    return _each(config.beam, [min(MOST, max(1, size // SHARE)) for size in sizes[:-1]], "beam")
 
 
 def _each(given: tuple[T, ...], usual: list[T], name: str) -> list[T]:

@@ -8,8 +8,8 @@ three).
 
 Deviations: both levels are trained jointly instead of one after the other, and word vectors are initialised with an
 encoder's token embeddings (or from a file) instead of by a surrogate task; clusters come from PIFA smoothed by random
-walks, which also start from head labels (`walk.head`); biases are initialised with the log odds. For labels with
-neither text nor name, the id is read. Single process only.
+walks, which also start from head labels (`walk.head_threshold`); biases are initialised with the log odds. For labels
+with neither text nor name, the id is read. Single process only.
 """
 
 from __future__ import annotations

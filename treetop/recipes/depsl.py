@@ -6,8 +6,9 @@ are neither all its labels nor one of them, but those in a pool of a few thousan
 similar texts, and hard negatives are mined with the encoder itself. The presets `dpr` and `ance` are its relatives: one
 positive per text against the labels of a random mini-batch, without and with hard negatives.
 
-Deviations: no projection of the embedding unless `dual.dimension` asks for one; ignored pairs are masked with -inf;
-labels with the same text as a positive are ignored, and at prediction ties between them are broken by label frequency.
+Deviations: no projection of the embedding unless `dual.projection_dim` asks for one; ignored pairs are masked with
+-inf; labels with the same text as a positive are ignored, and at prediction ties between them are broken by label
+frequency.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ class Config(DualEncoderConfig):
     """Settings of `dexml`."""
 
     dual: DualConfig = setting(
-        DualConfig(loss=LossConfig(pick="all")), "dual-encoder head (label vectors from label text)"
+        DualConfig(loss=LossConfig(positive_set="all")), "dual-encoder head (label vectors from label text)"
     )
     pool: PoolConfig = setting(
-        PoolConfig(size=0, positives=0, negatives=0, clustered=False),
+        PoolConfig(size=0, positives=0, hard_negatives=0, clustered=False),
         "labels scored per mini-batch: all (size 0), or a pool",
     )
 

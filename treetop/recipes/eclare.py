@@ -9,8 +9,8 @@ vector. Score: product of the probabilities. `members` trains several trees (pub
 
 Deviations: both levels are trained jointly instead of one after the other, and word vectors are initialised with an
 encoder's token embeddings (or from a file) instead of by a surrogate task; parts are combined by DECAF's gates
-(`mix=attention`: attention weights per label that sum to 1, as published); free vectors are initialised at random
-(`begin=graph`: with the graph part, as published; labels with the same neighbours then start out equal); no edge is
+(`combine=attention`: attention weights per label that sum to 1, as published); free vectors are initialised at random
+(`init=graph`: with the graph part, as published; labels with the same neighbours then start out equal); no edge is
 pruned by distance; predictions are not propagated over the graph; biases are initialised with the log odds
 (`bias=false`: none, as published). For labels with neither text nor name, the id is read. Single process only.
 """
@@ -42,12 +42,12 @@ HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 class Config(BagsConfig):
     """Settings of `eclare`."""
 
-    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that build the label graph")
+    walk: WalkConfig = setting(WalkConfig(head_threshold=500), "random walks that build the label graph")
     dropout: float = setting(0.2, "dropout in the label-text blocks and in attention", low=0.0, high=0.99)
-    begin: Literal["random", "text", "graph"] = setting(
+    init: Literal["random", "text", "graph"] = setting(
         "random", "initialise free label vectors at random, or with the text or graph part"
     )
-    mix: Join = setting("gates", "combine a label's parts by DECAF's gates, or by attention per label")
+    combine: Join = setting("gates", "combine a label's parts by DECAF's gates, or by attention per label")
     bias: bool = setting(True, "learn a bias per label")
 
 
@@ -66,6 +66,8 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     prepared = prepare_bag(dataset, config, m, own, job)
     G = walked(dataset, config.walk, own, "eclare")
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
-    labels = PartsPlan(graph=G, init=config.begin, join=config.mix, dropout=config.dropout)  # text, graph, free vector
+    labels = PartsPlan(
+        graph=G, init=config.init, join=config.combine, dropout=config.dropout
+    )  # text, graph, free vector
     clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
     return train_bag(dataset, config, prepared, tree, clusters, labels, own, bias=config.bias)

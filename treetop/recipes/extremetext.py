@@ -30,7 +30,7 @@ forecast = forecast_trees
 class Config(TreesConfig):
     """Settings of `extremetext`."""
 
-    tree: BalancedConfig = setting(BalancedConfig(width=2, rule="gain"), "label tree")
+    tree: BalancedConfig = setting(BalancedConfig(branching=2, stop_when="gain"), "label tree")
     linear: LinearConfig = setting(
         LinearConfig(loss="logistic", cost_positive=10.0, cost_negative=10.0, transform="sigmoid", beam=20),
         "linear classifier of each node",

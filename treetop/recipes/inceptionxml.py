@@ -7,11 +7,11 @@ of them). Rank: head. Key idea: the network. It costs a fraction of a transforme
 their own, so shortlist and classifier are trained jointly. Score: product of the probabilities. `members` trains an
 ensemble.
 
-Deviations: the routed network with a second convolution per task (InceptionXML-LF's variant; `network.mix=concat` is
-the older one); word vectors are initialised with an encoder's token embeddings if no GloVe file is given, and stop
-words are kept; walks also start from head labels (`walk.head=500`: these keep only themselves, as published); biases
-are initialised with the log odds (`bias=false`: none); losses are summed over candidates (`reduce=mean`: as published);
-cosine learning-rate schedule; single process only. See `features/words/inception.py` for the network.
+Deviations: the routed network with a second convolution per task (InceptionXML-LF's variant; `network.combine=concat`
+is the older one); word vectors are initialised with an encoder's token embeddings if no GloVe file is given, and stop
+words are kept; walks also start from head labels (`walk.head_threshold=500`: these keep only themselves, as published);
+biases are initialised with the log odds (`bias=false`: none); losses are summed over candidates (`reduction=mean`: as
+published); cosine learning-rate schedule; single process only. See `features/words/inception.py` for the network.
 """
 
 from __future__ import annotations
@@ -60,23 +60,27 @@ class Config(ClustersConfig):
     smooth: bool = setting(True, "smooth label representations by random walks before clustering")
     walk: WalkConfig = setting(WalkConfig(), "random walks")
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
-    bottleneck: int = setting(0, "projection dimension of the label head (with clusters); 0: no projection", low=0)
-    meta_dropout: float = setting(0.5, "dropout on the cluster head's view", low=0.0, high=0.99)
+    projection_dim: int = setting(0, "projection dimension of the label head (with clusters); 0: no projection", low=0)
+    cluster_dropout: float = setting(0.5, "dropout on the cluster head's view", low=0.0, high=0.99)
     dropout: float = setting(0.6, "dropout on the label head's view", low=0.0, high=0.99)
-    apart: float = setting(
+    detach_fraction: float = setting(
         0.0,
         "fraction of training at its start in which the label head's gradient is detached from the encoder",
         high=1.0,
     )
     bias: bool = setting(True, "learn a bias per label")
-    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
+    reduction: Reduce = setting("sum", "reduction of a level's loss over its candidates")
     score: Literal["own", "path"] = setting("path", "label probability alone (own), or times its cluster's (path)")
-    learn_encoder: AdamConfig = setting(AdamConfig(lr=5e-4, weight_decay=0.0), "optimiser of word vectors and network")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop"
+    encoder_optimizer: AdamConfig = setting(
+        AdamConfig(lr=5e-4, weight_decay=0.0), "optimiser of word vectors and network"
     )
-    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the label vectors")
+    train: TrainConfig = setting(
+        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop"
+    )
+    min_steps_per_epoch: int = setting(
+        100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
+    )
     validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
 
 
@@ -105,12 +109,12 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     )  # fmt: skip
     plans = _heads(config, prepared.features.encoder.width, tree.sizes)
     learning = Learning(
-        encoder=config.learn_encoder, heads=config.learn_heads, reduce=config.reduce, bias=config.bias,
-        detach=config.apart,
+        encoder=config.encoder_optimizer, heads=config.head_optimizer, reduce=config.reduction, bias=config.bias,
+        detach=config.detach_fraction,
     )  # fmt: skip
     trained = train_network(
         dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.steps), own, validation=config.validation,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), own, validation=config.validation,
     )  # fmt: skip
     views = [trained.features.view_name(task) for task in tasks]
     return [trained.features], [as_levels(views, tree, trained.ranks, plans, config.score)]
@@ -121,5 +125,5 @@ def _heads(config: Config, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
     labels = HeadPlan(view=EXTREME.name, view_width=width, n=sizes[-1], dropout=config.dropout)
     if len(sizes) == 1:
         return [labels]
-    clusters = HeadPlan(view=META.name, view_width=width, n=sizes[0], name="clusters", dropout=config.meta_dropout)
-    return [clusters, replace(labels, keep=config.kept(sizes[-1], sizes[0]), dimension=config.bottleneck)]
+    clusters = HeadPlan(view=META.name, view_width=width, n=sizes[0], name="clusters", dropout=config.cluster_dropout)
+    return [clusters, replace(labels, keep=config.kept(sizes[-1], sizes[0]), dimension=config.projection_dim)]

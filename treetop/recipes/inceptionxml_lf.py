@@ -64,37 +64,42 @@ class Config(ClustersConfig):
     """Settings of `inceptionxml_lf`."""
 
     encoder: WordsConfig = setting(WordsConfig(), "pretrained word vectors")
-    network: InceptionConfig = setting(InceptionConfig(narrow=True), "text encoder on top of the word vectors")
+    network: InceptionConfig = setting(
+        InceptionConfig(reduce_to_word_dim=True), "text encoder on top of the word vectors"
+    )
     members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
-    walk: WalkConfig = setting(WalkConfig(head=500), "random walks that build the label graph")
+    walk: WalkConfig = setting(WalkConfig(head_threshold=500), "random walks that build the label graph")
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for the initial label clustering")
     phases: int = setting(2, "1: label vectors from text and graph only; 2: then with free vectors", low=1, high=2)
     recluster: bool = setting(False, "re-cluster labels for phase II by their phase I label-text embeddings")
-    meta_dropout: float = setting(0.3, "dropout on the cluster head's view", low=0.0, high=0.99)
+    cluster_dropout: float = setting(0.3, "dropout on the cluster head's view", low=0.0, high=0.99)
     dropout: float = setting(0.4, "dropout on the label head's view", low=0.0, high=0.99)
     label_dropout: float = setting(0.2, "dropout in the label-text blocks and in attention", low=0.0, high=0.99)
-    mix: Join = setting("attention", "combine a label's parts by attention per label, or by DECAF's gates")
+    combine: Join = setting("attention", "combine a label's parts by attention per label, or by DECAF's gates")
     bias: bool = setting(True, "learn a bias per label")
-    reduce: Reduce = setting("sum", "reduction of a level's loss over its candidates")
+    reduction: Reduce = setting("sum", "reduction of a level's loss over its candidates")
     score: Literal["own", "path"] = setting("path", "label probability alone (own), or times its cluster's (path)")
-    learn_encoder: AdamConfig = setting(
+    encoder_optimizer: AdamConfig = setting(
         AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of word vectors, network and label-text blocks"
     )
-    second_learn: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the same in phase II")
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the free label vectors")
+    second_optimizer: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the same in phase II")
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the free label vectors")
     train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop of phase I"
+        TrainConfig(epochs=5, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
+        "training loop of phase I",
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
+        TrainConfig(epochs=10, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
         "training loop of phase II",
     )
-    steps: int = setting(100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1)
+    min_steps_per_epoch: int = setting(
+        100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
+    )
 
     def __post_init__(self) -> None:
-        if not self.network.narrow:
+        if not self.network.reduce_to_word_dim:
             raise ConfigError(
-                "network.narrow: views need the dimension of the word vectors, as label texts have. Leave it true."
+                "network.reduce_to_word_dim: label texts have the dimension of the word vectors. Leave it true."
             )
 
 
@@ -102,7 +107,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
     n = dataset.n_labels
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
-    training = replace(small_batches(dataset, config.train, config.steps), epochs=epochs)
+    training = replace(small_batches(dataset, config.train, config.min_steps_per_epoch), epochs=epochs)
     sizes = [1, n] if config.is_flat(n) else sizes_of(n, config.tree)
     graph = csr_matrix((0, 0))
     return forecast_words(dataset, config, training, lambda size: _heads(config, size.width, sizes, graph, free=True))
@@ -136,10 +141,10 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 def _heads(config: Config, width: int, sizes: Sequence[int], G: Csr, *, free: bool) -> list[HeadPlan]:
     """Clusters have free vectors; labels their text and those of labels they go with, in phase II a free vector too."""
     labels = PartsPlan(
-        graph=G, free=free, init="text" if free else "random", join=config.mix, block="gelu",
+        graph=G, free=free, init="text" if free else "random", join=config.combine, block="gelu",
         dropout=config.label_dropout,
     )  # fmt: skip
-    keep, dropouts = config.kept(sizes[1], sizes[0]), (config.meta_dropout, config.dropout)
+    keep, dropouts = config.kept(sizes[1], sizes[0]), (config.cluster_dropout, config.dropout)
     return two_heads(META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts)
 
 
@@ -149,11 +154,11 @@ def _phase(
 ) -> Trained:  # fmt: skip
     first = before is None
     learning = Learning(
-        encoder=config.learn_encoder if first else config.second_learn, heads=config.learn_heads,
-        reduce=config.reduce, bias=config.bias,
+        encoder=config.encoder_optimizer if first else config.second_optimizer, heads=config.head_optimizer,
+        reduce=config.reduction, bias=config.bias,
     )  # fmt: skip
     words = words_of(prepared, None if before is None else before.blocks)
-    training = small_batches(dataset, config.train if first else config.second_train, config.steps)
+    training = small_batches(dataset, config.train if first else config.second_train, config.min_steps_per_epoch)
     return train_network(
         dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words), training, job,
         name="train" if first else "second-train",

@@ -58,10 +58,10 @@ class Config(NetworkConfig):
     """Settings of `lightxml`."""
 
     encoder: TransformerConfig = setting(TransformerConfig(l2=True), "encoder and pooling")
-    begin: Init = setting(
+    init: Init = setting(
         "auto", "initialise label vectors from label text, or not (zero); auto: where label text is informative"
     )
-    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    init_scale: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
     members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
     frozen: bool = setting(False, "freeze the encoder and train only the heads (for CPUs)")
@@ -69,11 +69,13 @@ class Config(NetworkConfig):
         "auto", "cluster labels (two levels), or score all of them; auto: by the number of labels"
     )
     tree: BalancedConfig = setting(
-        BalancedConfig(max_leaf=100, shallow=True, per_node=True, rule="gain"), "label clustering"
+        BalancedConfig(max_leaf=100, shallow=True, per_node=True, stop_when="gain"), "label clustering"
     )
     tfidf: TfidfConfig = setting(TfidfConfig(), "tf-idf features for label clustering")
-    keep: int = setting(75, "beam: clusters per level whose children are ranked", low=1)
-    bottleneck: int = setting(400, "projection dimension of the label head (with clusters); 0: no projection", low=0)
+    beam: int = setting(75, "beam: clusters per level whose children are ranked", low=1)
+    projection_dim: int = setting(
+        400, "projection dimension of the label head (with clusters); 0: no projection", low=0
+    )
     dropout: float = setting(0.1, "dropout on the view", low=0.0, high=0.99)
     loss: Literal["bce", "squared_hinge"] = setting("bce", "loss of generator and ranker")
     negatives: Literal["dynamic", "static", "static_extra"] = setting(
@@ -111,10 +113,13 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     plans = _heads(config, pooling.name, prepared.features.encoder.view_width(pooling), tree.sizes)
     inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
     learning = Learning(
-        encoder=config.learn_encoder, heads=config.learn_heads, loss=config.loss, init=config.begin,
-        init_scale=config.size,
+        encoder=config.encoder_optimizer, heads=config.head_optimizer, loss=config.loss, init=config.init,
+        init_scale=config.init_scale,
     )  # fmt: skip
-    blueprint, training = Blueprint(plans, tree, learning), small_batches(dataset, config.train, config.steps)
+    blueprint, training = (
+        Blueprint(plans, tree, learning),
+        small_batches(dataset, config.train, config.min_steps_per_epoch),
+    )
     if config.negatives != "dynamic" and len(plans) == 2:
         return _static(dataset, config, own, prepared, inputs, blueprint)
     trained = train_network(dataset, prepared, inputs, blueprint, training, own, validation=config.validation)
@@ -124,11 +129,11 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 
 def _heads(config: Config, view: str, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
     """Generator: all clusters. Ranker: the labels below the best ones. Or all labels at once."""
-    length = config.length if config.encoder.l2 else 0.0
+    length = config.embedding_norm if config.encoder.l2 else 0.0
     first = HeadPlan(view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length)
-    below = replace(first, dimension=config.bottleneck, weight=config.ranker_weight)
+    below = replace(first, dimension=config.projection_dim, weight=config.ranker_weight)
     return [first] + [
-        replace(below, n=n, name=f"level-{t}", keep=min(config.keep, above))
+        replace(below, n=n, name=f"level-{t}", keep=min(config.beam, above))
         for t, (above, n) in enumerate(pairwise(sizes), 1)
     ]
 
@@ -142,7 +147,7 @@ def _static(
     tree, (first, second), training = (
         blueprint.tree,
         blueprint.plans,
-        small_batches(dataset, config.train, config.steps),
+        small_batches(dataset, config.train, config.min_steps_per_epoch),
     )
     clusters = replace(blueprint, plans=[first], tree=flat(tree.sizes[0]))
     generator = train_network(of_clusters(dataset, tree), prepared, inputs, clusters, training, job, name="generator")

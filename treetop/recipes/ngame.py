@@ -2,7 +2,7 @@
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
 none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual (cosine of the label vector
-plus a tenth of the label text's), or with `fusion` a small decision tree over both. Key idea: negative-aware
+plus a tenth of the label text's), or with `fusion_weight` a small decision tree over both. Key idea: negative-aware
 mini-batches. They are built from clusters of similar texts (small at first, then doubling in size), so that the labels
 of one text are hard negatives of another and no search is needed. One positive per text is sampled and contrasted with
 the negatives of the mini-batch. Stage 2 freezes the encoder and refines label vectors initialised from the label texts.
@@ -10,7 +10,7 @@ the negatives of the mini-batch. Stage 2 freezes the encoder and refines label v
 Deviations: both stages use a softmax over the labels of the mini-batch; the triplet loss (`paper-...`) is misled by
 missing labels when mini-batches consist of similar texts. Weights of violating negatives are normalised to sum to 1
 instead of being divided by their number; hard negatives of stage 2 are mined with the label vectors themselves, by
-exact search; scores are added with fixed weights unless `fusion` asks for the tree.
+exact search; scores are added with fixed weights unless `fusion_weight` asks for the tree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from treetop.train.task import TrainConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
-FIRST = LossConfig(kind="decoupled", pick="one")
+FIRST = LossConfig(kind="decoupled", positive_set="one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,41 +42,45 @@ class Config(StagesConfig):
 
     dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(unit=True, bias=False, dropout=0.5, scale=20.0),
+        ClassifierConfig(cosine=True, bias=False, dropout=0.5, scale=20.0),
         "classifier head of stage 2 (free label vectors)",
     )
     pool: PoolConfig = setting(
-        PoolConfig(size=1024, positives=1, negatives=0, start=2, every=2, cluster=8, grow=(4, 8, 12)),
+        PoolConfig(
+            size=1024, positives=1, hard_negatives=0, mine_from=2, mine_every=2, cluster_size=8, curriculum=(4, 8, 12)
+        ),
         "mini-batches and label pools of stage 1",
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=5, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop of stage 2",
     )
-    fusion: float = setting(
+    fusion_weight: float = setting(
         0.0, "weight of dual score and fusion tree relative to the classifier score; 0: no tree, weighted sum", low=0.0
     )
     fusion_depth: int = setting(7, "maximum depth of the fusion tree", low=1, high=16)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.fusion > 0 and self.validation == 0:
+        if self.fusion_weight > 0 and self.validation == 0:
             raise ConfigError(
-                "fusion: its tree is trained on held-out documents. Set validation to 0.1, or fusion to 0."
+                "fusion_weight: its tree is trained on held-out documents. Set validation=0.1, or fusion_weight=0."
             )
-        if self.fusion > 0 and self.search.heads != "both":
+        if self.fusion_weight > 0 and self.search.heads != "both":
             raise ConfigError(f"search.heads: '{self.search.heads}', but fusion weighs both heads. Leave it at both.")
-        if self.fusion > 0 and self.search.near != "all":
-            raise ConfigError("search.near: fusion scores all labels. Set it to all.")
-        if self.fusion > 0 and self.search.dual != 1.0:
-            raise ConfigError(f"search.dual: {self.search.dual:g}, but fusion weighs that score itself. Set it to 1.")
+        if self.fusion_weight > 0 and self.search.index != "exact":
+            raise ConfigError("search.index: fusion scores all labels. Set it to exact.")
+        if self.fusion_weight > 0 and self.search.dual_scale != 1.0:
+            raise ConfigError(
+                f"search.dual_scale: {self.search.dual_scale:g}, but fusion weighs that score itself. Set it to 1."
+            )
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """As for other dual encoders; the second stage reads no texts."""
-    return forecast_dual(dataset, config, DualPlan.of(config, dataset, config.classifier, config.learn_vectors))
+    return forecast_dual(dataset, config, DualPlan.of(config, dataset, config.classifier, config.label_optimizer))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """The encoder first, then label vectors on its frozen vectors."""
-    return fit_stages(dataset, config, job, fuse=config.fusion, depth=config.fusion_depth)
+    return fit_stages(dataset, config, job, fuse=config.fusion_weight, depth=config.fusion_depth)

@@ -30,7 +30,7 @@ forecast = forecast_trees
 class Config(TreesConfig):
     """Settings of `parabel`."""
 
-    tree: BalancedConfig = setting(BalancedConfig(width=2), "label tree")
+    tree: BalancedConfig = setting(BalancedConfig(branching=2), "label tree")
     linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "linear classifier of each node")
     trees: int = setting(3, "ensemble size: trees with different seeds", low=1)
 

@@ -3,14 +3,14 @@
 Features: transformer, mean of the last layer. Labels: their texts are training rows with their own label, unless a
 filter pair excludes it. Tree: none. Shortlist: everything. Rank: head. Key idea: no shortlist. The gradient of a logit
 is its probability minus the target, so blocks of logits are turned into gradients and discarded, and logits are never
-all in memory. Labels that occur only as their own text can be predicted too. `encoder.encoder` may name a treetop
-model: a warm start from an encoder trained by, say, `ngame`.
+all in memory. Labels that occur only as their own text can be predicted too. `encoder.model` may name a treetop model:
+a warm start from an encoder trained by, say, `ngame`.
 
 Deviations: AdamW on the label vectors instead of SGD with momentum; text embeddings of constant norm in training, label
-vectors initialised from label text, and a bias per label (`begin: zero`, `bias: false` and `encoder.l2: false`, as in
-the presets `paper-...`, turn these off). `memory: low` keeps label vectors in bfloat16 and updates them by plain SGD as
-soon as their gradient is computed, with stochastic rounding so that small updates are not lost: 2 bytes per parameter
-instead of 12.
+vectors initialised from label text, and a bias per label (`init: zero`, `bias: false` and `encoder.l2: false`, as in
+the presets `paper-...`, turn these off). `label_memory: low` keeps label vectors in bfloat16 and updates them by plain
+SGD as soon as their gradient is computed, with stochastic rounding so that small updates are not lost: 2 bytes per
+parameter instead of 12.
 """
 
 from __future__ import annotations
@@ -51,32 +51,32 @@ class Config(NetworkConfig):
         TransformerConfig(l2=True), "encoder (or a treetop model, as a warm start) and pooling"
     )
     label_rows: bool = setting(True, "add each label text as a training row with its own label")
-    begin: Init = setting(
+    init: Init = setting(
         "auto", "initialise label vectors from label text, or with zeros; auto: from label text where it is informative"
     )
-    size: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
+    init_scale: float = setting(15.0, "scale of the label-text initialisation", low=0.0)
     bias: bool = setting(True, "learn a bias per label")
-    bottleneck: int = setting(0, "projection dimension; 0: no projection", low=0)
+    projection_dim: int = setting(0, "projection dimension; 0: no projection", low=0)
     dropout: float = setting(0.3, "dropout on the view", low=0.0, high=0.99)
     train: TrainConfig = setting(
-        TrainConfig(epochs=6, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
+        TrainConfig(epochs=6, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
     )
     validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
-    memory: Memory = setting("full", MEMORY)
-    descent: DescentConfig = setting(DescentConfig(), "SGD of the label vectors (memory=low)")
+    label_memory: Memory = setting("full", MEMORY)
+    sgd: DescentConfig = setting(DescentConfig(), "SGD of the label vectors (label_memory=low)")
 
     def __post_init__(self) -> None:
-        if self.memory == "low":
-            no_average("memory", self.train)
+        if self.label_memory == "low":
+            no_average("label_memory", self.train)
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
-    size = EncoderSize.of(peek(config.encoder.encoder))
+    size = EncoderSize.of(peek(config.encoder.model))
     counts = count([_head(config, "", size.width * len(config.encoder.layers), dataset.n_labels)])
-    low = counts.vectors if config.memory == "low" else 0.0
-    counts = replace(counts, low=low, label_texts=config.begin != "zero")
-    training = small_batches(dataset, config.train, config.steps)
+    low = counts.vectors if config.label_memory == "low" else 0.0
+    counts = replace(counts, low=low, label_texts=config.init != "zero")
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     made = forecast_member(dataset, size, counts, training, config.encoder.max_length)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
     return replace(made, time=made.time * more)
@@ -91,10 +91,11 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     plan = _head(config, pooling.name, prepared.features.encoder.view_width(pooling), dataset.n_labels)
-    training = small_batches(rows, config.train, config.steps)
+    training = small_batches(rows, config.train, config.min_steps_per_epoch)
     learning = Learning(
-        encoder=config.learn_encoder, heads=config.learn_heads, bias=config.bias, init=config.begin,
-        init_scale=config.size, descent=config.descent.at(training.batch) if config.memory == "low" else None,
+        encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=config.bias, init=config.init,
+        init_scale=config.init_scale,
+        descent=config.sgd.at(training.batch_size) if config.label_memory == "low" else None,
     )  # fmt: skip
     tree = flat(dataset.n_labels)
     trained = train_network(
@@ -107,9 +108,9 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _head(config: Config, view: str, width: int, n: int) -> HeadPlan:
     """All labels for every text."""
-    length = config.length if config.encoder.l2 else 0.0
+    length = config.embedding_norm if config.encoder.l2 else 0.0
     return HeadPlan(
-        view=view, view_width=width, n=n, dimension=config.bottleneck, dropout=config.dropout, length=length
+        view=view, view_width=width, n=n, dimension=config.projection_dim, dropout=config.dropout, length=length
     )
 
 

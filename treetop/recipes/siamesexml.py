@@ -33,7 +33,7 @@ from treetop.train.task import TrainConfig
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
 # Only the direction from labels to documents counts.
-FIRST = LossConfig(pick="one", symmetric=True, backward=1.0)
+FIRST = LossConfig(positive_set="one", symmetric=True, symmetric_weight=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,28 +43,28 @@ class Config(StagesConfig):
     dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(
-            unit=True, bias=False, dropout=0.5,
-            loss=LossConfig(kind="kprob", hardest=50, level=0.75, steep=3.0, floor=0.05),
+            cosine=True, bias=False, dropout=0.5,
+            loss=LossConfig(kind="kprob", hard_negatives=50, kprob_c=0.75, sharpness=3.0, min_loss=0.05),
         ),
         "classifier head of stage 2 (free label vectors)",
     )  # fmt: skip
     pool: PoolConfig = setting(
-        PoolConfig(side="labels", size=1024, positives=1, negatives=0, clustered=False),
+        PoolConfig(queries="labels", size=1024, positives=1, hard_negatives=0, clustered=False),
         "mini-batches and label pools of stage 1",
     )
     train: TrainConfig = setting(
-        TrainConfig(epochs=60, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=60, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop of stage 1, over labels",
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=3, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=3, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop of stage 2",
     )
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """As for other dual encoders; the second stage reads no texts."""
-    return forecast_dual(dataset, config, DualPlan.of(config, dataset, config.classifier, config.learn_vectors))
+    return forecast_dual(dataset, config, DualPlan.of(config, dataset, config.classifier, config.label_optimizer))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

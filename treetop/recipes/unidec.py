@@ -7,11 +7,11 @@ head has a multi-class loss; the cost depends on the pool and not on the number 
 hence one search over concatenated vectors.
 
 Deviations: label vectors are initialised from label text and have a bias; no projections between encoder and heads
-unless asked for; the classifier's score is its logit as in training (`search.raw`; the paper: cosines, as in the
-presets `paper-...`), and the dual encoder's cosine has about a third of its training scale. With
-`classifier.labels: all` the classifier is trained on all labels with BCE, as in `renee`, with `classifier.memory: low`
-at 2 bytes per parameter. With `classifier.place: host` label vectors and optimiser state stay in pinned host memory,
-where the GPU reads and writes the rows of a pool with the same kernels.
+unless asked for; the classifier's score is its logit as in training (`search.classifier_score`; the paper: cosines, as
+in the presets `paper-...`), and the dual encoder's cosine has about a third of its training scale. With
+`classifier.labels: all` the classifier is trained on all labels with BCE, as in `renee`, with `classifier.label_memory:
+low` at 2 bytes per parameter. With `classifier.offload: true` label vectors and optimiser state stay in pinned host
+memory, where the GPU reads and writes the rows of a pool with the same kernels.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Config(TwoHeadConfig):
     """Settings of `unidec`."""
 
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(length=10.0, loss=LossConfig(bce=1.0, reduce="sum")), "classifier head (free label vectors)"
+        ClassifierConfig(embedding_norm=10.0, loss=LossConfig(bce_weight=1.0, bce_reduction="sum")),
+        "classifier head (free label vectors)",
     )
-    search: SearchConfig = setting(SearchConfig(dual=7.0), "label search and score fusion")
+    search: SearchConfig = setting(SearchConfig(dual_scale=7.0), "label search and score fusion")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
@@ -54,4 +55,4 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _plan(dataset: Dataset, config: Config) -> DualPlan:
     """Both heads on the same pools."""
-    return DualPlan.of(config, dataset, config.classifier, config.learn_vectors)
+    return DualPlan.of(config, dataset, config.classifier, config.label_optimizer)

@@ -32,7 +32,7 @@ forecast = forecast_trees
 class Config(TreesConfig):
     """Settings of `xr_linear`."""
 
-    labels: Description = setting("pifa", "label representation the tree is built from")
+    label_features: Description = setting("pifa", "label representation the tree is built from")
     normalise_targets: bool = setting(True, "PIFA: weight each text's labels to sum to 1")
     partition: Annotated[str, Registered("partition")] = setting(
         "balanced", "how labels are grouped into a tree; others than balanced have their own settings at default"
@@ -43,4 +43,6 @@ class Config(TreesConfig):
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Describe labels, group them, train level by level."""
     partition = config.tree if config.partition == "balanced" else registry.find("partition", config.partition)()
-    return fit_trees(dataset, config, job, partition, labels=config.labels, normalise_targets=config.normalise_targets)
+    return fit_trees(
+        dataset, config, job, partition, labels=config.label_features, normalise_targets=config.normalise_targets
+    )

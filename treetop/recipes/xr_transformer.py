@@ -9,7 +9,7 @@ embeddings. `members` trains an ensemble that shares tf-idf.
 Deviations: mean of the last layer instead of the pooler; the trained head selects the next level's candidates unless
 `matcher` is `concat`; label texts are added as training rows if they share words with the documents (`label_rows`) and
 no filter pair excludes the label for its own text; padding is masked instead of adding a constant; losses are summed
-over candidates; embeddings have constant norm in training. Word vectors (table 5) are `fine_tune: false` with
+over candidates; embeddings have constant norm in training. Word vectors (table 5) are `frozen: false` with
 `encoder.layers: [0]`.
 """
 
@@ -61,17 +61,18 @@ class Config(FineConfig):
     members: int = setting(1, "ensemble size: members differ in seed and trees and share tf-idf", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
     blend: Blend = setting("average", "how scores of the members are combined")
-    fine_tune: bool = setting(True, "fine-tune the encoder; false: keep it frozen (for CPUs)")
+    frozen: bool = setting(False, "freeze the encoder instead of fine-tuning it (for CPUs)")
     label_rows: LabelRows = setting(
         "auto", "add label texts as training rows; auto: if documents share words with the texts of their labels"
     )
     ranker_view: Literal["fused", "embedding", "tfidf"] = setting(
         "fused", "features of the refined tree and the ranker (fused: tf-idf + embedding)"
     )
-    preliminary: BalancedConfig = setting(
-        BalancedConfig(max_leaf=16, width=16, top=128), "preliminary tree, for fine-tuning the encoder level by level"
+    preliminary_tree: BalancedConfig = setting(
+        BalancedConfig(max_leaf=16, branching=16, top_branching=128),
+        "preliminary tree, for fine-tuning the encoder level by level",
     )
-    refined: BalancedConfig = setting(BalancedConfig(max_leaf=16), "refined tree, for the ranker")
+    refined_tree: BalancedConfig = setting(BalancedConfig(max_leaf=16), "refined tree, for the ranker")
     ranker: LinearConfig = setting(
         LinearConfig(cost_positive=4.0, threshold=0.01, negatives="man_last", beam=50),
         "linear ranker",
@@ -85,16 +86,17 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     if config.ranker_view == "tfidf":
         return forecast_members([linear] * voters)
     n, needs = len(dataset), []
-    for name in config.encoders or (config.encoder.encoder,) * voters:
+    for name in config.encoders or (config.encoder.model,) * voters:
         size = EncoderSize.of(peek(name))
         width = float(size.width * len(config.encoder.layers))
-        nodes = 1.1 * min(dataset.n_labels, config.max_clusters) if config.fine_tune else 0.0
+        nodes = 1.1 * min(dataset.n_labels, config.max_clusters) if not config.frozen else 0.0
         per_text = dataset.Y.nnz / max(n, 1)
         counts = ParameterCounts(
-            vectors=nodes * width, scored=width * min(nodes, (config.keep + per_text) * config.preliminary.width),
-            frozen=0.0 if config.fine_tune else width, label_texts=False,
+            vectors=nodes * width,
+            scored=width * min(nodes, (config.train_beam + per_text) * config.preliminary_tree.branching),
+            frozen=width if config.frozen else 0.0, label_texts=False,
         )  # fmt: skip
-        training = small_batches(dataset, config.train, config.steps)
+        training = small_batches(dataset, config.train, config.min_steps_per_epoch)
         neural = forecast_member(dataset, size, counts, training, config.encoder.max_length)
         rows = n * (3.0 * per_text + ("man" in config.ranker.negatives) * config.ranker.train_beam)
         weights = 6.0 * 1.1 * dataset.n_labels * width
@@ -123,7 +125,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
         own = job_of(job, m)
         name, X = view.name, words
         if config.ranker_view != "tfidf":
-            same = not config.fine_tune and not config.encoders and m > 0  # nothing but the tree differs
+            same = config.frozen and not config.encoders and m > 0  # nothing but the tree differs
             if not same:
                 transformer, H = _encoder(rows, config, words, m, job=own, shared=own if config.encoders else job)
                 transformers.append(transformer)
@@ -137,12 +139,12 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 def _check(dataset: Dataset, config: Config) -> None:
     """Refuse before anything is trained what could not work afterwards."""
     voters = count_members(config.members, config.encoders)
-    if config.ranker_view == "tfidf" and (config.fine_tune or config.encoders):
-        raise ConfigError("ranker_view: 'tfidf' reads no encoder. Set fine_tune=false and name no encoders.")
+    if config.ranker_view == "tfidf" and (not config.frozen or config.encoders):
+        raise ConfigError("ranker_view: 'tfidf' reads no encoder. Set frozen=true and name no encoders.")
     if voters > 1:
         check_blend(config.blend, [config.ranker.join(last=True)])
-    if config.fine_tune:
-        chosen_levels(sizes_of(dataset.n_labels, config.preliminary), config)
+    if not config.frozen:
+        chosen_levels(sizes_of(dataset.n_labels, config.preliminary_tree), config)
     if dataset.texts.offsets[-1] == 0:
         raise InputError(f"{dataset.name}: has no texts, which xr_transformer reads. Use xr_linear for features alone.")
 
@@ -152,10 +154,10 @@ def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shar
     chosen = encoder_of(config.encoder, config.encoders, m)
     prepared = prepare(
         dataset, chosen, shared, name=member_name("encoder", m), dropout=config.encoder_dropout,
-        frozen=not config.fine_tune,
+        frozen=config.frozen,
     )  # fmt: skip
-    if config.fine_tune:
-        tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary, job.seed))
+    if not config.frozen:
+        tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary_tree, job.seed))
         prepared = prepared.with_features(fine_tune(dataset, prepared, tree, X, config, job=job))
     return prepared.features, embed(prepared, job, "views")
 
@@ -168,7 +170,7 @@ def _tree(dataset: Dataset, X: Csr, config: BalancedConfig, seed: int) -> LabelT
 
 
 def _ranker(dataset: Dataset, config: Config, X: Csr, view: str, job: Job) -> list[Level]:
-    tree = tree_stage(job, "refined", lambda: _tree(dataset, X, config.refined, job.seed))
+    tree = tree_stage(job, "refined", lambda: _tree(dataset, X, config.refined_tree, job.seed))
     logger.info("ranker: %s", " → ".join(f"{size:,}" for size in tree.sizes))
     linear = config.ranker
     if config.cost_sensitive and linear.relevance == "off":

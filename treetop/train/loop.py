@@ -51,7 +51,7 @@ def train(
             return run.go()
         stream = _stream(task.device)
         with torch.cuda.stream(stream):
-            if config.record and world.size == 1:
+            if config.cuda_graphs and world.size == 1:
                 run.replay = Replay(run.body, stream)
             try:
                 return run.go()
@@ -71,11 +71,11 @@ class _Run:
         self.task, self.plan, self.config, self.world = task, plan, config, world
         self.total = max(1, round(config.epochs * plan.steps))
         kind = devices.compute_type(task.device)
-        self.optimiser = AdamW(task.modules, config.clip, low=task.low, kind=kind)
+        self.optimiser = AdamW(task.modules, config.clip_norm, low=task.low, kind=kind)
         tables = {f"{name}.{key}": t for name, table in task.tables.items() for key, t in table.weights().items()}
         self.buffers = _buffers(task)
         self.weights: dict[str, Tensor] = {**self.optimiser.masters, **tables, **self.buffers}
-        self.average = Average(list(self.weights.values()), config.average, config.decay)
+        self.average = Average(list(self.weights.values()), config.average, config.ema_decay)
         self.best: dict[str, Tensor] = {}
         self.numbers: dict[str, Any] = {
             "step": 0, "micro": config.accumulate, "best": None, "bad": 0, "averaged": 0, "tokens": 0, "seconds": 0.0,
@@ -223,7 +223,7 @@ class _Run:
         raise TrainingError(
             f"training: the loss of step {first} is not a finite number (batch {first % self.plan.steps} of epoch "
             f"{first // self.plan.steps}, rows {shown}{', ...' if len(rows) > 10 else ''}; seen at step {step}). "
-            "Lower the learning rate, set clip=1.0, or look at these rows."
+            "Lower the learning rate, set clip_norm=1.0, or look at these rows."
         )
 
     def _check_weights(self) -> None:
@@ -232,7 +232,7 @@ class _Run:
             if weight.numel() and not math.isfinite(float(torch.linalg.vector_norm(weight, math.inf))):
                 raise TrainingError(
                     f"training: the last step left weights that are not finite ({name}). Lower the learning "
-                    "rate, or set clip=1.0."
+                    "rate, or set clip_norm=1.0."
                 )
 
     def _epoch_ended(self, step: int) -> bool:

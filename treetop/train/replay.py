@@ -65,7 +65,8 @@ class Replay:
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise TrainingError(
-                f"training: a step cannot be captured as a CUDA graph ({reason}). Start again with train.record=false."
+                f"training: a step cannot be captured as a CUDA graph ({reason}). Start again "
+                "with train.cuda_graphs=false."
             ) from error
         finally:
             gc.enable()

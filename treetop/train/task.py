@@ -20,18 +20,18 @@ class TrainConfig:
     """How long and in what steps to train."""
 
     epochs: float = setting(10.0, "epochs over the training rows", low=1e-6, high=1e6)
-    batch: int = setting(256, "mini-batch size", low=1)
+    batch_size: int = setting(256, "mini-batch size", low=1)
     accumulate: int = setting(
         1, "gradient accumulation: micro-batches per update; raised automatically when out of memory", low=1
     )
     schedule: ScheduleConfig = setting(ScheduleConfig(), "learning-rate schedule")
-    clip: float = setting(0.0, "gradient-norm clipping per parameter group; 0: off", low=0.0)
+    clip_norm: float = setting(0.0, "gradient-norm clipping per parameter group; 0: off", low=0.0)
     average: Kind = setting("none", "weight averaging: none, exponential moving (ema) or stochastic (swa)")
-    decay: float = setting(0.999, "decay rate of the ema", low=0.0, high=0.999999)
+    ema_decay: float = setting(0.999, "decay rate of the ema", low=0.0, high=0.999999)
     average_from: float = setting(0.5, "fraction of the steps after which swa starts", low=0.0, high=1.0)
     average_every: int = setting(1, "steps between two updates of the average", low=1)
     patience: int = setting(0, "early stopping: evaluations without improvement; 0: off", low=0)
-    record: bool = setting(
+    cuda_graphs: bool = setting(
         True, "capture training steps as CUDA graphs and replay them, which saves most host overhead"
     )
     checkpoint_seconds: float = setting(300.0, "minimum seconds between two checkpoints", low=0.0)

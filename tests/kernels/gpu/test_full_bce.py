@@ -21,7 +21,7 @@ def test_equals_autograd_on_dense_logits(loss, weighted, block):
         weight[row, column] = strength
     leaves = [t.clone().requires_grad_() for t in (h, w, b)]
     pairs = Pairs(leaves[0] @ leaves[1].T + leaves[2], dense, weight=weight)
-    expected = loss_of(loss)(pairs, LossConfig(kind=loss, reduce="sum")).sum() * 0.1
+    expected = loss_of(loss)(pairs, LossConfig(kind=loss, bce_reduction="sum")).sum() * 0.1
     expected.backward()
     grads = [torch.zeros(17, 5), torch.zeros(17)]
 

@@ -79,7 +79,7 @@ def test_priced_vectors_come_nearer_to_the_graph(tree, accumulate):
     def distance(weight):
         penalty = gram(data, weight=weight, labels=40)
         made, _ = task(tree, data, penalty=penalty, keep=4)
-        train(made, Plan(np.arange(len(data)), 14, 0), TrainConfig(epochs=12, batch=14, accumulate=accumulate))
+        train(made, Plan(np.arange(len(data)), 14, 0), TrainConfig(epochs=12, batch_size=14, accumulate=accumulate))
         V = made.heads[-1].vectors.weight[:, :WIDTH].numpy()
         return float(((V @ V.T - penalty.S.toarray()) ** 2).mean())
 

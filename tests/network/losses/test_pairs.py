@@ -42,7 +42,7 @@ def test_value_and_gradient(loss, reduce, extras):
     ignored = None if mask is None else ~torch.tensor(mask)
     strength = None if weight is None else torch.tensor(weight, dtype=torch.float32)
     pairs = Pairs(logits, torch.tensor(t), ignored, strength)
-    made = loss_of(loss)(pairs, LossConfig(kind=loss, reduce=reduce))
+    made = loss_of(loss)(pairs, LossConfig(kind=loss, bce_reduction=reduce))
     np.testing.assert_allclose(made.detach(), slow(loss, z, t, mask, weight, reduce), rtol=1e-5, atol=1e-6)
     made.sum().backward()
     small = 1e-5

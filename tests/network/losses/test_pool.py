@@ -29,11 +29,11 @@ def sigmoid(x):
 
 def soft_topk(s, pos, neg, c):
     real = pos + neg
-    places = min(c.top, 0.5 * len(real))
+    places = min(c.k, 0.5 * len(real))
     low, high = -100.0, 100.0
     for _ in range(200):
         t = (low + high) / 2
-        if sum(sigmoid(c.steep * (s[j] + t)) for j in real) < places:
+        if sum(sigmoid(c.sharpness * (s[j] + t)) for j in real) < places:
             low = t
         else:
             high = t
@@ -42,17 +42,17 @@ def soft_topk(s, pos, neg, c):
 
 def slow_row(s, pos, neg, chosen, c):
     """The loss of one row; other positives than `chosen` are void where one is picked."""
-    pos = chosen if c.pick == "one" else pos
-    hard = sorted((s[j] for j in neg), reverse=True)[: c.hardest]
+    pos = chosen if c.positive_set == "one" else pos
+    hard = sorted((s[j] for j in neg), reverse=True)[: c.hard_negatives]
     every, made = pos + neg, []
     if c.kind == "infonce":
         return lse([s[j] for j in chosen + neg]) - lse([s[j] for j in chosen])
     if c.kind == "bce":
         terms = [softplus(s[j]) - s[j] * (j in pos) for j in every]
-        return sum(terms) / (len(every) if c.reduce == "mean" else 1)
+        return sum(terms) / (len(every) if c.bce_reduction == "mean" else 1)
     if c.kind == "squared_hinge":
         terms = [max(0, 1 - s[j]) ** 2 if j in pos else max(0, 1 + s[j]) ** 2 for j in every]
-        return sum(terms) / (len(every) if c.reduce == "mean" else 1)
+        return sum(terms) / (len(every) if c.bce_reduction == "mean" else 1)
     for p in chosen:
         if c.kind == "supcon":
             made.append(lse([s[j] for j in every]) - s[p])
@@ -68,13 +68,13 @@ def slow_row(s, pos, neg, chosen, c):
                 weights = [math.exp((h - hard[0]) / c.temperature) * (g > 0) for h, g in zip(hard, gaps, strict=True)]
                 made.append(sum(g * w for g, w in zip(gaps, weights, strict=True)) / (sum(weights) or 1.0))
         elif c.kind == "kprob":
-            made.append(-math.log(c.level) + c.steep * (1 - s[p]))
+            made.append(-math.log(c.kprob_c) + c.sharpness * (1 - s[p]))
         else:
-            made.append(-math.log(sigmoid(c.steep * (s[p] + soft_topk(s, pos, neg, c)))))
+            made.append(-math.log(sigmoid(c.sharpness * (s[p] + soft_topk(s, pos, neg, c)))))
     value = sum(made) / len(made)
     if c.kind == "kprob":
-        terms = [-math.log(1 - c.level * math.exp(c.steep * (min(h, 1.0) - 1))) for h in hard]
-        value += sum(t for t in terms if t > c.floor) / max(1, len(hard))
+        terms = [-math.log(1 - c.kprob_c * math.exp(c.sharpness * (min(h, 1.0) - 1))) for h in hard]
+        value += sum(t for t in terms if t > c.min_loss) / max(1, len(hard))
     return value
 
 
@@ -87,9 +87,9 @@ def slow(s, positive, void, chosen, c):
         count = [j for j in pos if chosen[i][j]]
         if count:
             value = slow_row(s[i], pos, neg, count, c)
-            if c.bce:
+            if c.bce_weight:
                 terms = [softplus(s[i][j]) - s[i][j] * (j in pos) for j in pos + neg]
-                value += c.bce * sum(terms) / (len(terms) if c.reduce == "mean" else 1)
+                value += c.bce_weight * sum(terms) / (len(terms) if c.bce_reduction == "mean" else 1)
             values.append(value)
     return sum(values) / max(1, len(values))
 
@@ -110,18 +110,18 @@ def case(seed=0, scale=1.0):
 VARIANTS = [
     *({"kind": kind} for kind in LOSSES),
     {"kind": "triplet", "temperature": 0.0},
-    {"kind": "triplet", "margin": 0.0, "hardest": 2},
-    {"kind": "kprob", "floor": 0.2, "hardest": 3},
-    {"kind": "decoupled", "bce": 0.7},
-    {"kind": "bce", "reduce": "sum"},
-    {"kind": "soft_topk", "top": 2, "steep": 1.0},
+    {"kind": "triplet", "margin": 0.0, "hard_negatives": 2},
+    {"kind": "kprob", "min_loss": 0.2, "hard_negatives": 3},
+    {"kind": "decoupled", "bce_weight": 0.7},
+    {"kind": "bce", "bce_reduction": "sum"},
+    {"kind": "soft_topk", "k": 2, "sharpness": 1.0},
 ]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(str(x) for x in v.values()))
-@pytest.mark.parametrize("pick", ["all", "some", "one"])
+@pytest.mark.parametrize("pick", ["all", "pool", "one"])
 def test_value_and_gradient_equal_the_plain_way(variant, pick):
-    config = LossConfig(pick=pick, **variant)
+    config = LossConfig(positive_set=pick, **variant)
     s, positive, void = case()
     t, v = torch.tensor(positive), torch.tensor(void)
     torch.manual_seed(3)
@@ -147,12 +147,12 @@ def test_value_and_gradient_equal_the_plain_way(variant, pick):
 @pytest.mark.parametrize("kind", LOSSES)
 def test_symmetric_is_both_directions_in_their_weights(kind):
     s, positive, void = case(1)
-    one, both = LossConfig(kind=kind), LossConfig(kind=kind, symmetric=True, backward=0.25)
+    one, both = LossConfig(kind=kind), LossConfig(kind=kind, symmetric=True, symmetric_weight=0.25)
     z, t, v = torch.tensor(s), torch.tensor(positive), torch.tensor(void)
     ahead, back = pool_loss(z, t, one, v), pool_loss(z.T, t.T, one, v.T)
     assert pool_loss(z, t, both, v).item() == pytest.approx(0.75 * ahead.item() + 0.25 * back.item(), rel=1e-9)
-    added = pool_loss(z, t, LossConfig(kind=kind, bce=0.5), v) - ahead  # of the queries alone, symmetric or not
-    whole = pool_loss(z, t, LossConfig(kind=kind, bce=0.5, symmetric=True, backward=0.25), v)
+    added = pool_loss(z, t, LossConfig(kind=kind, bce_weight=0.5), v) - ahead  # of the queries alone, symmetric or not
+    whole = pool_loss(z, t, LossConfig(kind=kind, bce_weight=0.5, symmetric=True, symmetric_weight=0.25), v)
     assert whole.item() == pytest.approx(0.75 * ahead.item() + 0.25 * back.item() + added.item(), rel=1e-9)
 
 
@@ -172,7 +172,7 @@ def test_a_mask_is_no_large_number(kind):
     s[0, 2] = 400.0 if kind != "kprob" else 0.9
     positive = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
     void = torch.tensor([[False, False, True]])
-    config = LossConfig(kind=kind, top=1)
+    config = LossConfig(kind=kind, k=1)
     left = pool_loss(s[:, :2], positive[:, :2], config)
     assert pool_loss(s, positive, config, void).item() == pytest.approx(left.item(), rel=1e-9, abs=1e-12)
 

@@ -28,7 +28,7 @@ def plan(config, *, batch=7, seed=0, mined=None, rank=0, size=1):
 
 
 def test_an_epoch_holds_every_query_once_in_clusters_of_a_batch():
-    config = PoolConfig(size=12, start=1, every=2)
+    config = PoolConfig(size=12, mine_from=1, mine_every=2)
     made = plan(config)
     assert made.steps & (made.steps - 1) == 0  # a power of two
     batches = list(made.walk(0, 4 * made.steps))
@@ -46,7 +46,7 @@ def test_an_epoch_holds_every_query_once_in_clusters_of_a_batch():
 
 def test_refreshed_when_due_and_not_again():
     mined = []
-    made = plan(PoolConfig(size=12, start=2, every=3), mined=mined)
+    made = plan(PoolConfig(size=12, mine_from=2, mine_every=3), mined=mined)
     list(made.walk(0, 9 * made.steps))
     assert mined == [(True, True)] * 3 and int(made.mining.epoch) == 8
     mined.clear()
@@ -56,15 +56,17 @@ def test_refreshed_when_due_and_not_again():
 
 
 def test_vectors_that_are_no_numbers_are_not_clustered():
-    made = plan(PoolConfig(size=12, start=0, every=1))
+    made = plan(PoolConfig(size=12, mine_from=0, mine_every=1))
     broken = dataclasses.replace(made, mine=lambda *_: (torch.full((len(made.rows), 4), torch.nan), None))
     with pytest.raises(TrainingError, match="before epoch 0"):
         next(broken.walk(0, 1))
 
 
-@pytest.mark.parametrize("changes", [{}, {"cluster": 2, "grow": (2,)}, {"clustered": False}, {"negatives": 0}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"cluster_size": 2, "curriculum": (2,)}, {"clustered": False}, {"hard_negatives": 0}]
+)
 def test_a_walk_that_goes_on_gives_the_same_batches(changes):
-    config = PoolConfig(**{"size": 12, "start": 1, "every": 2, **changes})
+    config = PoolConfig(**{"size": 12, "mine_from": 1, "mine_every": 2, **changes})
     whole = plan(config)
     total = 5 * whole.steps
     expected = list(whole.walk(0, total))
@@ -79,7 +81,7 @@ def test_a_walk_that_goes_on_gives_the_same_batches(changes):
 
 
 def test_processes_share_a_batch():
-    config = PoolConfig(size=12, start=1, every=2)
+    config = PoolConfig(size=12, mine_from=1, mine_every=2)
     alone = plan(config).walk(0, 8)
     for whole, *shares in zip(alone, *(plan(config, rank=rank, size=2).walk(0, 8) for rank in (0, 1)), strict=True):
         assert np.array_equal(np.concatenate([share.rows for share in shares])[: whole.total], whole.everyone)
@@ -89,6 +91,6 @@ def test_processes_share_a_batch():
 
 @pytest.mark.parametrize("clustered", [False, True])
 def test_more_processes_than_queries_make_the_batches_of_one(clustered):
-    config = PoolConfig(size=12, start=1, every=2, clustered=clustered, negatives=0)
+    config = PoolConfig(size=12, mine_from=1, mine_every=2, clustered=clustered, hard_negatives=0)
     assert len({plan(config, batch=3, size=size).steps for size in (1, 2, 50)}) == 1
     assert [len(b.rows) for b in plan(config, batch=3, size=50).walk(0, 2)] == [1, 1]

@@ -34,7 +34,7 @@ def slow_fill(rows, drawn, hard, Y, config):
                 pool.append(label)
 
     add(drawn.tolist())
-    if config.size - len(pool) > config.least:
+    if config.size - len(pool) > config.min_free:
         add(hard.tolist())
     add([label for row in rows for label in np.flatnonzero(Y[row]).tolist()])
     return sorted(pool)
@@ -57,7 +57,7 @@ def slow_pairs(rows, pool, Y, V, text):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_pool_and_pairs_equal_the_plain_way(size, least, seed):
     known, Y, V, text = data(seed)
-    config = PoolConfig(size=size, least=least, positives=2, negatives=3)
+    config = PoolConfig(size=size, min_free=least, positives=2, hard_negatives=3)
     pools = Pools(known, config, seed)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(N)[:9]
@@ -78,7 +78,7 @@ def test_without_negatives_the_room_goes_to_more_positives():
     pool = pools.fill(rows, drawn, np.zeros(0, np.int64))
     every = {label for row in rows for label in np.flatnonzero(Y[row])}
     assert set(np.unique(drawn)) < set(pool.tolist()) == every
-    alone = Pools(known, PoolConfig(size=20, positives=1, filled=False), 0)
+    alone = Pools(known, PoolConfig(size=20, positives=1, fill=False), 0)
     assert alone.fill(rows, drawn, np.array([2, 2])).tolist() == np.unique([*drawn, 2]).tolist()
 
 
@@ -158,7 +158,7 @@ def test_hard_negatives_do_not_depend_on_blocks(monkeypatch):
 def test_a_batch_is_a_function_of_seed_and_step():
     known, *_ = data()
     lists = np.random.default_rng(0).integers(0, LABELS, (N, 6)).astype(np.int32)
-    pools = Pools(known, PoolConfig(size=10, negatives=2), 3)
+    pools = Pools(known, PoolConfig(size=10, hard_negatives=2), 3)
     a, b, c = (pools.batch(np.arange(8), lists, step, 0, 1) for step in (5, 5, 6))
     assert np.array_equal(a.pool, b.pool) and not np.array_equal(a.pool, c.pool)
     first, second = (pools.batch(np.arange(9), lists, 5, rank, 2) for rank in (0, 1))
@@ -170,7 +170,7 @@ def test_a_batch_is_a_function_of_seed_and_step():
 
 def test_batches_cut_from_labels_bring_a_document_of_each():
     known, Y, _, _ = data()
-    pools = Pools(known, PoolConfig(side="labels", size=20, negatives=0), 0)
+    pools = Pools(known, PoolConfig(queries="labels", size=20, hard_negatives=0), 0)
     labels = np.flatnonzero(Y.sum(0))[:9]
     made = pools.batch(labels, np.zeros((N, 0), np.int32), 0, 0, 1)
     assert set(labels) <= set(made.pool.tolist())
@@ -187,8 +187,8 @@ def test_batches_cut_from_labels_bring_a_document_of_each():
 
 
 def test_clusters_double_when_told():
-    config = PoolConfig(cluster=2, grow=(3, 6))
+    config = PoolConfig(cluster_size=2, curriculum=(3, 6))
     assert [2 ** config.splits(64, 16, epoch) for epoch in (0, 2, 3, 6, 9)] == [32, 32, 16, 8, 8]
     assert PoolConfig().splits(1000, 256, 0) == math.floor(math.log2(1000 / 256))
-    due = [epoch for epoch in range(20) if PoolConfig(start=5, every=5).due(epoch)]
-    assert due == [5, 10, 15] and not PoolConfig(clustered=False, negatives=0).due(5)
+    due = [epoch for epoch in range(20) if PoolConfig(mine_from=5, mine_every=5).due(epoch)]
+    assert due == [5, 10, 15] and not PoolConfig(clustered=False, hard_negatives=0).due(5)

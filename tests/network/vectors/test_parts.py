@@ -22,7 +22,7 @@ from treetop.tensors.packed import TokenRows
 from treetop.train.optim import AdamConfig
 
 TREE = LabelTree((np.zeros(5, np.int32), (np.arange(40) * 7 % 5).astype(np.int32)))
-GRAPH = walk_graph(toy.dataset().Y, WalkConfig(hops=60, restart=0.5, keep=4), seed=0)
+GRAPH = walk_graph(toy.dataset().Y, WalkConfig(hops=60, restart=0.5, neighbours=4), seed=0)
 LABELS = PartsPlan(dropout=0.3)
 ATTENTIVE = PartsPlan(dropout=0.3, graph=GRAPH, join="attention", init="graph")
 NODES = PartsPlan(dropout=0.3, graph=node_graph(GRAPH, TREE.parents[1], 5), join="attention", init="text")
@@ -39,7 +39,7 @@ def words(tmp_path_factory):
     rng = np.random.default_rng(0)
     file = tmp_path_factory.mktemp("words") / "glove.txt"
     file.write_text("".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.standard_normal(8))}\n" for w in toy.WORDS))
-    return find_vectors(WordsConfig(encoder=str(file)), toy.dataset().texts)
+    return find_vectors(WordsConfig(model=str(file)), toy.dataset().texts)
 
 
 @pytest.fixture

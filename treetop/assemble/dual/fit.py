@@ -72,24 +72,25 @@ class DualPlan:
         return cls(
             dual=config.dual if config.dual.weight > 0 else None,
             classifier=classifier if classifier is not None and classifier.weight > 0 else None,
-            pool=config.pool, encoder=config.learn_encoder, heads=config.learn_heads,
-            vectors=vectors or config.learn_heads, train=small_batches(dataset, config.train, config.steps),
+            pool=config.pool, encoder=config.encoder_optimizer, heads=config.head_optimizer,
+            vectors=vectors or config.head_optimizer,
+            train=small_batches(dataset, config.train, config.min_steps_per_epoch),
             validation=config.validation,
         )  # fmt: skip
 
     @property
     def low(self) -> bool:
         """Whether free label vectors have two bytes a number."""
-        return self.classifier is not None and self.classifier.memory == "low"
+        return self.classifier is not None and self.classifier.label_memory == "low"
 
     def heads_over(self, width: int, n: int) -> list[HeadPlan]:
         """The heads as forecasts count them, over an encoder's view of `width` numbers and `n` labels."""
         pool, c = min(self.pool.size or n, n), self.classifier
         first = HeadPlan(view="", view_width=width, n=n, name="dual", pool=pool)
-        made = [] if self.dual is None else [replace(first, dimension=self.dual.dimension)]
+        made = [] if self.dual is None else [replace(first, dimension=self.dual.projection_dim)]
         if c is not None:
             every = 0 if c.labels == "all" else pool
-            made.append(replace(first, name="classifier", dimension=c.dimension, pool=every))
+            made.append(replace(first, name="classifier", dimension=c.projection_dim, pool=every))
         return made
 
     def build(self, width: int, n: int, device: torch.device, *, world: World, seed: int) -> list[PoolHead]:
@@ -99,7 +100,7 @@ class DualPlan:
             heads: list[PoolHead] = [] if self.dual is None else [TextHead(self.dual, width)]
             if self.classifier is not None:
                 free = FreeHead(self.classifier, width)
-                free.build_table(n, self.vectors, device, batch=self.train.batch, world=world, seed=seed)
+                free.build_table(n, self.vectors, device, batch=self.train.batch_size, world=world, seed=seed)
                 heads.append(free)
         return heads
 
@@ -116,7 +117,11 @@ def fit_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan, job: J
     """The whole way for recipes of one stage."""
     prepared = prepare_dual(dataset, config, job)
     inputs = prepared.frozen(job) if config.frozen else prepared.learning(compiled=config.compile)
-    search = config.search if isinstance(config.search, SearchConfig) else SearchConfig(rare=config.search.rare)
+    search = (
+        config.search
+        if isinstance(config.search, SearchConfig)
+        else SearchConfig(logit_adjustment=config.search.logit_adjustment)
+    )
     trained = train_dual(dataset, prepared, inputs, plan, search, job)
     return as_model(dataset, trained.features, trained.rank, config.search, job)
 
@@ -159,14 +164,14 @@ def train_dual(
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
     """One level: search over all labels, or over the near ones where there are many."""
-    near = index.near
+    near = index.index
     if near == "auto":
-        near = "all" if dataset.n_labels <= MANY else "graph" if importlib.util.find_spec("faiss") else "lists"
+        near = "exact" if dataset.n_labels <= MANY else "hnsw" if importlib.util.find_spec("faiss") else "ivf"
     shortlist: Shortlist = Everything(dataset.n_labels)
-    if near == "graph":
-        shortlist = Graph.of(rank.weight, rank.bias, keep=index.keep, effort=index.effort)
-    elif near == "lists":
-        lists = Ann.of(rank.weight, rank.bias, probe=index.probe, seed=job.seed)
+    if near == "hnsw":
+        shortlist = Graph.of(rank.weight, rank.bias, keep=index.shortlist, effort=index.ef_search)
+    elif near == "ivf":
+        lists = Ann.of(rank.weight, rank.bias, probe=index.nprobe, seed=job.seed)
         shortlist, rank = lists, rank.ordered(lists.members)
     level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
     return Model.over(dataset, {features.name: features}, [[level]])
@@ -174,7 +179,7 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig,
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; a learning encoder reads a pool's labels too."""
-    size = EncoderSize.of(peek(config.encoder.encoder))
+    size = EncoderSize.of(peek(config.encoder.model))
     view = size.width * len(config.encoder.layers)
     heads = plan.heads_over(view, dataset.n_labels)
     low = [head for head in heads if head.name == "classifier" and plan.low]
@@ -183,7 +188,7 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
     made = forecast_member(dataset, size, counts, plan.train, config.encoder.max_length)
-    read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch)
+    read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
     return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
 
 
@@ -195,7 +200,7 @@ def _task(
     seed: int, world: World,
 ) -> tuple[PoolNetwork, PoolPlan]:  # fmt: skip
     pool = plan.pool
-    queries = np.unique(known.indices) if pool.side == "labels" else rows
+    queries = np.unique(known.indices) if pool.queries == "labels" else rows
     mining = Mining(len(queries), len(dataset), pool)
     view = prepared.features.poolings[0]
     width = prepared.features.encoder.view_width(view)
@@ -203,22 +208,22 @@ def _task(
         inputs, dataset, known, plan.build(width, dataset.n_labels, inputs.device, world=world, seed=seed), mining,
         view=view.name, encoder=plan.encoder, learn=plan.heads, seed=seed, world=world, held_out=held_out,
     )  # fmt: skip
-    if plan.classifier is not None and plan.classifier.vectors == "text":
+    if plan.classifier is not None and plan.classifier.init == "text":
         with devices.one_cpu_thread():
             start_at_texts(task, rows, seed)
 
     def mine(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
-        vectors, found = mine_labels(task, rows, negatives=pool.kept if negatives else 0, depth=pool.depth)
+        vectors, found = mine_labels(task, rows, negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
         lists = None
         if found is not None:
             lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
             lists[torch.from_numpy(rows)] = found
-        if clusters and pool.side == "labels":
+        if clusters and pool.queries == "labels":
             vectors = task.read(len(dataset) + queries, "dual")
         return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
 
     batches = PoolPlan(
-        queries, min(plan.train.batch, max(1, len(queries))), seed, rank=world.rank, size=world.size,
+        queries, min(plan.train.batch_size, max(1, len(queries))), seed, rank=world.rank, size=world.size,
         pools=Pools(known, pool, seed), mining=mining, config=pool, mine=mine,
     )  # fmt: skip
     return task, batches
@@ -236,8 +241,8 @@ def _agreed(found: Tensor, world: World) -> Tensor:
 def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
     """Let the classifier's label vectors start at what the encoder makes of the label texts.
 
-    The cosine with such a vector is multiplied by `size` in a logit. Biases make up for the mean text, and where labels
-    are judged one by one they start at the log odds.
+    The cosine with such a vector is multiplied by `init_scale` in a logit. Biases make up for the mean text, and where
+    labels are judged one by one they start at the log odds.
     """
     head = task.head("classifier")
     if not isinstance(head, FreeHead) or head.table is None:
@@ -246,15 +251,15 @@ def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
     sample = np.sort(np.random.default_rng([seed, 3]).permutation(rows)[:SAMPLE])
     H, V = task.read(sample, "classifier"), task.read(task.names, "classifier")
     bias = torch.zeros(task.n_labels, device=task.device)
-    if not c.unit:
+    if not c.cosine:
         centre = H.mean(0)
         # An encoder whose texts all point one way would make vectors so long that they spoil it.
         spread = torch.maximum((H - centre).norm(dim=1).mean(), 0.5 * H.norm(dim=1).mean()).clamp_min(1e-6)
         V -= V.mean(0)  # in place: all labels' vectors may be most of a card
         V /= V.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        V *= c.size / (spread * c.scale)
+        V *= c.init_scale / (spread * c.scale)
         bias -= c.scale * (V @ centre)
-    if c.log_odds or c.loss.bce > 0:
+    if c.log_odds or c.loss.bce_weight > 0:
         odds = log_odds(task.Y, np.arange(task.n_labels), task.n_labels)
         bias += torch.from_numpy(odds).to(task.device)
     head.table.init(V, bias)
@@ -269,7 +274,7 @@ def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainC
     pool = min(plan.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
     tokens = batches.batch * inputs.store.count(np.arange(task.n)) / max(1, task.n)
     tokens += pool * inputs.store.count(task.names) / max(1, task.n_labels)
-    there = c is not None and c.place == "device"
+    there = c is not None and not c.offload
     free = [HeadPlan(view="", view_width=size.width, n=task.n_labels if there else 0)]
     held = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool
 

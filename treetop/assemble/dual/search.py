@@ -41,7 +41,7 @@ def searched(
     sides: dict[str, Floats] = {}
     bias, prior = np.zeros(task.n_labels, np.float32), twins_prior(dataset)
     dual, free = task.head("dual"), task.head("classifier")
-    factor = search.dual or (dual.query_scale if dual is not None else 1.0)
+    factor = search.dual_scale or (dual.query_scale if dual is not None else 1.0)
     with devices.one_cpu_thread():
         shown = _base(transformer, transformer.tokenizer.encode(sampled(dataset, seed)))
         if dual is not None and search.heads != "classifier":
@@ -53,7 +53,7 @@ def searched(
             towers.append(tower)
         else:
             bias += prior
-    bias -= np.float32(search.rare) * np.log1p(dataset.label_counts).astype(np.float32)
+    bias -= np.float32(search.logit_adjustment) * np.log1p(dataset.label_counts).astype(np.float32)
     features = Towers(transformer.to(torch.device("cpu")), towers)
     rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
     if list(sides) == ["classifier"] and classifier is not None and classifier.log_odds:
@@ -135,10 +135,10 @@ def _base(transformer: Transformer, tokens: Tokens) -> Floats:
 def _classifier_side(head: FreeHead, search: SearchConfig, dual_factor: float) -> tuple[Tower, Floats, Floats]:
     length = head.config.text_length
     rows, offset = (part.float().cpu().numpy() for part in head.label_rows())
-    if not search.raw:
-        return head.tower(unit=True, factor=search.classifier * dual_factor), unit(rows), np.zeros_like(offset)
-    tower = head.tower(unit=length > 0, factor=search.classifier * (length or 1.0))
-    return tower, rows, np.float32(search.classifier) * offset
+    if search.classifier_score == "cosine":
+        return head.tower(unit=True, factor=search.classifier_weight * dual_factor), unit(rows), np.zeros_like(offset)
+    tower = head.tower(unit=length > 0, factor=search.classifier_weight * (length or 1.0))
+    return tower, rows, np.float32(search.classifier_weight) * offset
 
 
 def twins_prior(dataset: Dataset) -> Floats:

@@ -30,17 +30,19 @@ from treetop.train.task import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class StagesConfig(TwoHeadConfig):
-    """Settings of dual encoders with a second stage; `classifier` and `learn_vectors` are those of the second."""
+    """Settings of dual encoders with a second stage; `classifier` and `label_optimizer` are those of the second."""
 
     classifier: ClassifierConfig = setting(
-        ClassifierConfig(unit=True, bias=False, dropout=0.5), "classifier head of stage 2 (free label vectors)"
+        ClassifierConfig(cosine=True, bias=False, dropout=0.5), "classifier head of stage 2 (free label vectors)"
     )
-    search: SearchConfig = setting(SearchConfig(raw=False, dual=0.1), "label search and score fusion")
+    search: SearchConfig = setting(
+        SearchConfig(classifier_score="cosine", dual_scale=0.1), "label search and score fusion"
+    )
     second_pool: PoolConfig = setting(
-        PoolConfig(start=0, clustered=False, negatives=5), "mini-batches and label pools of stage 2"
+        PoolConfig(mine_from=0, clustered=False, hard_negatives=5), "mini-batches and label pools of stage 2"
     )
     second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
+        TrainConfig(epochs=10, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
         "training loop of stage 2",
     )
 
@@ -50,12 +52,13 @@ class StagesConfig(TwoHeadConfig):
             raise ConfigError("frozen: the first stage trains the encoder. Use unidec with preset=cpu, or false.")
         if self.dual.weight == 0 or self.classifier.weight == 0:
             raise ConfigError("dual.weight, classifier.weight: each stage trains one of them. Set both above 0.")
-        if self.search.raw or self.search.dual == 0:
+        if self.search.classifier_score != "cosine" or self.search.dual_scale == 0:
             raise ConfigError(
-                "search.raw, search.dual: the stages' cosines are added. Leave raw=false, and search.dual above 0."
+                "search.classifier_score, search.dual_scale: the stages' cosines are added. Leave "
+                "classifier_score=cosine, and search.dual_scale above 0."
             )
-        if self.search.rare > 0:
-            raise ConfigError("search.rare: no logit adjustment with two stages. Leave it at 0.")
+        if self.search.logit_adjustment > 0:
+            raise ConfigError("search.logit_adjustment: no logit adjustment with two stages. Leave it at 0.")
 
 
 def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float = 0.0, depth: int = 7) -> Model:
@@ -71,10 +74,12 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     )  # fmt: skip
     frozen = prepared.with_features(one.features.transformer)
     classifier = replace(
-        encoder, dual=None, classifier=config.classifier, pool=config.second_pool, vectors=config.learn_vectors,
-        train=small_batches(dataset, config.second_train, config.steps),
+        encoder, dual=None, classifier=config.classifier, pool=config.second_pool, vectors=config.label_optimizer,
+        train=small_batches(dataset, config.second_train, config.min_steps_per_epoch),
     )  # fmt: skip
-    cosines = SearchConfig(heads="classifier", raw=False, dual=1.0, classifier=config.search.classifier)
+    cosines = SearchConfig(
+        heads="classifier", classifier_score="cosine", dual_scale=1.0, classifier_weight=config.search.classifier_weight
+    )
     two = train_dual(dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier")
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]

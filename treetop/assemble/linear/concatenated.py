@@ -55,13 +55,15 @@ CELLS = 1 << 26  # of a matrix of margins
 class FusedConfig(LinearConfig):
     """How the linear level is trained and read."""
 
-    over: Literal["shortlist", "all"] = setting(
+    train_on: Literal["shortlist", "all"] = setting(
         "shortlist", "training texts of a label's classifier: those whose shortlist has the label, or all (for GPUs)"
     )
-    dense: float = setting(
-        1.0, "norm of the embedding relative to tf-idf of norm 1; its weights are penalised by 1 / dense^2", low=1e-3
+    embedding_scale: float = setting(
+        1.0,
+        "norm of the embedding relative to tf-idf of norm 1; its weights are penalised by 1 / embedding_scale^2",
+        low=1e-3,
     )
-    warm: bool = setting(False, "warm start from the network's label vectors (over=all)")
+    warm_start: bool = setting(False, "warm start from the network's label vectors (train_on=all)")
 
 
 def fused_member(
@@ -77,11 +79,13 @@ def fused_member(
         H = vectors[transformer.view_name(transformer.poolings[-1])]
         targets = level_targets(dataset.Y, tree)
         left_out = barred(dataset.filter_pairs, dataset.Y.shape)
-        if config.over == "all":
-            start = _head(levels[-1]) if config.warm else None
-            task = AllTask(X, unit(H) * np.float32(config.dense), problems_of(targets[last], None, left_out), start)
+        if config.train_on == "all":
+            start = _head(levels[-1]) if config.warm_start else None
+            task = AllTask(
+                X, unit(H) * np.float32(config.embedding_scale), problems_of(targets[last], None, left_out), start
+            )
             return solve_all(task, tree, config, prepared.device).to_part()
-        both = fused(X, H, config.dense)
+        both = fused(X, H, config.embedding_scale)
         inside = None
         if above:
             kept = candidate_parents(targets[last - 1], _found(above, vectors)).tocsc()
@@ -91,13 +95,13 @@ def fused_member(
         return train_level(level, tree, last, config).to_part()
 
     rank = Linear.from_part(job.stage("fused", make))
-    return [*above, Level(view, Descend.of(tree, last), rank, Join(config.last or config.transform))]
+    return [*above, Level(view, Descend.of(tree, last), rank, Join(config.last_transform or config.transform))]
 
 
 def _head(level: Level) -> Head:
     head = level.rank
     if not isinstance(head, Head) or head.squeeze is not None:
-        raise ConfigError("warm: the labels' level must read one layer only. Set layers, or warm=false.")
+        raise ConfigError("warm_start: the labels' level must read one layer only. Set layers, or warm_start=false.")
     return head
 
 
@@ -135,7 +139,7 @@ def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch
         for first, end in _spans(slot_ptr, max(1, CELLS // n)):
             labels = ids[slot_ptr[first] : slot_ptr[end]]
             side = _sides(task, labels, config, device)
-            start = None if task.start is None else _begin(task.start, labels, n_words, config.dense, device)
+            start = None if task.start is None else _begin(task.start, labels, n_words, config.embedding_scale, device)
             W = batched_newton.solve(X, side, penalty, eps=config.eps, start=start).W
             bias[slot_ptr[first] : slot_ptr[end]] = W[-1].cpu().numpy()
             counts, features, weights = _pruned(W[:-1], n_words, config)

@@ -35,7 +35,7 @@ class OneVsAllConfig:
         "working_set", "working-set solver, or Newton steps over all texts (same minimum, ten times slower)"
     )
     cost: float = setting(1.0, "misclassification cost C", low=1e-6)
-    weighting: Literal["none", "up", "down"] = setting(
+    propensity_weighting: Literal["none", "up", "down"] = setting(
         "none", "propensity weighting: raise the cost of positives (up), or lower that of negatives (down)"
     )
     bias: Literal["regularised", "plain"] = setting(
@@ -48,7 +48,7 @@ class OneVsAllConfig:
         5e-4, "working_set: fraction of the objective that texts outside the working set may contribute", low=0.0
     )
     threshold: float = setting(0.01, "prune weights with a smaller magnitude", low=0.0)
-    block: int = setting(255, "labels per block in training, storage and scoring", low=1)
+    block_size: int = setting(255, "labels per block in training, storage and scoring", low=1)
     storage: Literal["float32", "float16", "int8"] = setting("float32", "storage type of the weights")
 
     @property
@@ -62,7 +62,7 @@ def train_labels(X: Csr, dataset: Dataset, config: OneVsAllConfig, job: Job) -> 
     """The ranker of all labels; each block of labels is one resumable stage and only pruned weights are kept."""
     shared, targets = share(X), _targets(dataset, config)
     n_labels, n_features = dataset.n_labels, X.shape[1]
-    spans = threads.blocks(n_labels, config.block)
+    spans = threads.blocks(n_labels, config.block_size)
     pieces, bias = [], []
     with progress("labels", n_labels) as bar:
         for first, end in spans:
@@ -85,8 +85,8 @@ def _targets(dataset: Dataset, config: OneVsAllConfig) -> Targets:
     same = np.ones(dataset.n_labels)
     n_documents = int(dataset.documents.sum())
     more = 2.0 * inverse_propensity(dataset.label_counts, n_documents, *dataset.propensity) - 1.0
-    positive = config.cost * (more if config.weighting == "up" else same)
-    negative = config.cost / (more if config.weighting == "down" else same)
+    positive = config.cost * (more if config.propensity_weighting == "up" else same)
+    negative = config.cost / (more if config.propensity_weighting == "down" else same)
     left_out = barred(dataset.filter_pairs, dataset.Y.shape)
     return Targets(rows_of(by_label), left_out, positive.astype(np.float32), negative.astype(np.float32))
 
@@ -112,7 +112,7 @@ def _train_block(
     counts, features, values, bias = (np.concatenate([getattr(f, name) for f in found]) for name in NAMES)
     n_features = len(shared.total)
     scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
-    piece = chunks.piece((counts, features, values), scratch, n_features, config.block)
+    piece = chunks.piece((counts, features, values), scratch, n_features, config.block_size)
     arrays = {**piece._asdict(), "shift": np.asarray(piece.shift), "bias": bias}
     return Part("stage.one_vs_all.1", {}, arrays)
 

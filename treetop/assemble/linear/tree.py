@@ -41,7 +41,7 @@ class LinearConfig:
     cost_negative: float = setting(1.0, "misclassification cost C of negatives", low=1e-6)
     bias: float = setting(1.0, "value of the constant feature; 0: no bias", low=0.0)
     eps: float = setting(0.1, "stopping tolerance on the projected gradient", low=1e-6)
-    max_passes: int = setting(100, "maximum passes over the texts", low=1)
+    max_iter: int = setting(100, "maximum passes over the texts", low=1)
     threshold: float = setting(0.1, "prune weights with a smaller magnitude", low=0.0)
     max_nonzeros: int = setting(0, "keep at most this many weights per label, the largest; 0: all", low=0)
     negatives: Literal["tfn", "man", "tfn+man", "man_last"] = setting(
@@ -51,7 +51,7 @@ class LinearConfig:
     relevance: Relevance = setting("off", "cost-sensitive learning: on all levels (induce), or on the last only")
     relevance_norm: Norm = setting("l1", "normalisation of a text's relevance on each level")
     transform: str = setting("hinge3", "margin to score: noop, [log_]sigmoid, [log_]hinge1 to 4")
-    last: str = setting(
+    last_transform: str = setting(
         "", "transform of the last level, whose score then replaces the product along the path; empty: as on the others"
     )
     beam: int = setting(10, "beam per level in prediction", low=1)
@@ -59,20 +59,20 @@ class LinearConfig:
 
     def __post_init__(self) -> None:
         Join(self.transform, "own")
-        if self.last:
-            choose("last", self.last, TRANSFORMS)
+        if self.last_transform:
+            choose("last_transform", self.last_transform, TRANSFORMS)
 
     def join(self, last: bool = False) -> Join:
         """How scores of a level are joined with those above."""
-        if last and self.last:
-            return Join(self.last, "own")
+        if last and self.last_transform:
+            return Join(self.last_transform, "own")
         return Join(self.transform, "own" if self.transform == "noop" else "path")
 
     @property
     def solver(self) -> Settings:
         return Settings(
             LOSSES[self.loss], self.cost_positive, self.cost_negative, self.bias,
-            self.eps, self.max_passes, self.threshold, self.max_nonzeros,
+            self.eps, self.max_iter, self.threshold, self.max_nonzeros,
         )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ class FineConfig(NetworkConfig):
     negatives: Literal["tfn", "tfn+man"] = setting(
         "tfn+man", "teacher-forced candidates (tfn), or also matcher-aware ones (man)"
     )
-    keep: int = setting(20, "beam of the matcher (man)", low=1)
+    train_beam: int = setting(20, "beam of the matcher (man)", low=1)
     matcher: Literal["head", "concat"] = setting(
         "head", "matcher: the trained head, or a linear model on tf-idf + embedding (slower, as published)"
     )
@@ -75,14 +75,14 @@ class FineConfig(NetworkConfig):
         "initialise node vectors by a linear solve, by one weighted by label counts, from the parent, or at random",
     )
     bootstrap_cost: float = setting(1.0, "misclassification cost C of the linear solve", low=1e-6)
-    counts: bool = setting(True, "weight each positive node by the number of the text's labels below it")
+    count_weights: bool = setting(True, "weight each positive node by the number of the text's labels below it")
     cost_sensitive: bool = setting(
         True, "linear models: weight a text's positive nodes by label counts, normalised to sum to 1"
     )
     loss: Literal["squared_hinge", "bce"] = setting("squared_hinge", "loss on every level")
     dropout: float = setting(0.1, "dropout on the view", low=0.0, high=0.99)
-    learn_heads: AdamConfig = setting(AdamConfig(lr=5e-4), "optimiser of the heads")
-    shares: tuple[float, ...] = setting((), "split of the epochs over the levels; empty: half of them to the last")
+    head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-4), "optimiser of the heads")
+    epoch_split: tuple[float, ...] = setting((), "split of the epochs over the levels; empty: half of them to the last")
 
 
 def chosen_levels(sizes: Sequence[int], config: FineConfig) -> list[tuple[int, float]]:
@@ -91,19 +91,19 @@ def chosen_levels(sizes: Sequence[int], config: FineConfig) -> list[tuple[int, f
     if not fitting:
         raise ConfigError(
             f"max_clusters: {config.max_clusters}, but the coarsest level has {sizes[0]} nodes. "
-            "Raise it, or lower preliminary.top."
+            "Raise it, or lower preliminary_tree.top_branching."
         )
     chosen = fitting[-1:] if config.levels == "last" else fitting
-    if not config.shares:
+    if not config.epoch_split:
         others = max(1, len(chosen) - 1)
         shares = [0.5 / others] * (len(chosen) - 1) + [0.5 if len(chosen) > 1 else 1.0]
-    elif len(config.shares) != len(chosen) or min(config.shares) <= 0:
+    elif len(config.epoch_split) != len(chosen) or min(config.epoch_split) <= 0:
         raise ConfigError(
-            f"shares: {list(config.shares)}, but {len(chosen)} levels of {list(sizes)} nodes are fine-tuned on. "
-            "Give one number above 0 for each."
+            f"epoch_split: {list(config.epoch_split)}, but {len(chosen)} levels of {list(sizes)} nodes are fine-tuned "
+            "on. Give one number above 0 for each."
         )
     else:
-        shares = [share / sum(config.shares) for share in config.shares]
+        shares = [share / sum(config.epoch_split) for share in config.epoch_split]
     return list(zip(chosen, shares, strict=True))
 
 
@@ -144,7 +144,7 @@ class _Descent:
         transformer = prepared.features
         self.view = transformer.poolings[-1].name
         self.width = transformer.encoder.view_width(transformer.poolings[-1])
-        self.length = config.length if transformer.l2 else 0.0
+        self.length = config.embedding_norm if transformer.l2 else 0.0
         self.above: _Above | None = None
         self.parents: Csr | None = None  # (rows x nodes above) whose children are candidates; None: all nodes are
 
@@ -154,7 +154,9 @@ class _Descent:
         plan = HeadPlan(
             view=self.view, view_width=self.width, n=self.tree.sizes[t], dropout=config.dropout, length=self.length
         )
-        learning = Learning(encoder=config.learn_encoder, heads=config.learn_heads, loss=config.loss, forced=False)
+        learning = Learning(
+            encoder=config.encoder_optimizer, heads=config.head_optimizer, loss=config.loss, forced=False
+        )
         blueprint = Blueprint([plan], flat(self.tree.sizes[t]), learning)
         if self.above is not None:
             self.parents = candidate_parents(self.counts[t - 1], self.above.found)
@@ -163,7 +165,7 @@ class _Descent:
             starts = {} if start is None else {self.view: start}
             plan = replace(plan, keep=given.shape[1])
             blueprint = Blueprint([plan], tree, learning, given=given, start=starts)
-        training = small_batches(self.dataset, config.train, config.steps)
+        training = small_batches(self.dataset, config.train, config.min_steps_per_epoch)
         trained = train_network(
             self._data(t), prepared, prepared.learning(compiled=config.compile), blueprint,
             replace(training, epochs=share * training.epochs), self.job, name=f"fine-{t:02d}-train",
@@ -184,7 +186,7 @@ class _Descent:
         R, last = self.counts[t], t == len(self.counts) - 1
         Y = sparse.csr_matrix((np.ones(R.nnz, np.float32), R.indices, R.indptr), R.shape)
         labels = self.dataset.labels if last else LabelSet.of([str(i) for i in range(R.shape[1])])
-        weighs = self.config.counts and bool((R.data != 1).any())
+        weighs = self.config.count_weights and bool((R.data != 1).any())
         pairs = self.dataset.filter_pairs if last else None
         return replace(
             self.dataset, Y=Y, labels=labels, features={}, relevance=R if weighs else None, filter_pairs=pairs
@@ -222,7 +224,7 @@ class _Descent:
             view = fused(self.X, H)
             rank, join = self._match(t, view), MATCHER.join()
         level, above = Level("view", Descend.of(self.tree, t), rank, join), self.above
-        found = step(level, {"view": view}, None if above is None else above.found, self.config.keep)
+        found = step(level, {"view": view}, None if above is None else above.found, self.config.train_beam)
         return Part("stage.found.1", {}, {name: getattr(found, name) for name in FOUND})
 
     def _match(self, t: int, X: Csr) -> Linear:

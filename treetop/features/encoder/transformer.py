@@ -22,9 +22,9 @@ from treetop.tensors.handover import to_array
 class TransformerConfig:
     """Settings of `Transformer`."""
 
-    encoder: str = setting(DEFAULT, "folder, treetop model, offline package or Hugging Face hub name")
+    model: str = setting(DEFAULT, "folder, treetop model, offline package or Hugging Face hub name")
     max_length: int = setting(128, "maximum tokens per text, special tokens included", low=1)
-    long: Long = setting("truncate", "longer texts: truncate, or average over windows of max_length tokens")
+    long_texts: Long = setting("truncate", "longer texts: truncate, or average over windows of max_length tokens")
     pooling: Literal["cls", "mean"] = setting("mean", "pooling: first token (cls), or mean over tokens")
     layers: tuple[int, ...] = setting((-1,), "encoder layers to concatenate; -1: last, 0: embedding layer")
     l2: bool = setting(False, "L2-normalise each embedding")
@@ -57,8 +57,8 @@ class Transformer(Learned[Pooling]):
     @classmethod
     def load(cls, config: TransformerConfig, *, name: str = "encoder", **options: Any) -> Transformer:
         """An encoder as it comes, before any training."""
-        source = find_encoder(config.encoder)
-        tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long)
+        source = find_encoder(config.model)
+        tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long_texts)
         poolings = [Pooling(config.pooling, config.layers)]
         return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
 

@@ -20,6 +20,7 @@ from treetop.core.abilities import NamesTerms
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
 from treetop.core.errors import ConfigError, ModelError
+from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.features.tfidf.grams import Cutter, Rules, Vocabulary, learn, learn_rows
@@ -33,15 +34,15 @@ Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # indpt
 class TfidfConfig:
     """Settings of `Tfidf`."""
 
-    words: Literal["unicode", "sklearn"] = setting(
+    tokenizer: Literal["unicode", "sklearn"] = setting(
         "unicode", "word tokenisation: as scikit-learn's, or keeping combining marks within words (unicode)"
     )
     ngrams: tuple[int, int] | None = setting((1, 1), "word n-gram range; null: no word terms")
-    chars: tuple[int, int] | None = setting(None, "character n-gram range; null: no character terms")
-    chars_within: Literal["words", "text"] = setting(
+    char_ngrams: tuple[int, int] | None = setting(None, "character n-gram range; null: no character terms")
+    char_ngrams_within: Literal["words", "text"] = setting(
         "words", "character n-grams within words, or across word boundaries"
     )
-    min_chars: int = setting(2, "minimum word length in characters", low=1)
+    min_word_length: int = setting(2, "minimum word length in characters", low=1)
     lowercase: bool = setting(True, "lowercase texts")
     sublinear: bool = setting(True, "sublinear term frequency: 1 + log(count)")
     binary: bool = setting(False, "binary term frequency")
@@ -56,9 +57,9 @@ class TfidfConfig:
     l2: bool = setting(True, "L2-normalise each row")
 
     def __post_init__(self) -> None:
-        if self.ngrams is None and self.chars is None:
-            raise ConfigError("ngrams: null, and chars null too, so there is nothing to count. Set one of them.")
-        for name in ("ngrams", "chars"):
+        if self.ngrams is None and self.char_ngrams is None:
+            raise ConfigError("ngrams: null, and char_ngrams null too, so there is nothing to count. Set one of them.")
+        for name in ("ngrams", "char_ngrams"):
             span = getattr(self, name)
             if span is not None and not 1 <= span[0] <= span[1] <= 15:
                 raise ConfigError(f"{name}: {list(span)} is no range. Give [fewest, most] within 1 to 15.")
@@ -70,16 +71,20 @@ class TfidfConfig:
         """How texts are cut, for each group of columns."""
         made = {}
         if self.ngrams is not None:
-            marks = self.words == "unicode"
-            made["words"] = Cutter("words", *self.ngrams, lower=self.lowercase, marks=marks, shortest=self.min_chars)
-        if self.chars is not None:
-            made["chars"] = Cutter("characters", *self.chars, lower=self.lowercase, within=self.chars_within)
+            marks = self.tokenizer == "unicode"
+            made["words"] = Cutter(
+                "words", *self.ngrams, lower=self.lowercase, marks=marks, shortest=self.min_word_length
+            )
+        if self.char_ngrams is not None:
+            made["chars"] = Cutter(
+                "characters", *self.char_ngrams, lower=self.lowercase, within=self.char_ngrams_within
+            )
         return made
 
     def rules(self) -> Rules:
         """Which terms stay and how they weigh."""
         return Rules(
-            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, stable=self.words == "unicode",
+            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, stable=self.tokenizer == "unicode",
             idf=self.idf, binary=self.binary, sublinear=self.sublinear, l2=self.l2,
         )  # fmt: skip
 
@@ -173,7 +178,7 @@ class Tfidf(NamesTerms):
     @classmethod
     def from_part(cls, part: Part) -> Tfidf:
         try:
-            config = settings.build(TfidfConfig, part.config)
+            config = settings.build(TfidfConfig, translated(TfidfConfig, part.config))
         except ConfigError as error:
             raise ModelError(f"{cls.kind}: {error} The model is damaged; copy it again.") from None
         groups = {

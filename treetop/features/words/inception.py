@@ -38,12 +38,12 @@ class InceptionConfig:
     """Shape of the network."""
 
     filters: int = setting(32, "filters per convolution", low=1, high=1024)
-    mix: Literal["routed", "concat"] = setting(
+    combine: Literal["routed", "concat"] = setting(
         "routed", "combine kernel sizes by a routing weight per text, or concatenate them"
     )
     attention: bool = setting(True, "self-attention over words and over embedding dimensions before the convolutions")
     dropout: float = setting(0.25, "dropout on words, on filters and before the last layer", low=0.0, high=0.99)
-    narrow: bool = setting(
+    reduce_to_word_dim: bool = setting(
         False, "reduce views to the word-vector dimension (average pooling as residual of the last layer)"
     )
 
@@ -67,11 +67,11 @@ class Inception(WordNet):
     def __init__(self, config: InceptionConfig, n_words: int, width: int, length: int) -> None:
         if width % STRIDE or width < WIDEST:
             raise ConfigError(
-                f"encoder.width: word vectors of {width} numbers; {WIDEST} or more, a multiple of 4, fit."
+                f"encoder.pca_dim: word vectors of {width} numbers; {WIDEST} or more, a multiple of 4, fit."
             )
         super().__init__(n_words, width)
         self.config, self.length = config, length
-        n, routed = config.filters, config.mix == "routed"
+        n, routed = config.filters, config.combine == "routed"
         self.look_words, self.look_width = Spectral(length, length), Spectral(width, width)
         self.scales = nn.Parameter(torch.zeros(2))  # attention begins as nothing
         self.project, self.project_norm = nn.Linear(length, n), BatchNorm(n)
@@ -103,7 +103,7 @@ class Inception(WordNet):
     @property
     def width(self) -> int:
         """Numbers of a view."""
-        return int(self.words.shape[1]) if self.config.narrow else self.inner
+        return int(self.words.shape[1]) if self.config.reduce_to_word_dim else self.inner
 
     def view_width(self, task: Task) -> int:
         return self.width
@@ -166,7 +166,7 @@ class Inception(WordNet):
         y = laid.norms[2 + s](F.gelu(z))
         h: Tensor = y.flatten(1)
         made = F.gelu(F.linear(self._drop(h), laid.last[t], self.last[t].bias))
-        if not self.config.narrow:
+        if not self.config.reduce_to_word_dim:
             return h + made
         return F.adaptive_avg_pool1d(y.mT.flatten(1)[:, None], self.width)[:, 0] + made  # a filter's positions, mostly
 

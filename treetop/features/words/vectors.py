@@ -32,16 +32,16 @@ PIECES = r"[\p{L}\p{M}]+|\p{N}+"  # words without digits, and numbers
 class WordsConfig:
     """Where word vectors begin."""
 
-    encoder: str = setting(
+    model: str = setting(
         DEFAULT,
         "word vectors: a GloVe file (.txt, .gz), a folder of words.txt and .npy, or an encoder's token embeddings",
     )
     max_length: int = setting(32, "maximum words or word pieces per text", low=1, high=LONGEST)
-    width: int = setting(0, "dimension after PCA of the word vectors; 0: no reduction", low=0, high=4096)
-    most: int = setting(
+    pca_dim: int = setting(0, "dimension after PCA of the word vectors; 0: no reduction", low=0, high=4096)
+    vocab_size: int = setting(
         100_000, "vocabulary size with a file: words of the texts first, then in the file's order", low=1
     )
-    least: int = setting(2, "minimum frequency for a word that is not in the file to get a vector", low=1)
+    min_count: int = setting(2, "minimum frequency for a word that is not in the file to get a vector", low=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,39 +54,39 @@ class WordVectors:
 
 def find_vectors(config: WordsConfig, texts: Texts, *, seed: int = 0) -> WordVectors:
     """The table behind a name; `texts` decide which words of a file are kept."""
-    place = place_of(config.encoder)
+    place = place_of(config.model)
     if place.is_dir() and (place / "words.txt").is_file():
         return _of_words(_from_folder(place), config, texts, seed)
     if place.is_file():
         return _of_words(_from_file(place), config, texts, seed)
     if place.suffix in (".txt", ".gz", ".vec"):
-        raise ConfigError(f"encoder.encoder: no file '{config.encoder}'. Give a GloVe file, a folder or an encoder.")
+        raise ConfigError(f"encoder.model: no file '{config.model}'. Give a GloVe file, a folder or an encoder.")
     return _from_encoder(config)
 
 
 def _from_encoder(config: WordsConfig) -> WordVectors:
-    source = find_encoder(config.encoder)
+    source = find_encoder(config.model)
     settings = read_tokenizer(source.tokenizer)
     settings["post_processor"] = None  # no marks at begin and end: they would take two places of a short text
     size = source.config.get("vocab_size")
     found = [held for held in source.weights.values() if held.ndim == 2 and held.shape[0] == size]
     if not found:
-        raise ConfigError(f"encoder.encoder: '{source.name}' has no token vectors. Choose another encoder.")
-    return WordVectors(json.dumps(settings).encode(), narrowed(np.array(found[0], np.float32), config.width))
+        raise ConfigError(f"encoder.model: '{source.name}' has no token vectors. Choose another encoder.")
+    return WordVectors(json.dumps(settings).encode(), narrowed(np.array(found[0], np.float32), config.pca_dim))
 
 
 def _from_folder(folder: Path) -> Iterator[tuple[str, Any]]:
     files = sorted(folder.glob("*.npy"))
     if len(files) != 1:
-        raise ConfigError(f"encoder.encoder: {folder} has {len(files)} .npy files beside words.txt; one is wanted.")
+        raise ConfigError(f"encoder.model: {folder} has {len(files)} .npy files beside words.txt; one is wanted.")
     words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")
     try:
         vectors = np.load(files[0], mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError):
-        raise ConfigError(f"encoder.encoder: {files[0]} is no array of numbers. Save it with numpy.save.") from None
+        raise ConfigError(f"encoder.model: {files[0]} is no array of numbers. Save it with numpy.save.") from None
     words = words[:-1] if words[-1] == "" else words
     if vectors.ndim != 2 or len(words) != len(vectors):
-        raise ConfigError(f"encoder.encoder: {folder} has {len(words):,} words for vectors of shape {vectors.shape}.")
+        raise ConfigError(f"encoder.model: {folder} has {len(words):,} words for vectors of shape {vectors.shape}.")
     yield from zip(words, vectors, strict=True)
 
 
@@ -103,7 +103,7 @@ def _from_file(file: Path) -> Iterator[tuple[str, Any]]:
             if len(fields) <= width or width < 2:
                 others = f", others {width}" if width > 1 else ""
                 raise ConfigError(
-                    f"encoder.encoder: {file}:{i} has {len(fields) - 1} numbers{others}. Give each word as many, two "
+                    f"encoder.model: {file}:{i} has {len(fields) - 1} numbers{others}. Give each word as many, two "
                     "or more, on one line."
                 )
             yield " ".join(fields[:-width]), fields[-width:]
@@ -120,27 +120,28 @@ def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Text
     held: dict[str, Any] = {}
     for i, (word, numbers) in enumerate(found):
         key = word.lower()
-        if (i < config.most or key in seen) and (key not in held or word == key):
+        if (i < config.vocab_size or key in seen) and (key not in held or word == key):
             held[key] = _numbers(word, numbers)
     if not held:
-        raise ConfigError(f"encoder.encoder: {config.encoder} holds no word vectors. Give lines such as: cat 0.1 -0.2")
+        raise ConfigError(f"encoder.model: {config.model} holds no word vectors. Give lines such as: cat 0.1 -0.2")
     own = _cutter(tokenizers, {UNKNOWN: 0})
     again = tokenizers.trainers.WordLevelTrainer(
-        min_frequency=config.least, vocab_size=1 << 31, special_tokens=[UNKNOWN], show_progress=False
+        min_frequency=config.min_count, vocab_size=1 << 31, special_tokens=[UNKNOWN], show_progress=False
     )
     own.train_from_iterator(iter(texts), again)
     often = sorted(own.get_vocab().items(), key=lambda item: item[1])
     known = [word for word in held if word in seen]
     fresh = [word for word, _ in often if word != UNKNOWN and word not in held]
-    rest = [word for word in held if word not in seen][: max(0, config.most - len(known) - len(fresh))]
+    rest = [word for word in held if word not in seen][: max(0, config.vocab_size - len(known) - len(fresh))]
     if not known and not rest:
         raise ConfigError(
-            f"encoder.most: with {config.most} no word of {config.encoder} is left, as none is in the texts. Raise it."
+            f"encoder.vocab_size: with {config.vocab_size} no word of {config.model} is left, "
+            "as none is in the texts. Raise it."
         )
     vectors = np.stack([held[word] for word in (*known, *rest)])
     if len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
         raise ConfigError(
-            f"encoder.encoder: {config.encoder} has numbers that are not finite for the word "
+            f"encoder.model: {config.model} has numbers that are not finite for the word "
             f"'{(*known, *rest)[bad[0]]}'. Mend or drop its line."
         )
     # Words without a vector begin near the middle of all others, so that nothing is said about them yet.
@@ -149,14 +150,14 @@ def _of_words(found: Iterator[tuple[str, Any]], config: WordsConfig, texts: Text
     others = middle + spread * rng.standard_normal((len(fresh) + 1, vectors.shape[1]))
     table = np.concatenate([others, vectors]).astype(np.float32)
     vocabulary = {word: i for i, word in enumerate([UNKNOWN, *fresh, *known, *rest])}
-    return WordVectors(_cutter(tokenizers, vocabulary).to_str().encode(), narrowed(table, config.width))
+    return WordVectors(_cutter(tokenizers, vocabulary).to_str().encode(), narrowed(table, config.pca_dim))
 
 
 def _numbers(word: str, numbers: Any) -> Floats:
     try:
         return np.array(numbers, np.float32)
     except ValueError:
-        raise ConfigError(f"encoder.encoder: the vector of '{word}' holds something that is no number.") from None
+        raise ConfigError(f"encoder.model: the vector of '{word}' holds something that is no number.") from None
 
 
 def _cutter(tokenizers: Any, vocabulary: dict[str, int]) -> Any:
@@ -174,7 +175,9 @@ def narrowed(vectors: Floats, width: int) -> Floats:
     if width == 0 or width == vectors.shape[1]:
         return vectors
     if width > vectors.shape[1]:
-        raise ConfigError(f"encoder.width: {width}, but the vectors found have {vectors.shape[1]} numbers. Use fewer.")
+        raise ConfigError(
+            f"encoder.pca_dim: {width}, but the vectors found have {vectors.shape[1]} numbers. Use fewer."
+        )
     centred = vectors - vectors.mean(0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width]
     axes = axes * np.where(axes.sum(0) < 0, -1.0, 1.0)  # signs do not depend on the library

@@ -15,6 +15,7 @@ import torch
 from treetop.core.checked import floats, whole
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ModelError
+from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.features.encoder.tokens import Tokenizer
 from treetop.features.learned import Learned
@@ -91,7 +92,7 @@ class Words(Learned[Task]):
         build_net, kind, known = NETS[name]
         table = floats(part, "words", None, None)
         try:
-            settings: Any = build(kind, part.setting("settings", dict))
+            settings: Any = build(kind, translated(kind, part.setting("settings", dict)))
             with torch.device("meta"):
                 encoder: WordNet = build_net(settings, len(table) - 1, table.shape[1], length)
         except ConfigError as error:

@@ -16,4 +16,4 @@ from treetop.network.losses.settings import LossConfig
 def loss(pairs: Pairs, config: LossConfig) -> Tensor:
     """(rows,)"""
     values = F.binary_cross_entropy_with_logits(pairs.logits.float(), pairs.target.float(), reduction="none")
-    return each_label(pairs, values, config.reduce).to(pairs.logits.dtype)
+    return each_label(pairs, values, config.bce_reduction).to(pairs.logits.dtype)

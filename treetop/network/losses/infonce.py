@@ -1,6 +1,6 @@
 """InfoNCE (van den Oord et al. 2018): -log of the positives' share among them and the negatives.
 
-When to use it: with one positive per row (`pick: one`), as DPR and ANCE do.
+When to use it: with one positive per row (`positive_set: one`), as DPR and ANCE do.
 """
 
 from __future__ import annotations

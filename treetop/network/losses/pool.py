@@ -21,14 +21,14 @@ def pool_loss(logits: Tensor, target: Tensor, config: LossConfig, ignored: Tenso
     value = _direction(pairs, config)
     if config.symmetric:
         back = _direction(Pairs(logits.T, target.T, None if ignored is None else ignored.T), config)
-        value = (1.0 - config.backward) * value + config.backward * back
-    if config.bce > 0:  # of the queries, symmetric or not
-        value = value + config.bce * _mean_row(bce.loss(pairs, config), target)
+        value = (1.0 - config.symmetric_weight) * value + config.symmetric_weight * back
+    if config.bce_weight > 0:  # of the queries, symmetric or not
+        value = value + config.bce_weight * _mean_row(bce.loss(pairs, config), target)
     return value
 
 
 def _direction(pairs: Pairs, config: LossConfig) -> Tensor:
-    if config.pick == "one":
+    if config.positive_set == "one":
         chosen = drawn(pairs.target)
         others = (pairs.target > 0) & (chosen <= 0)
         pairs = Pairs(pairs.logits, chosen, others if pairs.ignored is None else pairs.ignored | others)

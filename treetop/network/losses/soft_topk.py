@@ -18,8 +18,8 @@ BISECTIONS = 40
 
 def loss(pairs: Pairs, config: LossConfig) -> Tensor:
     """(rows,)"""
-    counted, a, s = pairs.counted, config.steep, pairs.logits
-    places = (0.5 * counted.sum(1)).clamp_max(float(config.top)).to(s.dtype)
+    counted, a, s = pairs.counted, config.sharpness, pairs.logits
+    places = (0.5 * counted.sum(1)).clamp_max(float(config.k)).to(s.dtype)
     with torch.no_grad():
         low, high = -s.amax(1) - 30.0 / a, -s.amin(1) + 30.0 / a
         for _ in range(BISECTIONS):

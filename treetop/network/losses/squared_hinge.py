@@ -16,4 +16,4 @@ def loss(pairs: Pairs, config: LossConfig) -> Tensor:
     """(rows,)"""
     z, t = pairs.logits.float(), pairs.target.float()
     values = t * F.relu(1.0 - z).square() + (1.0 - t) * F.relu(1.0 + z).square()
-    return each_label(pairs, values, config.reduce).to(pairs.logits.dtype)
+    return each_label(pairs, values, config.bce_reduction).to(pairs.logits.dtype)

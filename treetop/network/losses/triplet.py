@@ -15,8 +15,8 @@ from treetop.network.losses.settings import LossConfig
 
 def loss(pairs: Pairs, config: LossConfig) -> Tensor:
     """(rows,)"""
-    hard = pairs.hardest(config.hardest)[:, None, :]  # (rows, 1, hardest)
-    if config.pick == "one":
+    hard = pairs.hardest(config.hard_negatives)[:, None, :]  # (rows, 1, hardest)
+    if config.positive_set == "one":
         own = torch.where(pairs.target > 0, pairs.logits, 0.0).sum(1, keepdim=True)
         return _violation(hard, own, config)[:, 0]
     return pairs.mean_over_positives(_violation(hard, pairs.logits, config))

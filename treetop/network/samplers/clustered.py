@@ -50,7 +50,7 @@ class PoolPlan(Plan):
         n = len(self.rows)
         if n == 0:
             return 0
-        if self.config.clustered and self.config.cluster == 0:
+        if self.config.clustered and self.config.cluster_size == 0:
             return 1 << self.config.splits(n, self.batch, 0)
         return max(1, round(n / self.batch))
 
@@ -83,7 +83,7 @@ class PoolPlan(Plan):
         config, mining = self.config, self.mining
         if not config.due(epoch) or int(mining.epoch) >= epoch:
             return
-        vectors, negatives = self.mine(config.clustered, config.negatives > 0)
+        vectors, negatives = self.mine(config.clustered, config.hard_negatives > 0)
         if vectors is not None and not torch.isfinite(vectors).all():
             raise TrainingError(
                 f"training: text embeddings are not finite before epoch {epoch}. Lower the learning rate, or set "

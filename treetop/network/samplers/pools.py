@@ -33,38 +33,41 @@ class PoolConfig:
 
     size: int = setting(3000, "maximum labels per pool; 0: all labels", low=0)
     positives: int = setting(3, "positives sampled per query, with replacement; 0: all", low=0, high=10**4)
-    negatives: int = setting(6, "hard negatives sampled per query", low=0, high=10**4)
-    depth: int = setting(100, "nearest labels retrieved per query when mining hard negatives", low=1, high=MOST)
-    keep: int = setting(0, "hard negatives stored per query; 0: as many as are sampled until the next mining", low=0)
-    least: int = setting(0, "add hard negatives only if more than this many places in the pool are free", low=0)
-    filled: bool = setting(True, "fill up the pool with the queries' remaining positives")
-    start: int = setting(5, "epoch from which queries are clustered and hard negatives mined", low=0)
-    every: int = setting(5, "epochs between two rounds of clustering and mining", low=1)
+    hard_negatives: int = setting(6, "hard negatives sampled per query", low=0, high=10**4)
+    mine_depth: int = setting(100, "nearest labels retrieved per query when mining hard negatives", low=1, high=MOST)
+    stored_negatives: int = setting(
+        0, "hard negatives stored per query; 0: as many as are sampled until the next mining", low=0
+    )
+    min_free: int = setting(0, "add hard negatives only if more than this many places in the pool are free", low=0)
+    fill: bool = setting(True, "fill up the pool with the queries' remaining positives")
+    mine_from: int = setting(5, "epoch from which queries are clustered and hard negatives mined", low=0)
+    mine_every: int = setting(5, "epochs between two rounds of clustering and mining", low=1)
     clustered: bool = setting(True, "build mini-batches from clusters of similar queries; false: at random")
-    cluster: int = setting(0, "queries per cluster; 0: one cluster per mini-batch", low=0)
-    grow: tuple[int, ...] = setting((), "epochs at which `cluster` doubles (curriculum)")
-    side: Side = setting("documents", "queries of a mini-batch: texts, or labels with one text sampled for each")
+    cluster_size: int = setting(0, "queries per cluster; 0: one cluster per mini-batch", low=0)
+    curriculum: tuple[int, ...] = setting((), "epochs at which `cluster_size` doubles (curriculum)")
+    queries: Side = setting("documents", "queries of a mini-batch: texts, or labels with one text sampled for each")
 
     def __post_init__(self) -> None:
         if self.kept > MOST:
             raise ConfigError(
-                f"keep: {self.keep} with negatives={self.negatives} and every={self.every} stores {self.kept:,} "
-                f"hard negatives per query. At most {MOST:,} are allowed; lower keep."
+                f"stored_negatives: {self.stored_negatives} with hard_negatives={self.hard_negatives} and "
+                f"mine_every={self.mine_every} stores {self.kept:,} hard negatives per query. "
+                f"At most {MOST:,} are allowed; lower stored_negatives."
             )
 
     @property
     def kept(self) -> int:
         """Hard negatives remembered for each query."""
-        return (self.keep or self.negatives * self.every) if self.negatives else 0
+        return (self.stored_negatives or self.hard_negatives * self.mine_every) if self.hard_negatives else 0
 
     def due(self, epoch: int) -> bool:
         """Whether clusters and negatives are found anew before this epoch."""
-        wanted = self.clustered or self.negatives > 0
-        return wanted and epoch >= self.start and (epoch - self.start) % self.every == 0
+        wanted = self.clustered or self.hard_negatives > 0
+        return wanted and epoch >= self.mine_from and (epoch - self.mine_from) % self.mine_every == 0
 
     def splits(self, n: int, batch: int, epoch: int) -> int:
         """How often `n` queries are halved into clusters."""
-        size = self.cluster << sum(epoch >= at for at in self.grow) if self.cluster else batch
+        size = self.cluster_size << sum(epoch >= at for at in self.curriculum) if self.cluster_size else batch
         return max(0, int(math.log2(max(1.0, n / size))))
 
 
@@ -123,11 +126,11 @@ class Pools:
         Whatever the number of processes, `everyone` and all that is drawn is the same.
         """
         rng = np.random.default_rng([self.seed, 4, step])
-        if self.config.side == "labels":
+        if self.config.queries == "labels":
             rows, drawn = self._draw_documents(queries, rng), queries
         else:
             rows, drawn = queries, self.draw_positives(queries, rng)
-        hard = draw_negatives(negatives[rows], self.config.negatives, rng)
+        hard = draw_negatives(negatives[rows], self.config.hard_negatives, rng)
         pool = self.fill(rows, drawn, hard)
         positive, value, ignored = self.pairs(rows, pool)
         return PoolBatch(even_share(rows, rank, size), rows, len(rows), step, pool, positive, value, ignored)
@@ -159,9 +162,9 @@ class Pools:
         if budget == 0 or budget >= self.known.n_labels:
             return np.arange(self.known.n_labels, dtype=np.int64)
         pool = most_shared(drawn)[:budget]
-        if budget - len(pool) > self.config.least:
+        if budget - len(pool) > self.config.min_free:
             pool = _joined(pool, hard, budget)
-        if self.config.filled and len(pool) < budget:
+        if self.config.fill and len(pool) < budget:
             pool = _joined(pool, self.known.indices[stretch(self.known.indptr, rows)[1]], budget)
         return np.sort(pool)
 

@@ -77,5 +77,5 @@ def table_of(
     if isinstance(learn, AdamConfig):
         return FullTable(n, width, learn, device, loss=loss, bias=bias, world=world, separate=separate)
     if separate or loss != "bce":
-        raise ConfigError("memory: 'low' supports no regulariser and no loss but BCE. Use memory=full.")
+        raise ConfigError("label_memory: 'low' supports no regulariser and no loss but BCE. Use label_memory=full.")
     return LowTable(n, width, learn, device, bias=bias, world=world, seed=seed)

@@ -1,0 +1,10 @@
+"""What the documentation is made of besides hand-written text: `python -m tools.docs` writes all of it.
+
+| file | makes |
+|---|---|
+| `pages` | pages from the code: commands, recipes, augmentations |
+| `tables` | tables in Markdown files from records (`markdown`: how they look) |
+| `runs`, `pairs` | tables of trainings on a GPU; recipes without and with Gandalf side by side |
+| `figures` | figures from records (`drawing`: plain SVG) |
+| `generated` | which of these files are out of date, and writing them |
+"""

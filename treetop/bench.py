@@ -1,0 +1,103 @@
+"""One recipe on one data set: what training cost, how large and fast the model is, and what it reaches on test."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treetop.core import provenance
+from treetop.core.dataset import Dataset
+from treetop.core.types import Scores
+from treetop.model import Model
+from treetop.training import fit, plan
+
+WARM, SINGLES = 20, 400  # texts by themselves: before the clock runs, and while it does
+METRICS = ("P@1", "P@3", "P@5", "nDCG@10", "R@10", "PSP@1", "PSP@3", "PSP@5", "C@5")
+
+
+def measure(
+    name: str,
+    data: str,
+    *,
+    preset: str = "default",
+    settings: Iterable[str] = (),
+    seed: int = 0,
+    threads: int | None = None,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """A record: settings, forecast, seconds, memory, model size, scores on test with intervals."""
+    train, test = Dataset.read(data), Dataset.read(data, "test")
+    chosen = list(settings)
+    needs = plan(name, preset=preset, settings=chosen).forecast(train)
+    folder = Path(tempfile.mkdtemp(prefix="treetop-bench-"))
+    try:
+        wall, cpu = time.monotonic(), time.process_time()
+        options = {"seed": seed, "threads": threads, "device": device}
+        model = fit(name, train, preset=preset, settings=chosen, out=folder / "model", **options)  # type: ignore[arg-type]
+        cost = {"wall_s": time.monotonic() - wall, "cpu_s": time.process_time() - cpu, "peak_mb": _peak_mb()}
+        size = sum(file.stat().st_size for file in (folder / "model").rglob("*") if file.is_file()) / 1e6
+    finally:
+        shutil.rmtree(folder)
+    scores, batch = _tested(model, test)
+    single = _one_by_one(model, test)
+    values = {
+        **provenance.provenance(seed=seed),
+        "versions": provenance.versions(),
+        "name": name,
+        "recipe": name,
+        "preset": preset,
+        "settings": dict(model.card.config),
+        "data": {"name": train.name, "train": len(train), "test": len(test), "labels": train.n_labels},
+        "forecast": {"memory_mb": needs.memory / 1e6, "model_mb": needs.model / 1e6, "time_s": needs.time},
+        "train": cost,
+        "model_mb": size,
+        "batch": batch,
+        "single": single,
+        "scores": {metric: scores[metric] for metric in METRICS},
+        "intervals": {metric: scores.intervals[metric] for metric in METRICS if metric in scores.intervals},
+        "bins": scores.bins,
+    }
+    return values
+
+
+def _tested(model: Model, test: Dataset) -> tuple[Scores, dict[str, float]]:
+    wall, cpu = time.monotonic(), time.process_time()
+    model.rank_dataset(test, 10)
+    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+    return model.evaluate(test), {
+        "wall_s": wall,
+        "cpu_s": cpu,
+        "docs_per_cpu_s": len(test) / max(cpu, 1e-9),
+        "docs_per_s": len(test) / max(wall, 1e-9),
+    }
+
+
+def _one_by_one(model: Model, test: Dataset) -> dict[str, float]:
+    """Milliseconds for a text by itself, from the string to the ranking."""
+    spent: list[float] = []
+    cpu = 0.0
+    for i in range(min(SINGLES, len(test)) + WARM):
+        wall, before = time.perf_counter(), time.process_time()
+        model.rank(test.texts.take(np.array([i % len(test)])), 5)
+        if i >= WARM:
+            spent.append(1e3 * (time.perf_counter() - wall))
+            cpu += 1e3 * (time.process_time() - before)
+    p50, p99 = np.percentile(spent, [50, 99])
+    return {"texts": len(spent), "p50_ms": float(p50), "p99_ms": float(p99), "cpu_ms": cpu / len(spent)}
+
+
+def _peak_mb() -> float:
+    """The highest resident memory of this process so far; what rusage says may be of the process that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(found[0]) * 1024 / 1e6
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
