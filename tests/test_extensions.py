@@ -117,7 +117,7 @@ CALLS = []
 
 def loss(pairs, config):
     CALLS.append(config.kind)
-    return each_label(pairs, (pairs.logits.float() - pairs.target.float()) ** 2, config.reduce)
+    return each_label(pairs, (pairs.logits.float() - pairs.target.float()) ** 2, config.bce_reduction)
 """
 
 FORMAT = """
