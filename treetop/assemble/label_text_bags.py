@@ -25,8 +25,8 @@ from treetop.network.vectors.parts import Blocks, PartsPlan
 from treetop.partition.balanced import BalancedConfig, sizes_of
 from treetop.tensors import devices
 from treetop.tensors.devices import World
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,7 @@ class BagsConfig:
         AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of word vectors and residual blocks"
     )
     head_optimizer: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
-    )
+    train: TrainConfig = setting(warmed_up(15, 512), "training loop")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )

@@ -50,8 +50,8 @@ from treetop.rank.text_map import unit
 from treetop.shortlist.ann import Ann
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
@@ -91,14 +91,8 @@ class Config:
         AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the residual layer in stage 2"
     )
     head_optimizer: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop of the surrogate task",
-    )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop on shortlists",
-    )
+    train: TrainConfig = setting(warmed_up(15, 512), "training loop of the surrogate task")
+    second_train: TrainConfig = setting(warmed_up(15, 512), "training loop on shortlists")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )

@@ -42,8 +42,8 @@ from treetop.partition.balanced import sizes_of
 from treetop.partition.flat import flat
 from treetop.tensors import devices
 from treetop.tensors.devices import World
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -75,9 +75,7 @@ class Config(ClustersConfig):
         AdamConfig(lr=5e-4, weight_decay=0.0), "optimiser of word vectors and network"
     )
     head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop"
-    )
+    train: TrainConfig = setting(warmed_up(15, 512, "cosine", 0.2), "training loop")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )

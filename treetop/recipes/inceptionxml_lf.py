@@ -51,8 +51,8 @@ from treetop.network.settings import small_batches
 from treetop.network.vectors.parts import Join, PartsPlan
 from treetop.partition.balanced import balanced, sizes_of
 from treetop.partition.flat import flat
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -84,14 +84,8 @@ class Config(ClustersConfig):
     )
     second_optimizer: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the same in phase II")
     head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the free label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
-        "training loop of phase I",
-    )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
-        "training loop of phase II",
-    )
+    train: TrainConfig = setting(warmed_up(5, 512, "cosine", 0.2), "training loop of phase I")
+    second_train: TrainConfig = setting(warmed_up(10, 512, "cosine", 0.2), "training loop of phase II")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )
