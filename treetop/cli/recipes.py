@@ -65,8 +65,7 @@ def _scores() -> dict[str, Any]:
     """Measured scores by recipe and data set, as `make docs` wrote them."""
     from importlib.resources import files
 
-    found: dict[str, Any] = json.loads((files("treetop") / "recipes" / "scores.json").read_text(encoding="utf-8"))
-    return found
+    return json.loads((files("treetop") / "recipes" / "scores.json").read_text(encoding="utf-8"))
 
 
 def _show(name: str, preset: str, every: bool, as_json: bool) -> None:
