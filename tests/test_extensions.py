@@ -117,7 +117,7 @@ CALLS = []
 
 def loss(pairs, config):
     CALLS.append(config.kind)
-    return each_label(pairs, (pairs.logits.float() - pairs.target.float()) ** 2, config.reduce)
+    return each_label(pairs, (pairs.logits.float() - pairs.target.float()) ** 2, config.bce_reduction)
 """
 
 FORMAT = """
@@ -155,6 +155,19 @@ from scipy import sparse
 def describe(source):
     assert source.X.shape[0] == source.Y.shape[0]
     return sparse.identity(len(source.labels), np.float32, format="csr")
+"""
+
+PARTITION = """
+from dataclasses import dataclass
+import numpy as np
+from treetop.core.types import LabelTree
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    nodes: int = 3
+
+    def grow(self, Z, *, seed):
+        return LabelTree((np.zeros(self.nodes, np.int32), (np.arange(Z.shape[0]) % self.nodes).astype(np.int32)))
 """
 
 AUGMENT = '''
@@ -287,6 +300,16 @@ def test_label_description(install: Install) -> None:
     mine = treetop.fit("xr_linear", data, settings={**settings, "label_features": "mine"})
     pifa = treetop.fit("xr_linear", data, settings=settings)
     assert not np.array_equal(mine.rank([*data.texts], 5).score, pifa.rank([*data.texts], 5).score)
+
+
+def test_partition(install: Install) -> None:
+    install("partition", PARTITION, "Config")
+    data = toy.dataset()
+    model = treetop.fit("xr_linear", data, settings={"partition": "mine"})
+    assert [level.shortlist.n for level in model.members[0]] == [3, data.n_labels]
+    assert treetop.fit("xr_linear", data, settings={"partition": "kmeans"}).predict(["x"], 1)
+    with pytest.raises(ConfigError, match=r"partition: unknown value 'mime'.*'balanced', 'kmeans', 'mine'"):
+        treetop.fit("xr_linear", data, settings={"partition": "mime"})
 
 
 def test_augmentation(install: Install) -> None:

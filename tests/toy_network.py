@@ -17,8 +17,6 @@ from treetop.labels.text import label_words
 from treetop.network.build import Blueprint, Learning
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Cached
-from treetop.network.network import Network, RowTargets
-from treetop.tensors.devices import ALONE
 from treetop.train.batches import Batch
 from treetop.train.optim import AdamConfig
 
@@ -27,20 +25,6 @@ N, WIDTH, L = 30, 6, toy.N_LABELS
 PARENT = np.array([0, 1, 2, 2, 1, 0, 3, 3, 3, 1] * 4, np.int32)  # 40 labels in 4 clusters
 TREE, FLAT = LabelTree((np.zeros(4, np.int32), PARENT)), LabelTree((np.zeros(L, np.int32),))
 LEARN = AdamConfig(lr=0.05, weight_decay=0.0)
-
-
-def build(blueprint, dataset, inputs, *, seed=0, held_out=None, mix=None, penalty=None, targets=None) -> Network:
-    """The network of a blueprint over the rows of a data set, untrained."""
-    known = targets or RowTargets(dataset.Y, dataset.relevance, dataset.ignored)
-    blueprint.check(dataset, mix, penalty, ALONE)
-    learned, learning = np.flatnonzero(dataset.learned), blueprint.learning
-    heads = blueprint.heads(
-        dataset, known.Y[learned], inputs.device, world=ALONE, seed=seed, penalty=penalty is not None
-    )  # fmt: skip
-    return Network(
-        inputs, heads, known, encoder=learning.encoder, learn=learning.heads, learned=learned, held_out=held_out,
-        mix=mix, penalty=penalty,
-    )  # fmt: skip
 
 
 def plans(tree, *, width=WIDTH, keep=0, **last) -> list[HeadPlan]:
@@ -64,7 +48,7 @@ def network(tree, dataset, *, keep=2, last=None, start=None, given=None, views=N
         Learning(**{"encoder": LEARN, "heads": LEARN, **(learning or {})}),
         given, start={} if start is None else {"v": start},
     )  # fmt: skip
-    return build(blueprint, dataset, cached(views), **more), views
+    return blueprint.network(dataset, cached(views), **{"seed": 0, **more}), views
 
 
 def batch(rows, step=0) -> Batch:

@@ -81,8 +81,7 @@ class Plan:
     def fit(self, dataset: Dataset, job: Job) -> Model:
         """The model, labels and training counts those of `dataset`, whatever rows are added to it."""
         rows, job = augmented(self.augmentations, dataset, job)
-        made: Model = self.module.fit(rows, self.config, job)
-        return made
+        return self.module.fit(rows, self.config, job)
 
 
 def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | Iterable[str] = ()) -> Plan:

@@ -35,7 +35,6 @@ from treetop.network.inputs import Encoded
 from treetop.network.network import Network, RowTargets
 from treetop.network.vectors.full import FullTable
 from treetop.partition.flat import flat
-from treetop.tensors.devices import ALONE
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Batch, Plan, split_off
 from treetop.train.loop import train
@@ -167,12 +166,7 @@ def section_bare(data: Data) -> None:
 
 def network(inputs: Encoded, dataset: Dataset, blueprint: Blueprint, held_out: np.ndarray | None = None) -> Network:
     """The untrained network of a blueprint over all rows of a data set."""
-    heads = blueprint.heads(dataset, dataset.Y, inputs.device, world=ALONE, seed=0, penalty=False)
-    learning, known = blueprint.learning, RowTargets(dataset.Y)
-    return Network(
-        inputs, heads, known, encoder=learning.encoder, learn=learning.heads, learned=np.arange(len(dataset)),
-        held_out=held_out,
-    )  # fmt: skip
+    return blueprint.network(dataset, inputs, seed=0, held_out=held_out, targets=RowTargets(dataset.Y))
 
 
 def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> Network:

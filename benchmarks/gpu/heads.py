@@ -29,7 +29,7 @@ from treetop.core.types import LabelTree
 from treetop.features.encoder.encoder import Encoder, Pooling
 from treetop.features.encoder.sources import Source, find_encoder
 from treetop.network.build import Blueprint, Learning
-from treetop.network.forecast import EncoderSize, Levels, gpu_memory
+from treetop.network.forecast import EncoderSize, gpu_memory
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded
 from treetop.network.network import Network
@@ -170,12 +170,15 @@ def section_memory(sources: dict[str, Source]) -> None:
 def forecast(source: Source, case: dict[str, Any]) -> dict[str, float]:
     n = case["batch"] * 12
     mean = case["length"] * (0.75 if case.get("ragged") else 1.0)
-    levels = Levels(
-        case["labels"], case["clusters"], case.get("keep", 0), case.get("bottleneck", 400), case.get("layers", 1)
-    )
+    size = EncoderSize.of(source.config)
+    labels = HeadPlan(
+        view="", view_width=case.get("layers", 1) * size.width, n=case["labels"], keep=case.get("keep", 0),
+        dimension=case.get("bottleneck", 400),
+    )  # fmt: skip
+    plans = [replace(labels, n=case["clusters"]), labels] if case["clusters"] else [labels]
     made = gpu_memory(
-        EncoderSize.of(source.config),
-        levels,
+        size,
+        plans,
         rows=case["batch"],
         tokens=case["batch"] * mean,
         data=n * mean * 4 + n * 60,

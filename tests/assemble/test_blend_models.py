@@ -281,7 +281,7 @@ def test_other_labels_are_refused_with_the_first_that_differs(xr):
         ([*ids[:3], "other", *ids[4:]], "^model 2: other labels than model 1: .* number 4, 'other' against 'L03'"),
         ([*ids[:3], *ids[3:][::-1]], "in another order, the first that differs is number 4, 'L39' against 'L03'"),
         (ids[:38], "38 against 40, the first that differs is number 39, none against 'L38'"),
-    ]  # fmt: skip
+    ]
     for other, sentence in cases:
         with pytest.raises(InputError, match=sentence + ". A blend needs the same labels in the same order"):
             treetop.blend([xr, relabelled(xr, other)], how="rank_average")

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import toy
-from toy_network import LEARN, batch, build, cached, loss_of
+from toy_network import LEARN, batch, cached, loss_of
 from treetop.assemble.linear.tree import LevelTask, Task, level_relevance, problems_of
 from treetop.assemble.staged.coarse_to_fine import (
     FineConfig,
@@ -86,7 +86,7 @@ def task(dataset, tree, *, given=None, start=None):
         Learning(encoder=LEARN, heads=LEARN, loss="squared_hinge", forced=False), given,
         start={} if start is None else {"v": start},
     )  # fmt: skip
-    return build(blueprint, dataset, cached(X))
+    return blueprint.network(dataset, cached(X), seed=0)
 
 
 def level_data(R, weighs):

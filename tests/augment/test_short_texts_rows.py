@@ -13,6 +13,7 @@ from toy_network import loss_of
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.kernels import reference
+from treetop.network import build as network_build
 from treetop.network import fit as network_fit
 from treetop.network.network import Network, RowTargets
 from treetop.training import plan
@@ -72,7 +73,7 @@ def test_combinations_train_repeat_and_differ_from_the_plain_recipe(name, words)
 
 
 def test_shortlists_hold_all_soft_targets_of_label_texts(words, monkeypatch):
-    seen, data = spied(monkeypatch, network_fit, "Network"), toy.distinct("only")
+    seen, data = spied(monkeypatch, network_build, "Network"), toy.distinct("only")
     model = treetop.fit("gandalf+astec", data, settings=settings("astec", words))
     _, ((_, (head,), own), named) = seen  # surrogates first
     lists, learned = head.candidates.lists, named["learned"]
@@ -110,7 +111,7 @@ def test_decaf_reads_words_that_stand_in_label_texts_only(words):
 
 
 def test_decaf_weighs_positives_by_relevance(words, monkeypatch):
-    seen, losses = spied(monkeypatch, network_fit, "Network"), []
+    seen, losses = spied(monkeypatch, network_build, "Network"), []
     data = toy.dataset()
     treetop.fit("decaf", data, settings=settings("decaf", words))
     (((inputs, heads, _), named),) = seen

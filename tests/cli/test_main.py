@@ -304,14 +304,21 @@ def test_augmentations_are_listed_with_their_settings():
 
 def test_recipes_show_names_in_full_choices_and_the_values_of_a_preset():
     narrow = subprocess.run(
-        [sys.executable, "-m", "treetop", "recipes", "xr_linear", "--preset", "paper-eurlex-4k"],
+        [sys.executable, "-m", "treetop", "recipes", "xr_linear", "--all", "--preset", "paper-eurlex-4k"],
         capture_output=True, text=True, env={**ENV, "COLUMNS": "50"},
     ).stdout  # fmt: skip
     rows = {line.split()[0]: line.split()[1:] for line in narrow.splitlines() if line and line[0].islower()}
     assert rows["tree.max_leaf"][0] == "16" and rows["trees"][0] == "3"  # the defaults are 100 and 1
     assert "linear.relevance_norm" in rows and "…" not in narrow
-    shown = run("recipes", "xr_linear").stdout
-    assert "loss of the binary classifiers (squared_hinge, hinge, logistic)" in shown
+    shown = run("recipes", "xr_linear", "--all").stdout
+    assert "loss of the binary classifiers (squared_hinge, hinge, logistic)" in " ".join(shown.split())
+    assert "decay rate of the first moment" in " ".join(run("recipes", "renee", "--all").stdout.split())
+    brief = run("recipes", "xr_linear").stdout
+    assert (
+        "linear.beam" in brief
+        and "linear.relevance_norm" not in brief
+        and "more: `treetop recipes xr_linear --all`" in brief
+    )
     assert run("recipes", "popular").returncode == 0  # has no settings
     asked = json.loads(run("recipes", "xr_linear", "--preset", "paper-eurlex-4k", "--json").stdout)
     assert asked["preset"] == "paper-eurlex-4k"

@@ -4,7 +4,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from treetop.core.config import build, describe, override, read_yaml, setting, to_dict
+from treetop.core.config import build, describe, override, read_yaml, setting, to_dict, type_name
 from treetop.core.errors import ConfigError
 
 
@@ -110,3 +110,10 @@ def test_yaml_files_are_read_strictly(tmp_path):
         read_yaml(file)
     with pytest.raises(ConfigError, match="cannot be read as YAML"):
         read_yaml(tmp_path / "absent.yaml")
+
+
+def test_types_read_well():
+    assert type_name(tuple[int, ...]) == "list of int"
+    assert type_name(tuple[int, int] | None) == "list of 2 int or null"
+    assert type_name(tuple[tuple[int, ...], ...]) == "list of list of int"
+    assert type_name(float | None) == "float or null"

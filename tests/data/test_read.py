@@ -47,7 +47,7 @@ FOLDERS = {
     "annif csv": {"train.csv": "document_id,text,subject_uris\n1,a cat,<pet> <cat>\n2,a dog,pet\n"},
     "attentionxml": {"train_raw_texts.txt": "a/SEP/cat\na dog\n", "train_labels.txt": "pet cat\npet\n"},
     "tokens": {"train_texts.txt.gz": "a cat\na dog\n", "train_labels.txt": "pet cat\npet\n", "train.txt": "x"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -77,7 +77,7 @@ NUMBERED = {
         "raw/Y.txt": "pet\ncat\n\n",
         "filter_labels_train.txt": "1 2",
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NUMBERED)

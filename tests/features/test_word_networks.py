@@ -192,3 +192,11 @@ def test_a_table_that_is_too_small_is_refused(glove):
     short = {**part.arrays, "words": part.arrays["words"][:3]}
     with pytest.raises(ConfigError, match="its tokenizer knows"):
         Words.from_part(type(part)(part.kind, part.config, short, files=part.files))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 4), (1, 4)])
+def test_an_empty_table_of_words_is_refused(glove, shape):
+    part = make(glove).to_part()
+    arrays = {**part.arrays, "words": np.zeros(shape, np.float32)}
+    with pytest.raises(ModelError, match="table of words"):
+        Words.from_part(type(part)(part.kind, part.config, arrays, files=part.files))

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from importlib import import_module
 from pathlib import Path
@@ -7,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from treetop.network.forecast import EncoderSize, Levels, gpu_memory, within_room
+from treetop.network.forecast import EncoderSize, gpu_memory, within_room
+from treetop.network.head import HeadPlan
 from treetop.tensors import devices
 from treetop.train.task import TrainConfig
 from treetop.training import plan
@@ -42,8 +44,15 @@ def test_micro_batches_double_until_a_step_fits(monkeypatch):
 def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
     size = BERT if line["encoder"] == "bert-base" else EncoderSize()
     tokens = line["batch"] * line["length"] * (0.75 if line.get("ragged") else 1.0)
-    levels = Levels(line["labels"], line["clusters"], line.get("keep", 0), 400, line.get("layers", 1))
-    made = gpu_memory(size, levels, rows=line["batch"], tokens=tokens, data=12 * tokens * 4 + 12 * line["batch"] * 60)
+    labels = HeadPlan(
+        view="",
+        view_width=line.get("layers", 1) * size.width,
+        n=line["labels"],
+        keep=line.get("keep", 0),
+        dimension=400,
+    )
+    plans = [dataclasses.replace(labels, n=line["clusters"]), labels] if line["clusters"] else [labels]
+    made = gpu_memory(size, plans, rows=line["batch"], tokens=tokens, data=12 * tokens * 4 + 12 * line["batch"] * 60)
     assert made == pytest.approx(line["memory"], rel=0.15)
 
 
@@ -64,7 +73,8 @@ def test_many_shapes_were_measured():
 
 def test_low_memory_counts_two_bytes_a_number():
     size, more = EncoderSize(), {"rows": 256, "tokens": 8192.0, "data": 0.0}
-    none, full, low = (gpu_memory(size, Levels(n, low=low), **more) for n, low in ((0, 0), (10**6, 0), (10**6, 1)))
+    none, some = ([HeadPlan(view="", view_width=384, n=n)] for n in (0, 10**6))
+    none, full, low = (gpu_memory(size, n, low=low, **more) for n, low in ((none, False), (some, False), (some, True)))
     assert full - none > 12 * 384 * 10**6
     assert 2 * 384 * 10**6 < low - none < 2.4 * 384 * 10**6
 

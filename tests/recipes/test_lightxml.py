@@ -79,7 +79,7 @@ def test_an_encoder_for_each_member(encoder, tmp_path):
 
 
 def test_a_deeper_tree(encoder):
-    tree = {"max_leaf": 3, "shallow": False, "per_node": False, "width": 4, "top": 4}
+    tree = {"max_leaf": 3, "shallow": False, "per_node": False, "branching": 4, "top_branching": 4}
     model = treetop.fit("lightxml", toy.dataset(n=120), settings=settings(encoder, clusters="tree", tree=tree))
     assert len(model.members[0]) == 3
     floor = treetop.fit("popular", toy.dataset(n=120)).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]

@@ -18,7 +18,7 @@ from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 
-TREE = {"max_leaf": 5, "width": 2, "top": 2}
+TREE = {"max_leaf": 5, "branching": 2, "top_branching": 2}
 SETTINGS = {
     "tfidf": {"min_df": 1},
     "preliminary_tree": TREE,

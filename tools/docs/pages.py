@@ -5,22 +5,48 @@
 from __future__ import annotations
 
 import ast
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from treetop.core import registry
 
+WHEN = {
+    "popular": "as a floor for every score: the same labels for every text.",
+    "neighbours": "as a first model: seconds to train, no tuning, weak with very many labels.",
+    "dismec": "small data on a CPU where every label has a few texts and precision counts most.",
+    "xr_linear": "the default on a CPU: fast, small, explainable, up to millions of labels.",
+    "parabel": "as `xr_linear`, where the published three binary trees are wanted.",
+    "bonsai": "as `xr_linear`, for many rare labels: wide trees lose fewer of them.",
+    "extremetext": "for calibrated probabilities from a tree.",
+    "lightxml": "texts of a sentence or more, a GPU, up to some hundred thousand labels.",
+    "cascadexml": "as `lightxml` with more labels: every tree level reads its own encoder layer.",
+    "xr_transformer": "long texts and up to millions of labels on a GPU; with preset `cpu` without one.",
+    "inceptionxml": "short texts such as titles and queries, without label texts, on a CPU or a GPU.",
+    "inceptionxml_lf": "short texts with label texts, on a CPU or a GPU.",
+    "astec": "short texts, very many labels, small fast models on a CPU.",
+    "decaf": "short texts with label texts on a CPU.",
+    "eclare": "as `decaf`, where labels that occur together help rare ones.",
+    "renee": "label texts and a GPU that holds all label vectors; strong on head labels.",
+    "depsl": "label texts, also for labels without training texts: label vectors come from text alone.",
+    "dexml": "as `depsl`, where all label texts fit into a training step.",
+    "siamesexml": "short texts with label texts; `unidec` and `ngame` are newer.",
+    "ngame": "label texts and a GPU, trained in two stages.",
+    "unidec": "the first choice with label texts and a GPU.",
+}
 NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 
 def pages(docs: Path) -> dict[str, str]:
-    """Path below docs/ -> text of every generated page, with what was written by hand behind it."""
+    """Path below docs/ -> text of every generated page; what was written by hand behind it stays."""
     made = {"cli.md": _commands()}
     for name in registry.names("recipe"):
-        made[f"recipes/{name}.md"] = _recipe(name)
+        made[f"recipes/{name}.md"] = _recipe(name, docs)
+        made[f"settings/{name}.md"] = _reference(name)
     for name in registry.names("augment"):
-        made[f"augmentations/{name}.md"] = _recipe(name, "augment")
-    return {name: text + _tail(docs / name) for name, text in made.items()}
+        made[f"augmentations/{name}.md"] = _augmentation(name) + _tail(docs / f"augmentations/{name}.md")
+    return made
 
 
 def _tail(file: Path) -> str:
@@ -30,14 +56,54 @@ def _tail(file: Path) -> str:
     return text[start:] if start >= 0 else ""
 
 
-def _recipe(name: str, question: str = "recipe") -> str:
-    source = registry.source(question, name)
-    doc = str(ast.get_docstring(ast.parse(source)))
-    rows = "\n".join(_row(row) for row in _settings(name, question))
-    head = f"{NOTE}\n\n# {name}\n\n{doc}\n"
-    if question == "recipe":
-        head += f"\n{_explains(name)}\n"
-    return f"{head}\n## Settings\n\n| setting | type | default | what it does |\n|---|---|---|---|\n{rows}\n"
+def _recipe(name: str, docs: Path) -> str:
+    """One screen: idea, when to use it, command, score, main settings."""
+    from treetop.core.overview import main_rows
+
+    rows = _settings(name, "recipe")
+    parts = [
+        NOTE, f"# {name}", _doc(name, "recipe"), f"**When to use it:** {WHEN[name]}" if name in WHEN else "",
+        f"    treetop fit {name} DATA --out model", _explains(name), _score(name, docs),
+    ]  # fmt: skip
+    if rows:
+        parts += ["## Main settings", _table(main_rows(rows)), f"[All settings](../settings/{name}.md)"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _reference(name: str) -> str:
+    """Every setting of a recipe."""
+    rows = _settings(name, "recipe")
+    return f"{NOTE}\n\n# Settings of {name}\n\n{_table(rows) if rows else 'None.'}\n"
+
+
+def _augmentation(name: str) -> str:
+    return f"{NOTE}\n\n# {name}\n\n{_doc(name, 'augment')}\n\n## Settings\n\n{_table(_settings(name, 'augment'))}\n"
+
+
+def _doc(name: str, question: str) -> str:
+    return str(ast.get_docstring(ast.parse(registry.source(question, name))))
+
+
+def _score(name: str, docs: Path) -> str:
+    """The recorded scores of the default settings on test rows, or that there are none; where measurements stand."""
+    from treetop.cli.recipes import summary
+
+    found = summary(name)["scores"]
+    said = [
+        f"{data} {', '.join(f'{key} {value:g}' for key, value in scores.items())}" for data, scores in found.items()
+    ]
+    score = (
+        f"Recorded scores of the default settings: {'; '.join(said)}."
+        if said
+        else "No score of the default settings is on record."
+    )
+    more = f" More: [measurements](../measured/{name}.md)." if (docs / "measured" / f"{name}.md").exists() else ""
+    return score + more
+
+
+def _table(rows: Sequence[tuple[str, str, Any, str]]) -> str:
+    lines = "\n".join(_row(row) for row in rows)
+    return f"| setting | type | default | what it does |\n|---|---|---|---|\n{lines}"
 
 
 def explainable() -> list[str]:
@@ -54,7 +120,8 @@ def _explains(name: str) -> str:
 
 def _row(row: tuple[str, str, Any, str]) -> str:
     name, kind, default, text = row
-    cells = (f"`{name}`", f"`{kind}`", f"`{default}`", text)
+    kind = kind.removeprefix("Literal[").removesuffix("]").replace("'", "") if kind.startswith("Literal[") else kind
+    cells = (f"`{name}`", kind, f"`{json.dumps(default)}`", text)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -56,8 +56,7 @@ def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
     kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
     if not kept.all():
         logger.info("%s: no row for labels barred for their own text: %s", name, f"{np.sum(~kept):,}")
-    made: Ints = labels[kept]
-    return made
+    return labels[kept]
 
 
 def with_rows_of(dataset: Dataset, labels: Ints, barred: Barred) -> Dataset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treetop.assemble.members import member_name
+from treetop.assemble.members import Member, member_name
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
@@ -15,9 +15,9 @@ from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.features.words.bag import DOCUMENT, BagConfig
 from treetop.features.words.vectors import WordsConfig
 from treetop.labels.text import label_words, tell_wordless
-from treetop.network.build import LabelWords
-from treetop.network.fit import Trained, as_levels
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.build import Blueprint, LabelWords, Learning
+from treetop.network.fit import Trained, as_levels, train_network
+from treetop.network.forecast import forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.prepare import Prepared, prepare_words
 from treetop.network.settings import small_batches
@@ -25,8 +25,8 @@ from treetop.network.vectors.parts import Blocks, PartsPlan
 from treetop.partition.balanced import BalancedConfig, sizes_of
 from treetop.tensors import devices
 from treetop.tensors.devices import World
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,7 @@ class BagsConfig:
         AdamConfig(lr=2.5e-3, weight_decay=0.0), "optimiser of word vectors and residual blocks"
     )
     head_optimizer: AdamConfig = setting(AdamConfig(lr=4e-3, weight_decay=0.0), "optimiser of the free label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
-    )
+    train: TrainConfig = setting(warmed_up(15, 512), "training loop")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )
@@ -53,12 +51,12 @@ class BagsConfig:
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
-    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
+    n, view = dataset.n_labels, DOCUMENT.name
     sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
-    plans = two_heads(DOCUMENT.name, DOCUMENT.name, size.width, sizes, config.beam, parts, parts)
-    need = forecast_member(dataset, size, count(plans, training.batch_size), training, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
+    return forecast_words(
+        dataset, config, training, lambda size: two_heads(view, view, size.width, sizes, config.beam, parts, parts)
+    )
 
 
 def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, own: Job, job: Job) -> Prepared:
@@ -67,6 +65,21 @@ def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, own: Job, job: Job
         dataset, config.encoder, ("decaf", config.network), (DOCUMENT,),
         name=member_name("words", m), seed=own.seed, job=job, more=label_words(dataset.labels),
     )  # fmt: skip
+
+
+def train_bag(
+    dataset: Dataset, config: BagsConfig, prepared: Prepared, tree: LabelTree, clusters: PartsPlan, labels: PartsPlan,
+    job: Job, *, bias: bool = True,
+) -> Member:  # fmt: skip
+    """Train words, blocks and free vectors of both levels at once; vectors are made of these parts."""
+    view, width = DOCUMENT.name, prepared.features.encoder.width
+    plans = two_heads(view, view, width, tree.sizes, config.beam, clusters, labels)
+    learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=bias)
+    trained = train_network(
+        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
+        small_batches(dataset, config.train, config.min_steps_per_epoch), job,
+    )  # fmt: skip
+    return [trained.features], [two_levels(trained, tree, plans)]
 
 
 def two_heads(
@@ -81,7 +94,7 @@ def two_heads(
         HeadPlan(
             view=labels_view, view_width=width, n=sizes[1], keep=min(keep, sizes[0]), parts=labels, dropout=dropouts[1]
         ),
-    ]  # fmt: skip
+    ]
 
 
 def words_of(prepared: Prepared, before: Blocks | None = None) -> LabelWords:

@@ -20,7 +20,7 @@ from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
 from treetop.labels.pifa import pifa
 from treetop.labels.source import Source
-from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
+from treetop.partition.balanced import BalancedConfig, balanced
 
 Description = Annotated[str, Registered("labels")]
 FEW = 5_000  # labels below which clusters cost a small network more than they save, for a text alone too
@@ -45,13 +45,6 @@ class ClustersConfig:
     def kept(self, labels: int, clusters: int) -> int:
         """Clusters whose labels are about four roots of all."""
         return min(clusters, self.beam or math.ceil(4.0 * math.sqrt(labels) * clusters / labels))
-
-    def scored(self, labels: int) -> float:
-        """Share of the labels, or as many clusters, that a text meets."""
-        if self.is_flat(labels):
-            return 1.0
-        clusters = sizes_of(labels, self.tree)[0]
-        return min(1.0, clusters / labels + self.kept(labels, clusters) / clusters)
 
 
 def describe_labels(dataset: Dataset, view: SparseView, how: Description, *, normalise_targets: bool = True) -> Any:

@@ -45,8 +45,7 @@ class OwnLabels:
 def _keys(matrix: Csr) -> NDArray[np.int64]:
     """Row * columns + column of every entry."""
     rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-    made: NDArray[np.int64] = rows * matrix.shape[1] + matrix.indices
-    return made
+    return rows * matrix.shape[1] + matrix.indices
 
 
 def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:

@@ -41,14 +41,12 @@ class Augmentation:
     @property
     def offers(self) -> Offers:
         """What it brings."""
-        found: Offers = self.module.OFFERS
-        return found
+        return self.module.OFFERS
 
     @property
     def needs(self) -> list[str]:
         """What a recipe must have a place for."""
-        found: list[str] = self.module.needs(self.config)
-        return found
+        return self.module.needs(self.config)
 
 
 def split_name(recipe: str) -> tuple[list[str], str]:

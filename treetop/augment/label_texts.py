@@ -133,5 +133,4 @@ def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> C
     common = sparse.csr_matrix((best, (row, column)), (len(groups), targets.shape[1]))
     index = np.arange(len(first))
     index[members] = len(first) + of
-    made: Csr = sparse.vstack([targets, common], format="csr")[index[labels]]
-    return made
+    return sparse.vstack([targets, common], format="csr")[index[labels]]

@@ -11,7 +11,8 @@ from treetop.cli.streams import as_text, echo, json_line
 from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
-    from treetop.model import Explanation, Model
+    from treetop.explained import Explanation
+    from treetop.model import Model
 
 SHOWN = 6
 BAR = 24  # letters of a whole bar

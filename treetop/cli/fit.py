@@ -53,6 +53,8 @@ def fit(
         echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
         needs.check(limits, out)
         return
-    options = {"seed": seed, "threads": threads, "device": device, "budget": budget}
-    train(recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, **options)  # type: ignore[arg-type]
+    train(
+        recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
+        threads=threads, device=device, budget=budget,
+    )  # fmt: skip
     confirm(str(out))

@@ -54,8 +54,7 @@ def retire(
     model: Folder, labels: Labels = None, file: File = None, by: By = "", note: Note = "", as_json: AsJson = False
 ) -> None:
     """Never return these labels again, until they are restored."""
-    named = _named(labels, file)
-    opened = _open(model)
+    named, opened = _named(labels, file), _open(model)
     with _blamed(file, named):
         changed = opened.retire_labels(list(named), who=by, note=note)
     _save(model, changed, as_json)
@@ -66,8 +65,7 @@ def restore(
     model: Folder, labels: Labels = None, file: File = None, by: By = "", note: Note = "", as_json: AsJson = False
 ) -> None:
     """Return retired or merged labels again."""
-    named = _named(labels, file)
-    opened = _open(model)
+    named, opened = _named(labels, file), _open(model)
     with _blamed(file, named):
         changed = opened.restore_labels(list(named), who=by, note=note)
     _save(model, changed, as_json)

@@ -23,7 +23,7 @@ from treetop.cli import (
     recipes,
     streams,
     verify,
-)  # fmt: skip
+)
 from treetop.core.errors import TreetopError, shortened, visible
 from treetop.core.version import VERSION
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Annotated, Any
 
 import typer
@@ -14,13 +15,14 @@ from treetop.core.errors import ConfigError
 def recipes(
     name: Annotated[str | None, typer.Argument(help="One recipe: its idea, presets and settings.")] = None,
     preset: Annotated[str, typer.Option(help="Show the settings this preset has, not the defaults.")] = "default",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the main ones.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
     """List recipes, or show one with its settings."""
     from treetop.core import registry
 
     if name is not None:
-        _show(name, preset, as_json)
+        _show(name, preset, every, as_json)
         return
     if preset != "default":
         raise ConfigError("--preset: whose? Name the recipe too.")
@@ -63,11 +65,10 @@ def _scores() -> dict[str, Any]:
     """Measured scores by recipe and data set, as `make docs` wrote them."""
     from importlib.resources import files
 
-    found: dict[str, Any] = json.loads((files("treetop") / "recipes" / "scores.json").read_text(encoding="utf-8"))
-    return found
+    return json.loads((files("treetop") / "recipes" / "scores.json").read_text(encoding="utf-8"))
 
 
-def _show(name: str, preset: str, as_json: bool) -> None:
+def _show(name: str, preset: str, every: bool, as_json: bool) -> None:
     from treetop.augment.compose import split_name
     from treetop.core import registry
     from treetop.training import plan, presets
@@ -80,8 +81,8 @@ def _show(name: str, preset: str, as_json: bool) -> None:
     question = "augment" if alone else "recipe"
     module = registry.find(question, base)
     config = None if alone else plan(name, preset=preset).config  # refuses what cannot go together
-    settings = [row for part in before for row in _settings(registry.find("augment", part), f"{part}.")]
-    settings += _settings(module, config=config)
+    added = [row for part in before for row in _settings(registry.find("augment", part), f"{part}.")]
+    settings = [*added, *_settings(module, config=config)]
     about = summary(base, question)
     if as_json:
         full = {**about, "name": name, "preset": preset, "presets": presets(base), "settings": settings}
@@ -90,7 +91,6 @@ def _show(name: str, preset: str, as_json: bool) -> None:
         echo(json.dumps(full, indent=1, default=list))
         return
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     console.print(f"[bold]{name}[/bold] ({about['group']})\n")
@@ -100,15 +100,33 @@ def _show(name: str, preset: str, as_json: bool) -> None:
         console.print(f"written before a recipe, as in {name}+lightxml; set as --set {name}.setting=value\n")
     else:
         console.print(f"presets: {', '.join(presets(base))}\n")
-    table = Table(box=None, pad_edge=False)
-    table.add_column(
-        "setting", min_width=max((len(row["name"]) for row in settings), default=0)
-    )  # names are copied: never cut
-    table.add_column(preset)
-    table.add_column("what it does")
+    shown = settings if every else [*added, *_main(settings[len(added) :])]
+    for line in _table(shown, preset, console.width):
+        echo(line)
+    if more := len(settings) - len(shown):
+        echo(f"\n… {more} more: `treetop recipes {name} --all`")
+
+
+def _main(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings that matter first."""
+    from treetop.core.overview import main_rows
+
+    return [row for _, row in main_rows([(row["name"], row) for row in settings])]
+
+
+def _table(settings: list[dict[str, Any]], preset: str, width: int) -> list[str]:
+    """Lines of names, values and hints; names and values are copied, so never cut, and hints are wrapped."""
+    names = max((len(row["name"]) for row in settings), default=0)
+    values = max((len(_said(row["default"])) for row in settings), default=0)
+    values = min(max(values, len(preset)), 20)
+    made = [f"{'setting':{names}}  {preset:{values}}  what it does"] if settings else []
     for row in settings:
-        table.add_row(row["name"], _said(row["default"]), _with_choices(row))
-    console.print(table)
+        said = _said(row["default"])
+        hints = textwrap.wrap(_with_choices(row), max(30, width - names - values - 4)) or [""]
+        first = [] if len(said) <= values else [f"{row['name']:{names}}  {said}"]
+        start = f"{'' if first else row['name']:{names}}  {'' if first else said:{values}}"
+        made += [*first, f"{start}  {hints[0]}".rstrip(), *(f"{'':{names + values + 2}}  {hint}" for hint in hints[1:])]
+    return made
 
 
 def _settings(module: Any, before: str = "", config: Any = None) -> list[dict[str, Any]]:
@@ -126,8 +144,10 @@ def _said(value: Any) -> str:
 
 def _with_choices(row: dict[str, Any]) -> str:
     """The help of a setting; behind it, where only some values are allowed, these."""
+    if not row["type"].startswith("Literal["):
+        return str(row["help"])
     choices = row["type"].removeprefix("Literal[").removesuffix("]").replace("'", "")
-    return str(row["help"]) if choices == row["type"] else f"{row['help']} ({choices})"
+    return f"{row['help']} ({choices})"
 
 
 def _paragraphs(text: str | None) -> str:

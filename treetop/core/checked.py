@@ -18,6 +18,7 @@ from treetop.core.store import Part
 BLOCK = 1 << 20
 QUICK = 1 << 24  # values; more are not read when a model is opened
 MOST = 2**31 - 1  # what a count may be
+MOST_DOCUMENTS = 1 << 40  # that a model may be trained on
 DAMAGED = "The model is damaged; copy it again."
 
 
@@ -74,3 +75,14 @@ def _check(part: Part, name: str, array: NDArray[Any]) -> None:
         block = flat[start : start + BLOCK]
         if not ((block < np.inf) if absent else np.isfinite(block)).all():
             raise ModelError(f"{part.kind}: array '{name}' has a value that is NaN or infinite. {DAMAGED}")
+
+
+def check_counts(counts: NDArray[np.integer], n_labels: int, n_train: int) -> None:
+    """Refuse counts of training texts that no training could have found; sums of them must not overflow."""
+    if not 0 <= n_train <= MOST_DOCUMENTS:
+        raise ModelError(f"n_train: {n_train} is no number of training texts.")
+    if len(counts) != n_labels:
+        raise ModelError(f"counts: {len(counts)} training counts for {n_labels} labels.")
+    low, high = int(counts.min(initial=0)), int(counts.max(initial=0))
+    if low < 0 or high > n_train:
+        raise ModelError(f"counts: labels of {low} to {high} training texts, but there are {n_train}.")

@@ -251,6 +251,19 @@ def _no_settings(value: object) -> ConfigError:
     )
 
 
+def type_name(hint: Any) -> str:
+    """A type as people read it: `int`, `list of int`, `float or null`; choices as `Literal[...]`."""
+    hint = _choices(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join("null" if argument is type(None) else type_name(argument) for argument in arguments)
+    if origin is not tuple:
+        return _name(hint)
+    if arguments[-1] is Ellipsis:
+        return f"list of {type_name(arguments[0])}"
+    return f"list of {len(arguments)} {type_name(arguments[0])}"
+
+
 def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[str, str, Any, str]]:
     """Rows (dotted name, type, default, help) of a settings class, nested ones included.
 
@@ -263,5 +276,5 @@ def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[
         if dataclasses.is_dataclass(hint):
             rows += describe(typing.cast(type, hint), path=where, defaults=default)
         else:
-            rows.append((where, _name(_choices(hint)), default, str(field.metadata.get("doc", ""))))
+            rows.append((where, type_name(hint), default, str(field.metadata.get("doc", ""))))
     return rows

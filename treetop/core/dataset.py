@@ -56,8 +56,7 @@ class LabelSet:
             names = [text or id_ for text, id_ in zip(texts_, packed, strict=True)]
         made = cls(packed, Texts.of(names), texts_, np.zeros(len(packed), np.uint8))
         if len(made.columns) != len(packed):
-            seen: set[str] = set()
-            twice = next(id_ for id_ in packed if id_ in seen or seen.add(id_))  # type: ignore[func-returns-value]
+            twice = next(id_ for column, id_ in enumerate(packed) if made.columns[id_] != column)
             raise LabelError(f"labels: id '{twice}' stands twice. Label ids must be unique; names need not be.")
         return made
 
@@ -116,7 +115,7 @@ class Dataset:
 
     `Y` holds targets in (0, 1]; a stored value > 0 is a hit. Trees, PIFA, propensities and validation look at rows
     with role "document" only, and at all of these. `filter_pairs` are (row, column) pairs that may be neither predicted
-    nor negatives. Rows outside `sample` count for all that and are not learned from.
+    nor negatives. Rows outside `sample` count for all that and are not learned from. `Y` becomes float32 in place.
     """
 
     texts: Texts
@@ -138,7 +137,7 @@ class Dataset:
                 f"{self.name}: {len(self.texts)} texts and {len(self.labels)} labels, but targets of {n} x {n_labels}."
             )
         if self.Y.dtype != np.float32:
-            object.__setattr__(self, "Y", self.Y.astype(np.float32))
+            self.Y.data = self.Y.data.astype(np.float32)
         self.Y.sum_duplicates()
         if self.Y.nnz and not (np.isfinite(self.Y.data).all() and self.Y.data.min() >= 0 and self.Y.data.max() <= 1):
             raise InputError(f"{self.name}: targets must be numbers from 0 to 1. Put weights into `relevance` instead.")
@@ -225,8 +224,7 @@ class Dataset:
 
         `options` say what a file cannot: one_based, separator (of labels in a cell), fields (title, content), language.
         """
-        made: Dataset = registry.find("data", "read")(path, split, strict=strict, **options)
-        return made
+        return registry.find("data", "read")(path, split, strict=strict, **options)
 
     @classmethod
     def from_frame(
@@ -236,8 +234,7 @@ class Dataset:
 
         Where labels are strings such as "cat|dog", `separator` says where to split them.
         """
-        made: Dataset = registry.find("data", "frame")(frame, text, labels, separator)
-        return made
+        return registry.find("data", "frame")(frame, text, labels, separator)
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:
         """The rows at `rows` in that order, which may name one twice; labels stay as they are."""

@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treetop.core.errors import ModelError
 from treetop.core.sealed import parse
+from treetop.core.texts import Texts
 
 FILE = "golden.jsonl"
+TEXTS, LENGTH, DEPTH = 8, 300, 5  # texts, their characters and labels of an answer at most
+
+
+def sample(texts: Texts) -> list[str]:
+    """A few of these texts, cut short."""
+    rows = np.linspace(0, len(texts) - 1, min(TEXTS, len(texts))).astype(np.int64)
+    return [text[:LENGTH] for text in texts.take(rows)]
+
+
+def rows_of(texts: Sequence[str], answers: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Texts with the labels a model answered."""
+    return [
+        {"text": text, "ids": [label.id for label in row], "scores": [label.score for label in row]}
+        for text, row in zip(texts, answers, strict=True)
+    ]
+
+
+def check(rows: Sequence[Mapping[str, Any]], answer: Callable[[list[str]], Sequence[Sequence[Any]]]) -> None:
+    """Refuse a model that answers otherwise than it did; scores may differ by 1e-4."""
+    texts = [str(row["text"]) for row in rows]
+    for row, now in zip(rows, rows_of(texts, answer(texts)) if rows else (), strict=True):
+        if now["ids"] != row["ids"] or not np.allclose(now["scores"], row["scores"], atol=1e-4):
+            raise ModelError(
+                f"golden input {row['text'][:40]!r}: the model answers {now['ids']}, it was saved answering "
+                f"{row['ids']}. Another library version or a damaged machine; train again."
+            )
 
 
 def to_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -50,6 +50,10 @@ TABLE: dict[str, dict[str, str]] = {
         "pifa+text": "treetop.labels.combine:describe_beside",
         "mixed": "treetop.labels.combine:describe_mixed",
     },
+    "partition": {
+        "balanced": "treetop.partition.balanced:BalancedConfig",
+        "kmeans": "treetop.partition.kmeans:KmeansConfig",
+    },
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
         "descend": "treetop.shortlist.descend:Descend",

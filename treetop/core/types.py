@@ -184,16 +184,14 @@ class Join:
             log = -np.logaddexp(np.float32(0), -margin)
         else:
             log = -(np.maximum(np.float32(0), np.float32(1) - margin) ** np.float32(int(name[-1])))
-        made: Floats = (log if self.adds else np.exp(log)).astype(np.float32)
-        return made
+        return (log if self.adds else np.exp(log)).astype(np.float32)
 
     def score(self, own: Floats, candidates: Candidates) -> Floats:
         """Combined scores; `own` as it is on the first level, where there is no parent."""
         parent = {"own": None, "parent": candidates.parent_own, "path": candidates.parent_score}[self.combine]
         if parent is None:
             return own
-        made: Floats = own + parent if self.adds else own * parent
-        return made
+        return own + parent if self.adds else own * parent
 
 
 @dataclass(frozen=True)
@@ -240,6 +238,14 @@ class Features(Stored, Protocol):
 
     def views(self, texts: Texts) -> Mapping[str, View]:
         """Named views of a batch, computed when first asked for."""
+        ...
+
+
+class Partition(Protocol):
+    """Which labels belong together? The settings of a partition, which grow its trees."""
+
+    def grow(self, Z: Any, *, seed: int) -> LabelTree:
+        """A tree over the rows of Z (labels x features, csr or dense)."""
         ...
 
 

@@ -160,7 +160,8 @@ class Builder:
             return [known[key] for key in row.labels]
         except (KeyError, TypeError):
             made = [self._column(row, key) for key in row.labels]
-            return None if None in made else made  # type: ignore[return-value]
+            columns = [column for column in made if column is not None]
+            return columns if len(columns) == len(made) else None
 
     def _column(self, row: Row, key: Any) -> int | None:
         if type(key) is int:

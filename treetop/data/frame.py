@@ -32,8 +32,8 @@ def from_lists(texts: Iterable[str], labels: Any, label_names: Sequence[str] | L
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise InputError(f"labels: expected a list of labels for each text, got {type(labels).__name__}.")
     rows = list(labels) if not isinstance(labels, Sized) else labels
-    if len(rows) != len(packed):  # type: ignore[arg-type]
-        raise InputError(f"labels: {len(rows):,} rows for {len(packed):,} texts. Give one list of labels per text.")  # type: ignore[arg-type]
+    if len(rows) != len(packed):
+        raise InputError(f"labels: {len(rows):,} rows for {len(packed):,} texts. Give one list of labels per text.")
     builder = Builder("labels", LabelTable(fixed), Reading())
     for i, (text, row) in enumerate(zip(packed, rows, strict=True)):
         builder.add(Row(i, text, _row(i, row)))

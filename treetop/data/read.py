@@ -82,8 +82,8 @@ def find(path: Any) -> Source:
 def source_splits(source: Source) -> list[str]:
     """Names of the splits, train first; a single file counts once."""
     order = sorted(source.splits, key=lambda name: ("train", "valid", "test", name).index(name))
-    seen: set[int] = set()
-    return [name for name in order if not (id(source.splits[name]) in seen or seen.add(id(source.splits[name])))]  # type: ignore[func-returns-value]
+    first = {id(source.splits[name]): name for name in reversed(order)}
+    return [name for name in order if first[id(source.splits[name])] == name]
 
 
 def reading(source: Source, **options: Any) -> Reading:

@@ -196,10 +196,10 @@ def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
 
 def undo(model: Model, by: By = ANYONE) -> Model:
     """Take the last change back; labels it added stay known and retired, as ids are never given away twice."""
-    live = model.edits.live() if model.edits is not None else []
-    if not live:
+    live = [] if model.edits is None else model.edits.live()
+    if model.edits is None or not live:
         raise WorkError("labels undo: no change is left to take back; the labels are as they were trained.")
-    last = model.edits.log[live[-1]]  # type: ignore[union-attr]
+    last = model.edits.log[live[-1]]
     entry = by.entry("undo", last.entry.get("ids", [])) | {"labels": last.entry["labels"], "undoes": live[-1] + 1}
     return _with(model, Edit(entry, Part("edit.undo.1")))
 

@@ -126,8 +126,7 @@ def middle_of(T: Floats, D: Floats) -> Floats:
     """
     here, step = T.mean(0), D.mean(0) - T.mean(0)
     chance, far = _spread(D) ** 2 / len(D), float(step @ step)
-    made: Floats = here + step * np.float32(max(0.0, 1.0 - chance / far) if far > 0 else 0.0)
-    return made
+    return here + step * np.float32(max(0.0, 1.0 - chance / far) if far > 0 else 0.0)
 
 
 def _spread(X: Floats) -> float:

@@ -102,16 +102,14 @@ class Matches:
     def sums(self, cuts: Ints) -> Doubles:
         """Column sums of `table` over all documents; those of two shards add up to those of the whole."""
         parts = threads.run(lambda a, b: self.table(a, b, cuts).sum(0), threads.blocks(len(self), BLOCK))
-        total: Doubles = np.sum(parts, axis=0)
-        return total
+        return np.sum(parts, axis=0)
 
 
 def hits(top: NDArray[np.integer], Y: Csr) -> NDArray[np.bool_]:
     """(rows, k) whether labels (rows, k) are targets of their rows; -1 is no label."""
     n, rows = np.int64(Y.shape[1]), np.arange(Y.shape[0], dtype=np.int64)
     true = np.repeat(rows, np.diff(Y.indptr)) * n + Y.indices
-    found: NDArray[np.bool_] = np.isin(rows[:, None] * n + top, true) & (top >= 0)
-    return found
+    return np.isin(rows[:, None] * n + top, true) & (top >= 0)
 
 
 def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = False, name: str = "") -> Matches:

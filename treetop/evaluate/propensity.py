@@ -13,5 +13,4 @@ def inverse_propensity(counts: NDArray[np.integer], n_train: int, a: float, b: f
     three documents C would be negative and reward common labels; it is then 0 and all weights are 1.
     """
     c = max(float(np.log(max(n_train, 1))) - 1.0, 0.0) * (b + 1.0) ** a
-    made: NDArray[np.float64] = 1.0 + c * (np.asarray(counts, np.float64) + b) ** -a
-    return made
+    return 1.0 + c * (np.asarray(counts, np.float64) + b) ** -a

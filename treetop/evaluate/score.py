@@ -25,6 +25,10 @@ def evaluate_model(
     strict: bool = False,
 ) -> Scores:
     """Scores of a model on the documents of a dataset; labels the model does not know count as misses."""
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"evaluate: expected a Dataset, got {type(dataset).__name__}. Make one with Dataset.read or from_frame."
+        )
     ks = checked_ks(ks)
     return score_matches(match(model, dataset, depth=max(ks), strict=strict), ks=ks, resamples=resamples, seed=seed)
 

@@ -120,5 +120,4 @@ def fused(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:
 def unit(H: NDArray[np.float32]) -> NDArray[np.float32]:
     """Rows at length 1; a row of zeros stays as it is."""
     length = np.sqrt((H.astype(np.float64) ** 2).sum(1))  # row by row: the same bits in any batch
-    made: NDArray[np.float32] = H * (1.0 / np.where(length > 0, length, 1.0))[:, None].astype(np.float32)
-    return made
+    return H * (1.0 / np.where(length > 0, length, 1.0))[:, None].astype(np.float32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -75,7 +76,7 @@ class Learned(MovesToDevice, Generic[P]):
             return made[name]
 
         names = [self.view_name(pooling) for pooling in self.poolings]
-        return Views({name: lambda name=name: get(name) for name in names})  # type: ignore[misc]
+        return Views({name: partial(get, name) for name in names})
 
     def vectors(self, tokens: Tokens, *, say: str | None = None) -> dict[str, NDArray[np.float32]]:
         """(rows, width) per view for token sequences already made; `say` shows progress under this title."""
@@ -123,8 +124,7 @@ class Learned(MovesToDevice, Generic[P]):
     def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
         if self.l2:
             vector = torch.nn.functional.normalize(vector.float(), dim=1)
-        made: NDArray[np.float32] = vector.float().cpu().numpy()
-        return made
+        return vector.float().cpu().numpy()
 
     def _finite(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(vectors).all():

@@ -79,8 +79,7 @@ def drawn_sums(table: A, draws: A, starts: A) -> A:
 def chosen_sums(table: A, chosen: A) -> A:
     """Sums of the rows whose bit is set."""
     bits: A = np.unpackbits(chosen, axis=1, bitorder="little")[:, : len(table)]
-    made: A = bits.astype(np.float64) @ table
-    return made
+    return bits.astype(np.float64) @ table
 
 
 # --- text.py, terms.py, weigh.py ------------------------------------------------------------------------------------

@@ -160,20 +160,10 @@ def gather(X: Rows, members: U32, counts: U32) -> Local:
 
 
 @kernel
-def grown_u32(array: U32, needed: int) -> U32:
+def grown(array: Any, needed: int) -> Any:
     """`array`, or a longer copy with room for `needed` items."""
     if needed <= len(array):
         return array
-    made = np.empty(max(needed, 2 * len(array)), np.uint32)
-    made[: len(array)] = array
-    return made
-
-
-@kernel
-def grown_f32(array: F32, needed: int) -> F32:
-    """`array`, or a longer copy with room for `needed` items."""
-    if needed <= len(array):
-        return array
-    made = np.empty(max(needed, 2 * len(array)), np.float32)
+    made = np.empty(max(needed, 2 * len(array)), array.dtype)
     made[: len(array)] = array
     return made

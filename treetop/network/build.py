@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree
 from treetop.features.encoder.tokens import Tokenizer, Tokens
 from treetop.features.words.bag import rarity
+from treetop.features.words.layers import WordNet
 from treetop.kernels.gpu.full_bce import Loss
 from treetop.labels.text import label_words
 from treetop.network.candidates.below import Below, Children
@@ -21,19 +23,22 @@ from treetop.network.candidates.chosen import Candidates
 from treetop.network.candidates.everything import Everything
 from treetop.network.candidates.given import GivenLabels, GivenParents
 from treetop.network.head import Head, HeadPlan
-from treetop.network.init import Init, Start, initialise
+from treetop.network.init import Init, Start, initialise, likelier
+from treetop.network.inputs import Inputs
 from treetop.network.losses.glas import Penalty
 from treetop.network.losses.pairs import Reduce
 from treetop.network.losses.settings import LossConfig
+from treetop.network.network import Network, RowTargets
 from treetop.network.projection import Projection
 from treetop.network.samplers.mix import Mix
 from treetop.network.targets import ancestors, log_odds
 from treetop.network.vectors.contract import LabelVectors
 from treetop.network.vectors.dense import Dense
 from treetop.network.vectors.full_low import table_of
-from treetop.network.vectors.parts import Blocks, LabelTexts, Parts, joined_tokens
+from treetop.network.vectors.parts import Blocks, LabelTexts, Parts, PartsPlan, joined_tokens
 from treetop.network.vectors.rows import RowTable
-from treetop.tensors.devices import World
+from treetop.tensors.devices import ALONE, World
+from treetop.train.batches import Rows
 from treetop.train.optim import AdamConfig, DescentConfig
 
 Lists = NDArray[np.integer]
@@ -61,7 +66,7 @@ class LabelWords:
 
     tokenizer: Tokenizer
     documents: Tokens
-    encoder: torch.nn.Module
+    encoder: WordNet
     before: Blocks | None = None  # of an earlier training that this one goes on with
 
 
@@ -79,6 +84,21 @@ class Blueprint:
     words: LabelWords | None = None
     start: Mapping[str, Start] = field(default_factory=dict)  # per view where vectors start
 
+    def network(
+        self, dataset: Dataset, inputs: Inputs, *, seed: int, world: World = ALONE, mix: Mix | None = None,
+        penalty: Penalty | None = None, held_out: Rows | None = None, targets: RowTargets | None = None,
+        detach_steps: int = 0,
+    ) -> Network:  # fmt: skip
+        """The untrained network over the rows of `dataset`, or of other `targets` of these rows."""
+        self.check(dataset, mix, penalty, world)
+        known = targets or RowTargets(dataset.Y, dataset.relevance, dataset.ignored)
+        learned, learning = np.flatnonzero(dataset.learned), self.learning
+        build = _Build(self, dataset, known.Y[learned], inputs.device, world, seed, penalty is not None)
+        return Network(
+            inputs, build.heads(), known, encoder=learning.encoder, learn=learning.heads, learned=learned,
+            held_out=held_out, mix=mix, penalty=penalty, detach_steps=detach_steps, world=world,
+        )  # fmt: skip
+
     def check(self, dataset: Dataset, mix: Mix | None, penalty: Penalty | None, world: World) -> None:
         """Refuse what cannot go together."""
         for hook in (mix, penalty):
@@ -88,88 +108,95 @@ class Blueprint:
             raise ConfigError(f"{mix.name}: cannot mix relevance weights. Leave them out of the data.")
         if mix is not None and self.given is not None:
             raise ConfigError(f"{mix.name}: cannot mix rows whose negatives are fixed. Set negatives=dynamic.")
+        views = [plan.view for plan in self.plans]
+        if self.learning.detach > 0 and len(set(views)) < len(views):
+            raise ConfigError("heads that are detached from the encoder need views of their own.")
 
-    def heads(
-        self, dataset: Dataset, Y: Csr, device: torch.device, *, world: World, seed: int, penalty: bool
-    ) -> list[Head]:
-        """Projections and vectors of all heads, drawn in order, then started; `Y` are the targets learnt from."""
-        above = ancestors(self.tree)[-len(self.plans) :]
-        nodes = [torch.from_numpy(node).to(device) for node in above]
+
+@dataclass(frozen=True, eq=False)
+class _Build:
+    """The heads of a blueprint over a data set; `Y` are the targets of the rows learnt from."""
+
+    blueprint: Blueprint
+    dataset: Dataset
+    Y: Csr
+    device: torch.device
+    world: World
+    seed: int
+    penalty: bool
+
+    def heads(self) -> list[Head]:
+        """Projections and vectors of all heads, drawn in order, then started."""
+        plans = self.blueprint.plans
+        above = ancestors(self.blueprint.tree)[-len(plans) :]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            heads = [
-                self._head(t, dataset, None if t == len(self.plans) - 1 else nodes[t], device, world, seed, penalty)
-                for t in range(len(self.plans))
-            ]
+            torch.manual_seed(self.seed)
+            heads = [self._head(t, torch.from_numpy(node).to(self.device)) for t, node in enumerate(above)]
             for head, node in zip(heads, above, strict=True):
-                self._start(head, Y, node)
+                self._start(head, node)
         return heads
 
-    def _head(
-        self, t: int, dataset: Dataset, ancestor: torch.Tensor | None, device: torch.device, world: World, seed: int,
-        penalty: bool,
-    ) -> Head:  # fmt: skip
-        plan, learning = self.plans[t], self.learning
-        projection = Projection(plan.view_width, plan.dimension, dropout=plan.dropout, length=plan.length).to(device)
-        candidates, share = self._candidates(t, device, world)
+    def _last(self, t: int) -> bool:
+        return t == len(self.blueprint.plans) - 1
+
+    def _head(self, t: int, node: Tensor) -> Head:
+        plan, learning = self.blueprint.plans[t], self.blueprint.learning
+        projection = Projection(plan.view_width, plan.dimension, dropout=plan.dropout, length=plan.length)
+        projection = projection.to(self.device)
+        candidates, share = self._candidates(t)
         return Head(
-            plan, self._vectors(t, dataset, device, world, seed, penalty), candidates,
-            LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
-            projection=projection, device=device, ancestor=ancestor, kept_share=share,
+            plan, self._vectors(t), candidates, LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
+            projection=projection, device=self.device, ancestor=None if self._last(t) else node, kept_share=share,
         )  # fmt: skip
 
-    def _candidates(self, t: int, device: torch.device, world: World) -> tuple[Candidates, float]:
+    def _candidates(self, t: int) -> tuple[Candidates, float]:
         """What a head scores, and how likely a random label is among it."""
-        plan, sizes, forced = self.plans[t], self.tree.sizes, self.learning.forced
-        if self.given is not None and len(sizes) == 1:
-            return GivenLabels(self.given.astype(np.int32), device), max(1e-6, min(1.0, self.given.shape[1] / plan.n))
+        plan, tree, given = self.blueprint.plans[t], self.blueprint.tree, self.blueprint.given
+        sizes, forced = tree.sizes, self.blueprint.learning.forced
+        if given is not None and len(sizes) == 1:
+            return GivenLabels(given.astype(np.int32), self.device), max(1e-6, min(1.0, given.shape[1] / plan.n))
         if plan.keep == 0:
             return Everything(plan.n), 1.0
-        level = t + len(sizes) - len(self.plans)
-        children = Children.of(self.tree.parents[level], sizes[level - 1], device)
+        level = t + len(sizes) - len(self.blueprint.plans)
+        children = Children.of(tree.parents[level], sizes[level - 1], self.device)
         share = min(1.0, plan.keep / sizes[level - 1])
-        if self.given is not None:
-            return GivenParents(children, self.given, sizes[level - 1], forced=forced, world=world), share
+        if given is not None:
+            return GivenParents(children, given, sizes[level - 1], forced=forced, world=self.world), share
         return Below(children, plan.keep, forced), share
 
-    def _vectors(
-        self, t: int, dataset: Dataset, device: torch.device, world: World, seed: int, penalty: bool
-    ) -> LabelVectors:
-        plan, learning, last = self.plans[t], self.learning, t == len(self.plans) - 1
+    def _vectors(self, t: int) -> LabelVectors:
+        plan, learning, last = self.blueprint.plans[t], self.blueprint.learning, self._last(t)
         if plan.parts is not None:
-            return self._parts(t, dataset, device)
-        if plan.keep == 0 and self.given is None:
+            return self._parts(t, plan.parts)
+        if plan.keep == 0 and self.blueprint.given is None:
             if not last:
-                return Dense(plan.n, plan.width).to(device)
+                return Dense(plan.n, plan.width).to(self.device)
             return table_of(
-                plan.n, plan.width, learning.descent or learning.heads, device, loss=learning.loss, bias=learning.bias,
-                world=world, seed=seed, separate=penalty,
+                plan.n, plan.width, learning.descent or learning.heads, self.device, loss=learning.loss,
+                bias=learning.bias, world=self.world, seed=self.seed, separate=self.penalty,
             )  # fmt: skip
         bias = learning.bias or not last
-        return RowTable(plan.n, plan.width, learning.heads, device, bias=bias, world=world)
+        return RowTable(plan.n, plan.width, learning.heads, self.device, bias=bias, world=self.world)
 
-    def _parts(self, t: int, dataset: Dataset, device: torch.device) -> Parts:
-        plan, words, last = self.plans[t], self.words, t == len(self.plans) - 1
-        if plan.parts is None or words is None:
+    def _parts(self, t: int, parts: PartsPlan) -> Parts:
+        plan, words, last = self.blueprint.plans[t], self.blueprint.words, self._last(t)
+        if words is None:
             raise ValueError("label vectors of parts need the labels' words")
-        weights = torch.from_numpy(rarity(words.documents, words.encoder.vocabulary)).to(device)  # type: ignore[arg-type]
-        tokens = words.tokenizer.encode(label_words(dataset.labels))
+        weights = torch.from_numpy(rarity(words.documents, words.encoder.vocabulary)).to(self.device)
+        tokens = words.tokenizer.encode(label_words(self.dataset.labels))
         if not last:
-            tokens = joined_tokens(tokens, self.tree.parents[t + 1], plan.n)
-        texts = LabelTexts(tokens, weights, plan.parts.graph)
-        return Parts(plan.parts, texts, words.encoder, plan.view_width, first=not last)
+            tokens = joined_tokens(tokens, self.blueprint.tree.parents[t + 1], plan.n)
+        texts = LabelTexts(tokens, weights, parts.graph)
+        return Parts(parts, texts, words.encoder, plan.view_width, first=not last)
 
-    def _start(self, head: Head, Y: Csr, ancestor: NDArray[np.int64]) -> None:
-        learning, last = self.learning, head.ancestor is None
+    def _start(self, head: Head, ancestor: NDArray[np.int64]) -> None:
+        learning, words, last = self.blueprint.learning, self.blueprint.words, head.ancestor is None
         if not isinstance(head.vectors, Parts):
             hinge, bias = learning.loss == "squared_hinge", learning.bias or not last
-            initialise(head, self.start.get(head.plan.view), Y, ancestor, hinge=hinge, bias=bias)
+            start = self.blueprint.start.get(head.plan.view)
+            initialise(head, start, self.Y, ancestor, hinge=hinge, bias=bias)
             return
         if last:
-            head.vectors.draw()
-            if self.words is not None and self.words.before is not None:
-                head.vectors.continue_blocks(self.words.before)
-        offset = log_odds(Y, ancestor, head.plan.n)
-        if head.kept_share < 1:
-            offset = np.minimum(offset - np.float32(np.log(head.kept_share)), np.float32(0.0))
+            head.vectors.draw(None if words is None else words.before)
+        offset = likelier(log_odds(self.Y, ancestor, head.plan.n), head.kept_share)
         head.vectors.start(learning.heads, torch.from_numpy(offset).to(head.device), learns_bias=learning.bias)

@@ -62,8 +62,6 @@ def train_network(
     world = World.join(prepared.device)
 
     def make() -> Part:
-        known = targets or RowTargets(dataset.Y, dataset.relevance, dataset.ignored)
-        blueprint.check(dataset, job.mix, job.penalty, world)
         rows, held_out = cut(dataset, validation, job.seed)
         started = blueprint
         if not blueprint.start:
@@ -71,15 +69,10 @@ def train_network(
         if isinstance(inputs, Encoded):
             inputs.use_fast_layers()
         plan = plan_of(prepared, rows, training, job.seed, world)
-        learned = np.flatnonzero(dataset.learned)
-        heads = started.heads(
-            dataset, known.Y[learned], inputs.device, world=world, seed=job.seed, penalty=job.penalty is not None
-        )
         learning = blueprint.learning
-        task = Network(
-            inputs, heads, known, encoder=learning.encoder, learn=learning.heads, learned=learned, held_out=held_out,
-            mix=job.mix, penalty=job.penalty, world=world,
-            detach_steps=round(learning.detach * training.epochs * plan.steps),
+        task = started.network(
+            dataset, inputs, seed=job.seed, world=world, mix=job.mix, penalty=job.penalty, held_out=held_out,
+            targets=targets, detach_steps=round(learning.detach * training.epochs * plan.steps),
         )  # fmt: skip
         if prepared.warmup is not None:
             prepared.warmup.wait()

@@ -14,11 +14,12 @@ import torch
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
-from treetop.features.encoder.sources import at_hand
+from treetop.features.encoder.sources import at_hand, peek
 from treetop.features.words.vectors import WordsConfig
 from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded
+from treetop.network.settings import small_batches
 from treetop.network.vectors.full import ALIGN, BLOCK
 from treetop.tensors import devices
 from treetop.train.batches import Rows
@@ -79,18 +80,6 @@ def size_of_words(config: WordsConfig) -> EncoderSize:
     return EncoderSize(1, config.pca_dim or here.width, 0, here.vocabulary, 0)
 
 
-@dataclass(frozen=True)
-class Levels:
-    """Labels, clusters above them (0: none) and how vectors are compared."""
-
-    labels: int
-    clusters: int = 0
-    keep: int = 0
-    bottleneck: int = 0
-    view_layers: int = 1
-    low: bool = False  # label vectors of two bytes a number
-
-
 @dataclass(frozen=True, kw_only=True)
 class ParameterCounts:
     """What heads add to an encoder."""
@@ -110,6 +99,7 @@ def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
     for above, plan in zip([None, *plans], plans, strict=False):
         whole = float(plan.n * plan.width)
         share = 1.0 if above is None or not plan.keep else min(1.0, plan.keep / above.n)
+        share = plan.pool / plan.n if plan.pool else share
         vectors, scored = vectors + whole, scored + share * whole
         composed += 0.0 if plan.parts is None else plan.parts.count * min(whole, batch * share * whole)
     return ParameterCounts(vectors=vectors, scored=scored, composed=composed, label_texts=composed > 0)
@@ -144,6 +134,30 @@ def forecast_member(
     return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
 
 
+def forecast_encoders(
+    dataset: Dataset, config: Any, heads: Callable[[EncoderSize], Sequence[HeadPlan]], *, frozen: bool = False
+) -> Forecast:
+    """Members of one encoder each, by a recipe's settings and its heads over an encoder of a size."""
+    needs, training = [], small_batches(dataset, config.train, config.min_steps_per_epoch)
+    for name in config.encoders or (config.encoder.model,) * config.members:
+        size = EncoderSize.of(peek(name))
+        plans = heads(size)
+        kept = float(plans[-1].view_width) if frozen else 0.0
+        counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero")
+        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
+    return forecast_members(needs)
+
+
+def forecast_words(
+    dataset: Dataset, config: Any, training: TrainConfig, heads: Callable[[EncoderSize], Sequence[HeadPlan]]
+) -> Forecast:
+    """The same of networks over word vectors."""
+    size = size_of_words(config.encoder)
+    counts = count(heads(size), training.batch_size)
+    need = forecast_member(dataset, size, counts, training, config.encoder.max_length)
+    return forecast_members([need] * config.members)
+
+
 def forecast_members(needs: Sequence[Forecast]) -> Forecast:
     """Members are trained one after the other; those that are done stay in memory."""
     largest = max(needs, key=lambda need: need.memory)
@@ -155,14 +169,19 @@ def forecast_members(needs: Sequence[Forecast]) -> Forecast:
     )
 
 
-def gpu_memory(size: EncoderSize, levels: Levels, *, rows: int, tokens: float, data: float) -> float:
-    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` lie on the card all the time."""
+def gpu_memory(
+    size: EncoderSize, plans: Sequence[HeadPlan], *, rows: int, tokens: float, data: float, low: bool = False
+) -> float:
+    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` lie on the card all the time.
+
+    `low`: label vectors of two bytes a number.
+    """
     # Float32 master, gradient and two moments, bfloat16 weight and gradient.
     states = 20.0 * size.parameters
     activations = 2.0 * tokens * size.kept  # bfloat16, with one byte of dropout
-    view = size.width * levels.view_layers
+    view = max(size.width, plans[-1].view_width)
     pooled = 8.0 * tokens * size.width + 16.0 * rows * view
-    head = _tree(levels, rows, view) if levels.clusters else _flat(levels, rows, view)
+    head = _tree(plans[-2], plans[-1], rows, view) if len(plans) > 1 else _flat(plans[-1].n, rows, view, low)
     return WORKSPACE + states + activations + pooled + head + data
 
 
@@ -170,16 +189,13 @@ def micro_batches(
     training: TrainConfig, inputs: Encoded, plans: Sequence[HeadPlan], *, rows: Rows, batch: int, low: bool
 ) -> TrainConfig:
     """As many micro-batches as the card's free memory asks for, said before the first step."""
-    size, last = EncoderSize.of(inputs.encoder.settings), plans[-1]
-    clusters = plans[-2].n if len(plans) > 1 else 0
-    layers = max(1, last.view_width // size.width)
-    levels = Levels(last.n, clusters, last.keep, last.dimension, layers, low and not clusters)
+    size = EncoderSize.of(inputs.encoder.settings)
     held = 8.0 * len(inputs.store.ids)  # and what the targets take
     mean = inputs.store.count(rows) / max(1, len(rows))
 
     def needed(micro: int) -> float:
         part = -(-batch // micro)
-        return gpu_memory(size, levels, rows=part, tokens=part * mean, data=held)
+        return gpu_memory(size, plans, rows=part, tokens=part * mean, data=held, low=low)
 
     return within_room(training, batch, inputs.device, needed)
 
@@ -193,17 +209,17 @@ def within_room(training: TrainConfig, batch: int, device: torch.device, needed:
     return replace(training, accumulate=min(micro, batch))
 
 
-def _flat(levels: Levels, rows: int, view: int) -> float:
-    n = -(-levels.labels // ALIGN) * ALIGN
-    if levels.low:
+def _flat(labels: int, rows: int, view: int, low: bool) -> float:
+    n = -(-labels // ALIGN) * ALIGN
+    if low:
         return n * (2.0 * view + 4.0) + min(n, CHUNK, HELD // max(1, rows)) * (2.0 * rows + 4.0)
     block = min(n, max(ALIGN, BLOCK // max(1, rows)))
     return 12.0 * n * (view + 1) + block * (8.0 * view + 4.0 * rows)
 
 
-def _tree(levels: Levels, rows: int, view: int) -> float:
-    b = levels.bottleneck or view
-    candidates = rows * levels.keep * -(-levels.labels // levels.clusters)
-    nodes = 16.0 * levels.clusters * view + 40.0 * rows * levels.clusters
-    squeeze = 16.0 * b * view if levels.bottleneck else 0.0
-    return nodes + squeeze + levels.labels * (12.0 * (b + 1) + 12.0) + 80.0 * candidates
+def _tree(clusters: HeadPlan, labels: HeadPlan, rows: int, view: int) -> float:
+    b = labels.dimension or view
+    candidates = rows * labels.keep * -(-labels.n // clusters.n)
+    nodes = 16.0 * clusters.n * view + 40.0 * rows * clusters.n
+    squeeze = 16.0 * b * view if labels.dimension else 0.0
+    return nodes + squeeze + labels.n * (12.0 * (b + 1) + 12.0) + 80.0 * candidates

@@ -14,7 +14,7 @@ from treetop.network.candidates.chosen import Candidates, Scored
 from treetop.network.losses.settings import LossConfig, loss_of
 from treetop.network.projection import Projection
 from treetop.network.targets import Known
-from treetop.network.vectors.contract import LabelVectors
+from treetop.network.vectors.contract import GivesLogits, LabelVectors
 from treetop.network.vectors.full import EveryLabel
 from treetop.network.vectors.parts import PartsPlan
 from treetop.rank.head import Head as HeadRank
@@ -31,6 +31,7 @@ class HeadPlan:
     n: int  # labels, or nodes of a level
     name: str = "labels"
     keep: int = 0  # nodes of the head above whose children are candidates; 0: all labels are
+    pool: int = 0  # labels that are candidates of all rows of a step, 0: as `keep` says
     dimension: int = 0  # of a linear projection; 0: none
     dropout: float = 0.0
     length: float = 0.0  # that views are scaled to; 0: as they are
@@ -75,10 +76,16 @@ class Head:
             mean = self.loss_config.bce_reduction == "mean"
             return self.fused.score_loss(h, known.full(), scale / self.plan.n if mean else scale), None
         chosen = self.candidates.choose(known, loaded.parts[self.name], above)
-        logits = self.vectors.logits(h, chosen.ids)
+        logits = self.logits(h, chosen.ids)
         pairs = chosen.pairs(logits, known)
         values = loss_of(self.loss_config.kind)(pairs, self.loss_config)
         return self.plan.weight * values.sum() / loaded.batch.total, Scored(chosen.ids, logits.detach(), pairs.target)
+
+    def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
+        """(rows, candidates) of projected views; None: all labels in order."""
+        if not isinstance(self.vectors, GivesLogits):
+            raise TypeError(f"{type(self.vectors).__name__} keeps no logits")
+        return self.vectors.logits(h, ids)
 
     def rank(self, unseen: NDArray[np.bool_] | None = None) -> HeadRank:
         """What the head becomes in a model; `unseen` labels are barred from answers."""

@@ -23,6 +23,7 @@ from treetop.kernels.runtime import threads
 from treetop.labels.text import label_words
 from treetop.network.head import Head
 from treetop.network.targets import log_odds
+from treetop.network.vectors.contract import Free
 from treetop.rank.text_map import unit
 
 Init = Literal["auto", "text", "zero"]
@@ -42,8 +43,7 @@ class Start:
         """(n, width) vectors of a level above: the mean direction of the labels below, at the labels' own length."""
         total = np.zeros((n, self.vectors.shape[1]), np.float32)
         np.add.at(total, ancestor, self.vectors)
-        made: Floats = unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
-        return made
+        return unit(total) * np.float32(np.linalg.norm(self.vectors, axis=1).mean())
 
 
 @torch.no_grad()
@@ -54,12 +54,12 @@ def initialise(
 
     `ancestor` (labels,) names the node of each label on the head's level; `Y` are the targets of the rows learnt from.
     """
-    n, projection, device = head.plan.n, head.projection, head.device
+    n, projection, device, vectors = head.plan.n, head.projection, head.device, head.vectors
+    if not isinstance(vectors, Free):
+        raise TypeError(f"{type(vectors).__name__} does not start at vectors")
     offset = np.zeros(n, np.float32)
     if bias:
-        offset = np.full(n, -1, np.float32) if hinge else log_odds(Y, ancestor, n)
-        if head.kept_share < 1:  # given that it is a candidate, a label is likelier
-            offset = np.minimum(offset - np.float32(np.log(head.kept_share)), np.float32(0.0))
+        offset = likelier(np.full(n, -1, np.float32) if hinge else log_odds(Y, ancestor, n), head.kept_share)
     if start is not None:
         V = torch.from_numpy(start.vectors if head.ancestor is None else start.of_nodes(ancestor, n))
         offset = offset - (V @ torch.from_numpy(start.centre)).numpy() if start.biases is None else start.biases
@@ -71,7 +71,12 @@ def initialise(
         V = torch.zeros(n, projection.width)
     else:
         V = nn.init.xavier_uniform_(torch.empty(n, projection.width))
-    head.vectors.init(V.to(device), torch.from_numpy(offset).to(device))
+    vectors.init(V.to(device), torch.from_numpy(offset).to(device))
+
+
+def likelier(offset: Floats, share: float) -> Floats:
+    """Biases of labels of which so many are candidates: given that it is one, a label is likelier."""
+    return offset if share >= 1 else np.minimum(offset - np.float32(np.log(share)), np.float32(0.0))
 
 
 def from_texts(

@@ -60,8 +60,7 @@ class Encoded:
 
     def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:
         packed = self.store.packed(message["places"], message.facts)  # type: ignore[arg-type]
-        made: dict[str, Tensor] = self.encoder(packed, self.poolings, detached)
-        return made
+        return self.encoder(packed, self.poolings, detached)
 
     def tokens(self, rows: Rows) -> int:
         return self.store.count(rows)

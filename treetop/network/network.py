@@ -22,7 +22,7 @@ from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.glas import Penalty
 from treetop.network.samplers.mix import Mix, mixed_targets, mixed_views
 from treetop.network.targets import Known, TargetRows, joined
-from treetop.network.vectors.parts import Parts
+from treetop.network.vectors.contract import GivesRows
 from treetop.rank.head import Head as HeadRank
 from treetop.tensors.devices import ALONE, World
 from treetop.train.batches import Batch, Loaded, Message, Rows
@@ -73,11 +73,11 @@ class Network:
         made: dict[str, tuple[nn.Module, AdamConfig]] = {}
         if isinstance(self.inputs, Encoded):
             made["encoder"] = self.inputs.encoder, encoder
-        vectors = [head.vectors for head in self.heads]
-        composers = nn.ModuleList([held.module for held in vectors if isinstance(held, Parts)])
+        held = [(vectors.module, vectors.from_texts) for vectors in (head.vectors for head in self.heads)]
+        composers = nn.ModuleList([module for module, from_texts in held if module is not None and from_texts])
         if len(composers):
             made["composers"] = composers, encoder
-        others = [held.module for held in vectors if not isinstance(held, Parts) and held.module is not None]
+        others = [module for module, from_texts in held if module is not None and not from_texts]
         made["heads"] = nn.ModuleList([*(head.projection for head in self.heads), *others]), learn
         return made
 
@@ -88,7 +88,7 @@ class Network:
     # --- training ---
 
     def load(self, batch: Batch, static: bool) -> Loaded:
-        static = static and self.ignored is None and not any(isinstance(head.vectors, Parts) for head in self.heads)
+        static = static and self.ignored is None and not any(head.vectors.from_texts for head in self.heads)
         rows, known = batch.rows, batch.everyone if self._everyone else batch.rows
         mixed = None if self.mix is None else self.mix.draw(batch)
         parts = {"inputs": self.inputs.load(rows if mixed is None else np.concatenate([rows, mixed.extra]), static)}
@@ -133,8 +133,10 @@ class Network:
         """The batch's share of the penalty on the last head's vectors."""
         if self.penalty is None:
             return 0.0
-        message = loaded.parts["penalty"]
-        value = self.penalty.loss(self.heads[-1].vectors.vectors(message["ids"]), message)
+        message, last = loaded.parts["penalty"], self.heads[-1].vectors
+        if not isinstance(last, GivesRows):
+            raise TypeError(f"{type(last).__name__} has no rows for penalties")
+        value = self.penalty.loss(last.vectors(message["ids"]), message)
         return value * (len(loaded.batch.rows) / loaded.batch.total)
 
     def tokens(self, rows: Rows) -> int:
@@ -158,7 +160,7 @@ class Network:
         h = first.projection(views[first.plan.view])
         if first.fused is not None:
             return first.fused.best(h, k)[1].cpu().numpy()
-        path = first.vectors.logits(h, None).sigmoid()
+        path = first.logits(h, None).sigmoid()
         ids = torch.arange(path.shape[1], device=self.device).expand_as(path)
         for head in below:
             if not isinstance(head.candidates, Below):
@@ -166,14 +168,14 @@ class Network:
             top, children = torch.topk(path, min(head.candidates.keep, path.shape[1]), dim=1), head.candidates.children
             ids = children.table[ids.gather(1, top.indices)].flatten(1)
             above = top.values.repeat_interleave(children.table.shape[1], dim=1)
-            logits = head.vectors.logits(head.projection(views[head.plan.view]), ids)
+            logits = head.logits(head.projection(views[head.plan.view]), ids)
             path = (logits.sigmoid() * above).masked_fill(ids < 0, -1.0)
         return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
 
     def ranks(self) -> list[HeadRank]:
         """The trained heads as they go into a model; labels never seen are barred, unless their text says enough."""
         *above, last = self.heads
-        unseen = None if isinstance(last.vectors, Parts) else ~self.seen
+        unseen = None if last.vectors.from_texts else ~self.seen
         return [*(head.rank() for head in above), last.rank(unseen)]
 
 

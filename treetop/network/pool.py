@@ -15,16 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from treetop.core.dataset import Csr, Dataset
-from treetop.kernels.search import products
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.pool import pool_loss
 from treetop.network.network import mean_precision
-from treetop.network.pool_heads import FreeHead, PoolHead
+from treetop.network.pool_heads import PoolHead
+from treetop.network.retrieval import top_labels
 from treetop.network.samplers.clustered import Mining
-from treetop.network.samplers.pools import PairsKnown, PoolBatch, even_share, without_positives
+from treetop.network.samplers.pools import PairsKnown, PoolBatch, even_share
 from treetop.network.targets import POSITIVES, Known, TargetRows
 from treetop.network.vectors.full import EveryLabel
 from treetop.tensors import devices
@@ -76,32 +75,12 @@ class PoolNetwork:
         static = static and (self.ignored is None or not self.full)
         parts = {
             "inputs": self.inputs.load(self._share_of(pooled, pooled.part), static),
-            "pool": self._pool_message(pooled, static),
+            "pool": _pool_message(pooled, self.device, static),
         }
         if self.full:
             parts["targets"] = self.targets.load(batch.everyone, static)
         self._tokens = self.inputs.tokens(self.n + pooled.pool) if self.labels_read else 0
         return Loaded(batch, parts, static)
-
-    def _pool_message(self, batch: PoolBatch, static: bool) -> Message:
-        """The pool, places of positives with their weights and places of ignored pairs.
-
-        Where shapes are static, places are rounded up with ones behind the matrix.
-        """
-        cells = len(batch.everyone) * len(batch.pool)
-
-        def filled(array: NDArray[np.generic], filling: float) -> Tensor:
-            more = max(1, -(-len(array) // POSITIVES)) * POSITIVES - len(array) if static else 0
-            return send(np.concatenate([array, np.full(more, filling, array.dtype)]), self.device)
-
-        tensors = {
-            "labels": send(batch.pool, self.device),
-            "positive": filled(batch.positive, cells),
-            "value": filled(batch.value, 0),
-            "ignored": filled(batch.ignored, cells),
-        }
-        sizes = (len(batch.everyone), len(batch.pool))
-        return Message(tensors, (*sizes, len(tensors["positive"]), len(tensors["ignored"])))
 
     def _read_rows(self, batch: PoolBatch) -> Rows:
         """Texts this process reads: its queries, then its share of the pool; both are filled up (`even_share`)."""
@@ -111,8 +90,7 @@ class PoolNetwork:
         return np.concatenate([batch.rows, self.n + pool])
 
     def _share_of(self, batch: PoolBatch, part: int) -> Rows:
-        made: Rows = np.array_split(self._read_rows(batch), batch.parts)[part]
-        return made
+        return np.array_split(self._read_rows(batch), batch.parts)[part]
 
     def loss(self, loaded: Loaded) -> Tensor:
         batch = _pooled(loaded.batch)
@@ -137,13 +115,20 @@ class PoolNetwork:
             ignored = void.index_fill_(0, message["ignored"], True)[:-1].view(n, width)
         total = every = torch.zeros((), device=self.device)
         for head in self.heads:
-            own = vectors[head.name]
-            logits = head.logits(own[:n], own[n : n + width], message["labels"])
-            if logits is not None:
-                total = total + head.weight * pool_loss(logits, target, head.loss, ignored)
-            elif isinstance(head, FreeHead):
-                every = every + head.full_loss(own, self._known(loaded), loaded.batch, self.world)
+            own, table = vectors[head.name], head.table
+            if isinstance(table, EveryLabel):
+                h = head.scale * self._own_rows(own, loaded.batch)
+                scale, count = head.weight / loaded.batch.total, len(loaded.batch.everyone)
+                every = every + table.score_loss(h, self._known(loaded).full(), scale, count)
+                continue
+            labels = own[n : n + width] if table is None else table.take(message["labels"])
+            total = total + head.weight * pool_loss(head.logits(own[:n], labels), target, head.loss, ignored)
         return total, every
+
+    def _own_rows(self, queries: Tensor, batch: Batch) -> Tensor:
+        """The rows of this process among all queries' vectors."""
+        start = self.world.rank * len(batch.rows)
+        return queries[start : start + len(batch.rows)]
 
     def _known(self, loaded: Loaded) -> Known:
         ignored = None if self.ignored is None else self.ignored.gather(loaded.batch.everyone)
@@ -178,17 +163,10 @@ class PoolNetwork:
         count = len(batch.everyone)  # what fills up gets no gradient
         whole = {name: torch.cat([queries[:count], labels]) for name, (queries, labels) in leaves.items()}
         pool, every = self._losses(whole, loaded)
-        (pool + every).backward()  # type: ignore[no-untyped-call]
-        split = {name: torch.split(self._own_slopes(*pair, n), sizes) for name, pair in leaves.items()}
+        (pool + every).backward()
+        split = {name: torch.split(_own_slopes(self.world, *pair, n), sizes) for name, pair in leaves.items()}
         self._slopes = [{name: parts[i] for name, parts in split.items()} for i in range(batch.parts)]
         return pool.detach() / self.world.size + every.detach()
-
-    def _own_slopes(self, queries: Tensor, labels: Tensor, n: int) -> Tensor:
-        """The share of this process in the gradients over all queries' and labels' vectors."""
-        rank, share = self.world.rank, len(labels) // self.world.size
-        return torch.cat(
-            [_slope(queries)[rank * n : (rank + 1) * n], _slope(labels)[rank * share : (rank + 1) * share]]
-        )
 
     def _seed(self, batch: PoolBatch, part: int) -> None:
         """Dropout must drop the same in both readings of a part."""
@@ -239,50 +217,38 @@ class PoolNetwork:
         """Rows of `inputs` that hold the labels' texts."""
         return self.n + np.arange(self.n_labels)
 
-    def top_labels(self, rows: Rows, k: int) -> NDArray[np.int64]:
-        """(rows, k) labels by the sum of the heads."""
-        with self.eval_mode():
-            sides, bias = [], None
-            for head in self.heads:
-                if isinstance(head, FreeHead):
-                    vectors, bias = head.label_rows()
-                else:
-                    vectors = self.read(self.names, head.name)
-                sides.append((head.query_scale * self.read(rows, head.name), vectors))
-            q, v = (torch.cat([side[i] for side in sides], 1) for i in (0, 1))
-            return products.best(q, v, k, bias)[1].cpu().numpy()
-
     def validate(self) -> float | None:
         """Mean of P@1, P@3 and P@5 on the held-out rows, in percent."""
         if len(self.held_out) == 0:
             return None
-        return mean_precision(self.top_labels(self.held_out, min(5, self.n_labels)), self.Y[self.held_out])
+        return mean_precision(top_labels(self, self.held_out, min(5, self.n_labels)), self.Y[self.held_out])
 
-    def mine(self, rows: Rows, *, negatives: int, depth: int) -> tuple[Tensor, Tensor | None]:
-        """Vectors of documents, and `negatives` hard negatives of each: the labels liked best less the true ones.
 
-        Both are by the head that reads label texts, where there is one.
-        """
-        head = self.heads[0]
-        with self.eval_mode():
-            queries = self.read(rows, head.name)
-            vectors = queries if head.reads_labels else F.normalize(queries, dim=1)
-            if negatives == 0:
-                return vectors, None
-            bias = None
-            if isinstance(head, FreeHead):
-                labels, bias = head.label_rows()
-            else:
-                labels = self.read(self.names, head.name)
-            score, top = products.best(queries, labels, max(depth, negatives), self._seen(bias))
-            likely = torch.where(torch.isfinite(score), top, -1)
-            return vectors, without_positives(likely, rows, self.known, negatives).cpu()
+def _pool_message(batch: PoolBatch, device: torch.device, static: bool) -> Message:
+    """The pool, places of positives with their weights and places of ignored pairs.
 
-    def _seen(self, bias: Tensor | None) -> Tensor:
-        """(labels,) the bias, -inf for labels no text carries: they would only ever be pushed away."""
-        counts = np.bincount(self.known.indices, minlength=self.n_labels)
-        seen = torch.from_numpy(counts > 0).to(self.device)
-        return torch.where(seen, torch.zeros(self.n_labels, device=self.device) if bias is None else bias, -torch.inf)
+    Where shapes are static, places are rounded up with ones behind the matrix.
+    """
+    cells = len(batch.everyone) * len(batch.pool)
+
+    def filled(array: NDArray[np.generic], filling: float) -> Tensor:
+        more = max(1, -(-len(array) // POSITIVES)) * POSITIVES - len(array) if static else 0
+        return send(np.concatenate([array, np.full(more, filling, array.dtype)]), device)
+
+    tensors = {
+        "labels": send(batch.pool, device),
+        "positive": filled(batch.positive, cells),
+        "value": filled(batch.value, 0),
+        "ignored": filled(batch.ignored, cells),
+    }
+    sizes = (len(batch.everyone), len(batch.pool))
+    return Message(tensors, (*sizes, len(tensors["positive"]), len(tensors["ignored"])))
+
+
+def _own_slopes(world: World, queries: Tensor, labels: Tensor, n: int) -> Tensor:
+    """The share of this process in the gradients over all queries' and labels' vectors."""
+    rank, share = world.rank, len(labels) // world.size
+    return torch.cat([_slope(queries)[rank * n : (rank + 1) * n], _slope(labels)[rank * share : (rank + 1) * share]])
 
 
 def _pooled(batch: Batch) -> PoolBatch:

@@ -5,6 +5,7 @@ A head's loss needs the whole batch (softmax over the pool, in both directions),
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,13 +19,11 @@ from treetop.features.encoder.towers import Tower
 from treetop.network.losses.settings import LossConfig
 from treetop.network.projection import Init, TowerProjection, scaled_to
 from treetop.network.settings import MEMORY, Memory
-from treetop.network.targets import Known
 from treetop.network.vectors.full import EveryLabel
 from treetop.network.vectors.full_low import table_of
 from treetop.network.vectors.rows import RowTable
 from treetop.tensors.devices import World
 from treetop.tensors.handover import to_array
-from treetop.train.batches import Batch
 from treetop.train.optim import AdamConfig, DescentConfig
 
 
@@ -89,24 +88,25 @@ class ClassifierConfig:
             raise ConfigError("offload: only for classifiers over a pool of labels. Use labels=pool, or offload=false.")
 
 
-class PoolHead:
+class PoolHead(ABC):
     """A head on a pool: the vectors of texts, and their logits with the pool's labels."""
 
     name: str
     reads_labels = False  # whether label texts go through the encoder with the rows
     query_scale = 1.0  # of a text's vector when it is compared with all labels
+    scale: float  # of logits
     table: RowTable | EveryLabel | None = None
     weight: float
     loss: LossConfig
     projection: TowerProjection
 
+    @abstractmethod
     def vectors(self, base: Tensor) -> Tensor:
         """(rows, width) of texts whose encoder vectors are `base`."""
-        raise NotImplementedError
 
-    def logits(self, queries: Tensor, labels: Tensor, pool: Tensor) -> Tensor | None:
-        """(queries, pool) with label texts' vectors `labels` or the pool's own; None: the head scores all labels."""
-        raise NotImplementedError
+    @abstractmethod
+    def logits(self, queries: Tensor, labels: Tensor) -> Tensor:
+        """(queries, pool) with the pool's labels: vectors of their texts, or rows of the head's table."""
 
     def tower(self, *, unit: bool, factor: float) -> Tower:
         """What texts go through in a model."""
@@ -123,7 +123,7 @@ class TextHead(PoolHead):
     reads_labels = True
 
     def __init__(self, config: DualConfig, width: int) -> None:
-        self.config, self.weight, self.loss, self.query_scale = config, config.weight, config.loss, config.scale
+        self.weight, self.loss, self.scale, self.query_scale = config.weight, config.loss, config.scale, config.scale
         self.projection = TowerProjection(
             width, config.projection_dim, tanh=config.tanh, init=config.projection_init, dropout=config.dropout
         )
@@ -131,8 +131,8 @@ class TextHead(PoolHead):
     def vectors(self, base: Tensor) -> Tensor:
         return F.normalize(self.projection(base), dim=1)
 
-    def logits(self, queries: Tensor, labels: Tensor, pool: Tensor) -> Tensor:
-        return self.config.scale * (queries @ labels.T)
+    def logits(self, queries: Tensor, labels: Tensor) -> Tensor:
+        return self.scale * (queries @ labels.T)
 
 
 class FreeHead(PoolHead):
@@ -141,7 +141,7 @@ class FreeHead(PoolHead):
     name = "classifier"
 
     def __init__(self, config: ClassifierConfig, width: int) -> None:
-        self.config, self.weight, self.loss = config, config.weight, config.loss
+        self.config, self.weight, self.loss, self.scale = config, config.weight, config.loss, config.scale
         self.projection = TowerProjection(
             width, config.projection_dim, tanh=False, init=config.projection_init, dropout=config.dropout
         )
@@ -161,23 +161,11 @@ class FreeHead(PoolHead):
     def vectors(self, base: Tensor) -> Tensor:
         return scaled_to(self.projection(base), self.config.text_length)
 
-    def logits(self, queries: Tensor, labels: Tensor, pool: Tensor) -> Tensor | None:
-        c, table = self.config, self.table
-        if not isinstance(table, RowTable):
-            return None
-        rows = table.take(pool)
-        vectors = rows[:, : self.projection.width]
-        vectors = F.dropout(vectors, c.label_dropout, self.projection.training)
+    def logits(self, queries: Tensor, labels: Tensor) -> Tensor:
+        c = self.config
+        vectors = F.dropout(labels[:, : self.projection.width], c.label_dropout, self.projection.training)
         s = c.scale * (queries @ (F.normalize(vectors, dim=1) if c.cosine else vectors).T)
-        return s + rows[:, -1] if c.bias else s
-
-    def full_loss(self, queries: Tensor, known: Known, batch: Batch, world: World) -> Tensor:
-        """The loss over all labels; the table itself exchanges what processes hold."""
-        if not isinstance(self.table, EveryLabel):
-            raise TypeError("only a classifier over all labels has such a loss")
-        start = world.rank * len(batch.rows)
-        h = self.config.scale * queries[start : start + len(batch.rows)]
-        return self.table.score_loss(h, known.full(), self.weight / batch.total, len(batch.everyone))
+        return s + labels[:, -1] if c.bias else s
 
     def label_rows(self) -> tuple[Tensor, Tensor]:
         """(vectors, biases) of all labels, as logits want them."""

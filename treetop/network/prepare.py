@@ -61,8 +61,7 @@ class Prepared:
         """(rows, width) per view, or for these ones, as the encoder stands: a copy runs, as a GPU rounds weights."""
         copy = type(self.features).from_part(self.features.to_part()).to(self.device)
         copy.poolings = tuple(poolings) or copy.poolings
-        made: dict[str, Floats] = copy.vectors(self.tokens, say="encoding texts")
-        return made
+        return copy.vectors(self.tokens, say="encoding texts")
 
 
 def prepare(

@@ -24,8 +24,7 @@ class Projection(nn.Module):
     def forward(self, view: Tensor) -> Tensor:
         h = view.float()
         h = self.dropout(self.length * F.normalize(h, dim=1) if self.length else h)
-        made: Tensor = h if self.layer is None else self.layer(h)
-        return made
+        return h if self.layer is None else self.layer(h)
 
 
 class TowerProjection(nn.Module):
@@ -49,8 +48,7 @@ class TowerProjection(nn.Module):
     def forward(self, view: Tensor) -> Tensor:
         h = view.float()
         h = h if self.layer is None else self.layer(h)
-        made: Tensor = self.dropout(torch.tanh(h) if self.tanh else h)
-        return made
+        return self.dropout(torch.tanh(h) if self.tanh else h)
 
 
 def scaled_to(h: Tensor, length: float) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Literal
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 LEAST = 16  # rows of a batch
 Memory = Literal["full", "low"]
@@ -25,10 +25,7 @@ class LearningConfig:
     )
     encoder_optimizer: AdamConfig = setting(AdamConfig(lr=3e-4), "optimiser of the encoder")
     head_optimizer: AdamConfig = setting(AdamConfig(lr=3e-3), "optimiser of the heads")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop; epochs are shared by all levels",
-    )
+    train: TrainConfig = setting(warmed_up(5, 1024), "training loop; epochs are shared by all levels")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )

@@ -125,9 +125,7 @@ class Known:
     def full(self) -> Positives:
         """The positives as a classifier over all labels reads them; ignored pairs weigh nothing."""
         found = self.positives.triples()
-        made = Positives(
-            found.row, found.column, found.value, None if self.relevance is None else self.relevance.value
-        )  # fmt: skip
+        made = Positives(found.row, found.column, found.value, None if self.relevance is None else self.relevance.value)
         return made if self.ignored is None else without_ignored(made, self.ignored)
 
 
@@ -193,5 +191,4 @@ def log_odds(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Floats:
     """(n,) log of the share of rows under each node of a level; a row is as much under it as its best label there."""
     under = node_targets(Y, ancestor, n)
     share = (np.bincount(under.indices, under.data, minlength=n) + 0.5) / (Y.shape[0] + 1.0)
-    made: Floats = np.log(share).astype(np.float32)
-    return made
+    return np.log(share).astype(np.float32)

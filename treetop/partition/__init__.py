@@ -6,4 +6,6 @@
 | `kmeans.py` | k groups of any size on each level |
 | `tree.py` | how leaves become levels |
 | `flat.py` | no groups: one level of labels |
+
+The settings of a partition grow its trees: `config.grow(Z, seed=seed)` (`Partition` of `core/types.py`).
 """

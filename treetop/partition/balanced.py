@@ -44,6 +44,9 @@ class BalancedConfig:
         same = self.stop_when == "stable"
         return Options(SAME_SET if same else SMALL_GAIN, self.max_iter if same else 1000, self.eps, self.spherical)
 
+    def grow(self, Z: Any, *, seed: int) -> LabelTree:
+        return balanced(Z, self, seed=seed)
+
 
 def balanced(Z: Any, config: BalancedConfig, *, seed: int) -> LabelTree:
     """A tree over the rows of Z (csr or dense); labels with an empty row keep a place."""

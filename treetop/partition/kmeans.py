@@ -24,6 +24,9 @@ class KmeansConfig:
     eps: float = setting(1e-4, "stopping tolerance on the mean similarity", low=0.0)
     max_iter: int = setting(20, "maximum k-means iterations", low=1)
 
+    def grow(self, Z: Csr, *, seed: int) -> LabelTree:
+        return kmeans(Z, self, seed=seed)
+
 
 def kmeans(Z: Csr, config: KmeansConfig, *, seed: int) -> LabelTree:
     """A tree over the rows of Z; a leaf above the last level is carried down by nodes that copy their parent."""
@@ -38,20 +41,9 @@ def kmeans(Z: Csr, config: KmeansConfig, *, seed: int) -> LabelTree:
         large = [i for i, node in enumerate(nodes) if len(node) > config.max_leaf]
         if not large:
             break
-        split = dict(
-            zip(
-                large,
-                grouped(
-                    Z,
-                    [nodes[i] for i in large],
-                    config.branching,
-                    seed=seeds[level],
-                    max_iter=config.max_iter,
-                    eps=config.eps,
-                ),
-                strict=True,
-            )
-        )
+        wide = [nodes[i] for i in large]
+        groups = grouped(Z, wide, config.branching, seed=seeds[level], max_iter=config.max_iter, eps=config.eps)
+        split = dict(zip(large, groups, strict=True))
         below = [(i, child, i not in split) for i, node in enumerate(nodes) for child in split.get(i, [node])]
         parents.append(np.array([i for i, _, _ in below], np.int32))
         copies.append(np.array([copied for _, _, copied in below]))

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.errors import ConfigError, did_you_mean
+from treetop.core.errors import ConfigError, ModelError, did_you_mean
 from treetop.core.types import Join, Ranking
 
 Blend = Literal["average", "rank_average", "softmax_average"]
@@ -104,3 +104,13 @@ def _votes(part: Ranking, blend: Blend, longest: NDArray[np.int64]) -> NDArray[n
     grown = np.exp(part.score.astype(np.float64) - first)
     sums = np.add.reduceat(np.append(grown, 0.0), part.indptr[:-1]) if len(lengths) else grown
     return np.asarray(grown / np.repeat(sums, lengths))
+
+
+def checked_scores(ranking: Ranking) -> Ranking:
+    """The same ranking; refused where a score is not finite."""
+    if not np.isfinite(ranking.score).all():
+        raise ModelError(
+            "a score is NaN or infinite: the model, or ready-made features it was given, hold values that are not "
+            "finite or too large. Check the model with `treetop verify` and the scale of the features."
+        )
+    return ranking

@@ -82,8 +82,7 @@ class Dual(Head):
 
     def texts(self, labels: NDArray[np.integer]) -> Floats:
         """(labels, width) what the dual encoder makes of these labels' texts."""
-        made: Floats = self.weight[self._row[labels], self.place("dual")]
-        return made
+        return self.weight[self._row[labels], self.place("dual")]
 
     def place(self, head: str) -> slice:
         """The columns of a head."""

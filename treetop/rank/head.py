@@ -143,5 +143,4 @@ def _floor(margins: Floats, keep: int, join: Join) -> Floats:
         bound = bound - np.float32(1e-3) * (np.float32(1.0) + np.abs(bound))
         if not join.adds:
             bound = np.where(join.own(edge) == 0, lowest, bound)  # so small that all the rest is level with it
-    made: Floats = np.maximum(bound, lowest)
-    return made
+    return np.maximum(bound, lowest)

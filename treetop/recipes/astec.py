@@ -1,4 +1,4 @@
-"""Astec (WSDM 2021): word vectors learned on an easier task, then one classifier per label on near labels only.
+"""Astec (WSDM 2021): word vectors learned on a surrogate task, then one classifier per label, trained on shortlists.
 
 Features: tf-idf-weighted sum of a text's word vectors, with a residual layer. Labels: in stage 1 surrogate clusters
 (PIFA smoothed by random walks) if there are very many labels, else the labels themselves; in stage 2 the mean embedding
@@ -37,7 +37,7 @@ from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import EncoderSize, forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.network import RowTargets
 from treetop.network.prepare import Prepared, prepare_words
@@ -50,8 +50,8 @@ from treetop.rank.text_map import unit
 from treetop.shortlist.ann import Ann
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
@@ -91,14 +91,8 @@ class Config:
         AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the residual layer in stage 2"
     )
     head_optimizer: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop of the surrogate task",
-    )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop on shortlists",
-    )
+    train: TrainConfig = setting(warmed_up(15, 512), "training loop of the surrogate task")
+    second_train: TrainConfig = setting(warmed_up(15, 512), "training loop on shortlists")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )
@@ -106,17 +100,13 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
-    surrogate, labels = (
-        _head(COARSE.name, size.width, min(n, config.surrogate_clusters)),
-        _head(FINE.name, size.width, n),
-    )
-    near = _head(NEAR.name, size.width, n)
-    counts = count([near, labels])
-    scored = float(surrogate.n * size.width + config.shortlist * size.width)
-    counts = replace(counts, scored=scored)
-    need = forecast_member(dataset, size, counts, config.train, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    n = dataset.n_labels
+
+    def heads(size: EncoderSize) -> list[HeadPlan]:  # every label has a vector and a mean; a step meets few
+        near, labels = _head(NEAR.name, size.width, n), _head(FINE.name, size.width, n)
+        return [replace(near, pool=min(n, config.surrogate_clusters)), replace(labels, pool=config.shortlist)]
+
+    return forecast_words(dataset, config, config.train, heads)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

@@ -32,7 +32,6 @@ from treetop.core.types import LabelTree
 from treetop.core.work import Job
 from treetop.features.concatenate import view_of
 from treetop.features.encoder.encoder import Encoder, Pooling
-from treetop.features.encoder.sources import peek
 from treetop.features.encoder.transformer import TransformerConfig
 from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.graph import WalkConfig, smoothed, walk_graph
@@ -40,7 +39,7 @@ from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network
-from treetop.network.forecast import EncoderSize, count, forecast_member, forecast_members
+from treetop.network.forecast import forecast_encoders
 from treetop.network.head import HeadPlan
 from treetop.network.init import Init
 from treetop.network.losses.pairs import Reduce
@@ -105,13 +104,8 @@ class Config(NetworkConfig):
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and vectors of all levels with their optimiser states; time for two CPU cores."""
     sizes = [*_resolutions(dataset.n_labels, config), dataset.n_labels]
-    needs, training = [], small_batches(dataset, config.train, config.min_steps_per_epoch)
-    for name in config.encoders or (config.encoder.model,) * config.members:
-        size = EncoderSize.of(peek(name))
-        poolings = [Pooling(config.encoder.pooling, (-1,)) for _ in sizes]
-        counts = replace(count(_heads(config, poolings, sizes, size.width)), label_texts=config.init != "zero")
-        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
-    return forecast_members(needs)
+    poolings = [Pooling(config.encoder.pooling, (-1,)) for _ in sizes]
+    return forecast_encoders(dataset, config, lambda size: _heads(config, poolings, sizes, size.width))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

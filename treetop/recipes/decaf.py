@@ -1,4 +1,4 @@
-"""DECAF (WSDM 2021): label vectors made from label texts, by the same words as texts, with a free vector beside.
+"""DECAF (WSDM 2021): a label's vector is its text, read with the same word vectors as documents, plus a free part.
 
 Features: tf-idf-weighted sum of a text's word vectors, through a residual block. Labels: their own text. Tree: one
 level of balanced clusters. Shortlist: descend (in training the true clusters are always included). Rank: head, whose
@@ -16,27 +16,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.label_text_bags import (
-    BagsConfig,
-    check_labels,
-    forecast_bags,
-    prepare_bag,
-    two_heads,
-    two_levels,
-    words_of,
-)
+from treetop.assemble.label_text_bags import BagsConfig, check_labels, forecast_bags, prepare_bag, train_bag
 from treetop.assemble.label_tree import in_clusters, smoothed_clusters
 from treetop.assemble.members import Member, fit_members
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
-from treetop.features.words.bag import DOCUMENT
 from treetop.labels.graph import WalkConfig
 from treetop.model import Model
-from treetop.network.build import Blueprint, Learning
-from treetop.network.fit import train_network
-from treetop.network.settings import small_batches
 from treetop.network.vectors.parts import PartsPlan
 
 GROUP = "short text, label text"
@@ -66,11 +54,4 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     prepared = prepare_bag(dataset, config, m, own, job)
     tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, own))
     parts = PartsPlan(dropout=config.dropout)  # text and free vector
-    view, width = DOCUMENT.name, prepared.features.encoder.width
-    plans = two_heads(view, view, width, tree.sizes, config.beam, parts, parts)
-    learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer)
-    trained = train_network(
-        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), own,
-    )  # fmt: skip
-    return [trained.features], [two_levels(trained, tree, plans)]
+    return train_bag(dataset, config, prepared, tree, parts, parts, own)

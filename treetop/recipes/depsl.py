@@ -1,4 +1,4 @@
-"""DEPSL (UniDEC's dual encoder alone): one encoder for texts and label texts, trained on pools of some labels.
+"""DEPSL (WWW 2025, UniDEC's dual encoder alone): one encoder for texts and label texts, trained on label pools.
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts. Tree: none. Shortlist: everything, or
 approximate nearest labels if there are many. Rank: dual. Key idea: the multi-label reduction. The positives of a text

@@ -1,10 +1,10 @@
-"""DEXML (ICLR 2024): a dual encoder whose every step sees all labels, with a softmax that leaves positives apart.
+"""DEXML (ICLR 2024): a dual encoder trained on all labels in every step, with a decoupled softmax.
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts. Tree: none. Shortlist: everything, or
 approximate nearest labels if there are many. Rank: dual. Key idea: no negative sampling. All label texts are encoded
 with every mini-batch (in parts, with gradient caching, so memory does not grow with their number), and each positive
-competes with the negatives only (decoupled softmax), or the positives compete for the `top` places by a soft threshold
-(`dual.loss.kind: soft_topk`). With `pool.size` above 0 it is trained on a shortlist: the labels of the mini-batch and
+competes with the negatives only (decoupled softmax), or all labels compete for the top k places (SoftTop-k,
+`dual.loss.kind: soft_topk`). With `pool.size` above 0 it is trained on a shortlist: the labels of the mini-batch and
 hard negatives.
 
 Deviations: one process holds all similarities of a mini-batch; mean pooling; cosines throughout (the paper does not

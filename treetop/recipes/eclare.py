@@ -1,4 +1,4 @@
-"""ECLARE (WWW 2021): DECAF, and beside a label's text the texts of the labels it goes with.
+"""ECLARE (WWW 2021): DECAF plus a label graph: a label's vector also uses the texts of labels it co-occurs with.
 
 Features: tf-idf-weighted sum of a text's word vectors, through a residual block. Labels: their own text, and the texts
 of the labels that random walks over shared documents visit. Tree: one level of balanced clusters of label
@@ -23,27 +23,15 @@ from typing import Literal
 from scipy.sparse import csr_matrix
 
 from treetop.assemble.label_graph import walked
-from treetop.assemble.label_text_bags import (
-    BagsConfig,
-    check_labels,
-    forecast_bags,
-    prepare_bag,
-    two_heads,
-    two_levels,
-    words_of,
-)
+from treetop.assemble.label_text_bags import BagsConfig, check_labels, forecast_bags, prepare_bag, train_bag
 from treetop.assemble.label_tree import in_clusters, smoothed_clusters
 from treetop.assemble.members import Member, fit_members
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
-from treetop.features.words.bag import DOCUMENT
 from treetop.labels.graph import WalkConfig, node_graph
 from treetop.model import Model
-from treetop.network.build import Blueprint, Learning
-from treetop.network.fit import train_network
-from treetop.network.settings import small_batches
 from treetop.network.vectors.parts import Join, PartsPlan
 
 GROUP = "short text, label text"
@@ -82,11 +70,4 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         graph=G, init=config.init, join=config.combine, dropout=config.dropout
     )  # text, graph, free vector
     clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
-    view, width = DOCUMENT.name, prepared.features.encoder.width
-    plans = two_heads(view, view, width, tree.sizes, config.beam, clusters, labels)
-    learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=config.bias)
-    trained = train_network(
-        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), own,
-    )  # fmt: skip
-    return [trained.features], [two_levels(trained, tree, plans)]
+    return train_bag(dataset, config, prepared, tree, clusters, labels, own, bias=config.bias)

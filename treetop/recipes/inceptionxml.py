@@ -33,7 +33,7 @@ from treetop.labels.graph import WalkConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.losses.pairs import Reduce
 from treetop.network.prepare import prepare_words
@@ -42,8 +42,8 @@ from treetop.partition.balanced import sizes_of
 from treetop.partition.flat import flat
 from treetop.tensors import devices
 from treetop.tensors.devices import World
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -75,9 +75,7 @@ class Config(ClustersConfig):
         AdamConfig(lr=5e-4, weight_decay=0.0), "optimiser of word vectors and network"
     )
     head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=15, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)), "training loop"
-    )
+    train: TrainConfig = setting(warmed_up(15, 512, "cosine", 0.2), "training loop")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )
@@ -86,11 +84,11 @@ class Config(ClustersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
+    n, filters = dataset.n_labels, config.network.filters
     sizes = [n] if config.is_flat(n) else sizes_of(n, config.tree)
-    view = config.network.filters * max(1, size.width // 16)
-    need = forecast_member(dataset, size, count(_heads(config, view, sizes)), config.train, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    return forecast_words(
+        dataset, config, config.train, lambda size: _heads(config, filters * max(1, size.width // 16), sizes)
+    )
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:

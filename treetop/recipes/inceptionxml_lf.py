@@ -43,7 +43,7 @@ from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import Trained, train_network
-from treetop.network.forecast import count, forecast_member, forecast_members, size_of_words
+from treetop.network.forecast import forecast_words
 from treetop.network.head import HeadPlan
 from treetop.network.losses.pairs import Reduce
 from treetop.network.prepare import Prepared, prepare_words
@@ -51,8 +51,8 @@ from treetop.network.settings import small_batches
 from treetop.network.vectors.parts import Join, PartsPlan
 from treetop.partition.balanced import balanced, sizes_of
 from treetop.partition.flat import flat
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -84,14 +84,8 @@ class Config(ClustersConfig):
     )
     second_optimizer: AdamConfig = setting(AdamConfig(lr=2e-3, weight_decay=0.0), "optimiser of the same in phase II")
     head_optimizer: AdamConfig = setting(AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of the free label vectors")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
-        "training loop of phase I",
-    )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch_size=512, schedule=ScheduleConfig(kind="cosine", warmup=0.2)),
-        "training loop of phase II",
-    )
+    train: TrainConfig = setting(warmed_up(5, 512, "cosine", 0.2), "training loop of phase I")
+    second_train: TrainConfig = setting(warmed_up(10, 512, "cosine", 0.2), "training loop of phase II")
     min_steps_per_epoch: int = setting(
         100, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )
@@ -105,13 +99,12 @@ class Config(ClustersConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Words, network and label vectors with their optimiser states; time for two CPU cores."""
-    n, size = dataset.n_labels, size_of_words(config.encoder)
+    n = dataset.n_labels
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
     training = replace(small_batches(dataset, config.train, config.min_steps_per_epoch), epochs=epochs)
     sizes = [1, n] if config.is_flat(n) else sizes_of(n, config.tree)
-    plans = _heads(config, size.width, sizes, csr_matrix((0, 0)), free=True)
-    need = forecast_member(dataset, size, count(plans, training.batch_size), training, config.encoder.max_length)
-    return forecast_members([need] * config.members)
+    graph = csr_matrix((0, 0))
+    return forecast_words(dataset, config, training, lambda size: _heads(config, size.width, sizes, graph, free=True))
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
@@ -146,9 +139,7 @@ def _heads(config: Config, width: int, sizes: Sequence[int], G: Csr, *, free: bo
         dropout=config.label_dropout,
     )  # fmt: skip
     keep, dropouts = config.kept(sizes[1], sizes[0]), (config.cluster_dropout, config.dropout)
-    return two_heads(
-        META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts
-    )  # fmt: skip
+    return two_heads(META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts)
 
 
 def _phase(

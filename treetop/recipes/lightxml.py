@@ -32,14 +32,13 @@ from treetop.core.forecast import Forecast
 from treetop.core.types import Candidates, Join, LabelTree
 from treetop.core.work import Job
 from treetop.features.encoder.encoder import Pooling
-from treetop.features.encoder.sources import peek
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.pifa import pifa
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network
-from treetop.network.forecast import EncoderSize, count, forecast_member, forecast_members
+from treetop.network.forecast import forecast_encoders
 from treetop.network.head import HeadPlan
 from treetop.network.init import Init
 from treetop.network.inputs import Inputs
@@ -89,16 +88,11 @@ class Config(NetworkConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
-    n, training = dataset.n_labels, small_batches(dataset, config.train, config.min_steps_per_epoch)
+    n, layers = dataset.n_labels, len(config.encoder.layers)
     sizes = [n] if _is_flat(dataset, config) else sizes_of(n, config.tree)
-    needs = []
-    for name in config.encoders or (config.encoder.model,) * config.members:
-        size = EncoderSize.of(peek(name))
-        width = size.width * len(config.encoder.layers)
-        counts = count(_heads(config, "", width, sizes))
-        counts = replace(counts, frozen=float(width) if config.frozen else 0.0, label_texts=config.init != "zero")
-        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
-    return forecast_members(needs)
+    return forecast_encoders(
+        dataset, config, lambda size: _heads(config, "", size.width * layers, sizes), frozen=config.frozen
+    )
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
@@ -136,9 +130,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
 def _heads(config: Config, view: str, width: int, sizes: Sequence[int]) -> list[HeadPlan]:
     """Generator: all clusters. Ranker: the labels below the best ones. Or all labels at once."""
     length = config.embedding_norm if config.encoder.l2 else 0.0
-    first = HeadPlan(
-        view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length
-    )  # fmt: skip
+    first = HeadPlan(view=view, view_width=width, n=sizes[0], name="level-0", dropout=config.dropout, length=length)
     below = replace(first, dimension=config.projection_dim, weight=config.ranker_weight)
     return [first] + [
         replace(below, n=n, name=f"level-{t}", keep=min(config.beam, above))
@@ -168,7 +160,7 @@ def _static(
         own = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
         prepared = prepared.with_features(own)
     inputs = frozen if config.negatives == "static" else prepared.learning(compiled=config.compile)
-    labels = replace(blueprint, plans=[second], given=np.maximum(kept, 0))
+    labels = replace(blueprint, plans=[second], given=kept)
     ranker = train_network(dataset, prepared, inputs, labels, training, job, name="ranker")
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     used = [generator.features] if config.negatives == "static" else [generator.features, ranker.features]

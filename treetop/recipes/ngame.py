@@ -1,4 +1,4 @@
-"""NGAME (WSDM 2023): a siamese encoder whose batches are made of near texts, then classifiers, their scores fused.
+"""NGAME (WSDM 2023): a dual encoder trained on mini-batches of similar texts, then a classifier; scores are fused.
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
 none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual (cosine of the label vector
@@ -28,8 +28,7 @@ from treetop.model import Model
 from treetop.network.losses.settings import LossConfig
 from treetop.network.pool_heads import ClassifierConfig, DualConfig
 from treetop.network.samplers.pools import PoolConfig
-from treetop.train.optim import ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
@@ -51,10 +50,7 @@ class Config(StagesConfig):
         ),
         "mini-batches and label pools of stage 1",
     )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=5, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop of stage 2",
-    )
+    second_train: TrainConfig = setting(warmed_up(5, 1024), "training loop of stage 2")
     fusion_weight: float = setting(
         0.0, "weight of dual score and fusion tree relative to the classifier score; 0: no tree, weighted sum", low=0.0
     )

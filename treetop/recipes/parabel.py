@@ -12,46 +12,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treetop.assemble.label_tree import describe_labels
-from treetop.assemble.linear.ensemble import fit_trees, forecast_trees
+from treetop.assemble.linear.ensemble import TreesConfig, fit_trees, forecast_trees
 from treetop.assemble.linear.tree import LinearConfig
-from treetop.assemble.view import SparseView
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
-from treetop.core.forecast import Forecast
-from treetop.core.types import LabelTree
 from treetop.core.work import Job
-from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.model import Model
-from treetop.partition.balanced import BalancedConfig, balanced
-from treetop.predict.blend import Blend
+from treetop.partition.balanced import BalancedConfig
 
 GROUP = "linear, trees"
 EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
+forecast = forecast_trees
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(TreesConfig):
     """Settings of `parabel`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
     tree: BalancedConfig = setting(BalancedConfig(branching=2), "label tree")
     linear: LinearConfig = setting(LinearConfig(transform="hinge2"), "linear classifier of each node")
     trees: int = setting(3, "ensemble size: trees with different seeds", low=1)
-    blend: Blend = setting("average", "how scores of the trees are combined")
-
-
-def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """From the shape of the data."""
-    return forecast_trees(dataset, config.tfidf, config.linear, config.trees)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Three trees, level by level."""
-
-    def tree(view: SparseView, seed: int) -> LabelTree:
-        Z = describe_labels(dataset, view, "pifa", normalise_targets=False)
-        return balanced(Z, config.tree, seed=seed)
-
-    return fit_trees(dataset, config, job, tree)
+    return fit_trees(dataset, config, job, config.tree)

@@ -1,4 +1,4 @@
-"""Renee (MLSys 2023): every label for every text by plain cross-entropy, with label texts as further training rows.
+"""Renee (MLSys 2023): binary cross-entropy over all labels, without sampling; label texts are training rows too.
 
 Features: transformer, mean of the last layer. Labels: their texts are training rows with their own label, unless a
 filter pair excludes it. Tree: none. Shortlist: everything. Rank: head. Key idea: no shortlist. The gradient of a logit
@@ -36,8 +36,8 @@ from treetop.network.init import Init
 from treetop.network.prepare import prepare
 from treetop.network.settings import MEMORY, Memory, NetworkConfig, no_average, small_batches
 from treetop.partition.flat import flat
-from treetop.train.optim import DescentConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import DescentConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -58,9 +58,7 @@ class Config(NetworkConfig):
     bias: bool = setting(True, "learn a bias per label")
     projection_dim: int = setting(0, "projection dimension; 0: no projection", low=0)
     dropout: float = setting(0.3, "dropout on the view", low=0.0, high=0.99)
-    train: TrainConfig = setting(
-        TrainConfig(epochs=6, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
-    )
+    train: TrainConfig = setting(warmed_up(6, 1024), "training loop")
     validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
     label_memory: Memory = setting("full", MEMORY)
     sgd: DescentConfig = setting(DescentConfig(), "SGD of the label vectors (label_memory=low)")
@@ -111,7 +109,7 @@ def _head(config: Config, view: str, width: int, n: int) -> HeadPlan:
     length = config.embedding_norm if config.encoder.l2 else 0.0
     return HeadPlan(
         view=view, view_width=width, n=n, dimension=config.projection_dim, dropout=config.dropout, length=length
-    )  # fmt: skip
+    )
 
 
 def _has_label_rows(dataset: Dataset) -> bool:

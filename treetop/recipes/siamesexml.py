@@ -1,4 +1,4 @@
-"""SiameseXML (ICML 2021): a siamese encoder trained from the labels' side, then label vectors refined one by one.
+"""SiameseXML (ICML 2021): a dual encoder trained on mini-batches of labels, then one refined vector per label.
 
 Features: transformer, mean of the last layer, L2-normalised. Labels: their texts, then one free vector each. Tree:
 none. Shortlist: everything, or approximate nearest labels if there are many. Rank: dual. Key idea: a label vector is
@@ -27,8 +27,7 @@ from treetop.model import Model
 from treetop.network.losses.settings import LossConfig
 from treetop.network.pool_heads import ClassifierConfig, DualConfig
 from treetop.network.samplers.pools import PoolConfig
-from treetop.train.optim import ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
@@ -52,14 +51,8 @@ class Config(StagesConfig):
         PoolConfig(queries="labels", size=1024, positives=1, hard_negatives=0, clustered=False),
         "mini-batches and label pools of stage 1",
     )
-    train: TrainConfig = setting(
-        TrainConfig(epochs=60, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop of stage 1, over labels",
-    )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=3, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop of stage 2",
-    )
+    train: TrainConfig = setting(warmed_up(60, 1024), "training loop of stage 1, over labels")
+    second_train: TrainConfig = setting(warmed_up(3, 1024), "training loop of stage 2")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:

@@ -1,4 +1,4 @@
-"""UniDEC (WWW 2025): a dual encoder and a classifier on one encoder, trained together on pools of some labels.
+"""UniDEC (WWW 2025): a dual encoder and a classifier on one shared encoder, trained together on label pools.
 
 Features: transformer, mean of the last layer. Labels: their texts, and one free vector each. Tree: none. Shortlist:
 everything, or approximate nearest labels if there are many. Rank: dual. Key idea: both heads share one mini-batch, a

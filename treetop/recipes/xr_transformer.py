@@ -23,7 +23,7 @@ from scipy import sparse
 
 from treetop.assemble.label_rows import LabelRows, with_label_rows
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.linear.ensemble import forecast_trees
+from treetop.assemble.linear.ensemble import TreesConfig, forecast_trees
 from treetop.assemble.linear.tree import LinearConfig, Task, train_member
 from treetop.assemble.members import count_members, encoder_of, job_of, member_name
 from treetop.assemble.staged.coarse_to_fine import FineConfig, chosen_levels, embed, fine_tune
@@ -81,7 +81,7 @@ class Config(FineConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder and heads, then the ranker on rows that have the encoder's width more numbers."""
-    linear = forecast_trees(dataset, config.tfidf, config.ranker, 1)
+    linear = forecast_trees(dataset, TreesConfig(tfidf=config.tfidf, linear=config.ranker))
     voters = len(config.encoders) or config.members
     if config.ranker_view == "tfidf":
         return forecast_members([linear] * voters)

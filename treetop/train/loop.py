@@ -63,7 +63,7 @@ def train(
 @functools.cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
     """One stream per device for all trainings: matrix libraries keep a workspace of 65 MB for each stream seen."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device)
 
 
 class _Run:
@@ -171,7 +171,7 @@ class _Run:
     def _gradients(self, loaded: Loaded) -> Tensor:
         share = self.task.loss(loaded)
         if share.requires_grad:  # not where a frozen encoder meets a table that updates itself
-            share.backward()  # type: ignore[no-untyped-call]
+            share.backward()
         self.optimiser.collect()
         return share.detach()
 

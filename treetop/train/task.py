@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,13 @@ class TrainConfig:
         True, "capture training steps as CUDA graphs and replay them, which saves most host overhead"
     )
     checkpoint_seconds: float = setting(300.0, "minimum seconds between two checkpoints", low=0.0)
+
+
+def warmed_up(
+    epochs: float, batch_size: int, kind: Literal["linear", "cosine"] = "linear", warmup: float = 0.05
+) -> TrainConfig:
+    """What most recipes begin with: a learning rate that rises over a share of the steps and falls to zero."""
+    return TrainConfig(epochs=epochs, batch_size=batch_size, schedule=ScheduleConfig(kind=kind, warmup=warmup))
 
 
 class Table(Protocol):

@@ -74,3 +74,12 @@ def test_true_nodes_replace_the_last_of_the_given_ones():
     free = GivenParents(Children.of(parent, 5, CPU), given, 5, forced=False, world=ALONE)
     ids = free.choose(known, free.load(batch(range(3)), False), None).ids
     assert [sorted({label % 5 for label in row}) for row in ids.tolist()] == [[0, 1, 2], [2, 3, 4], [0, 1, 4]]
+
+
+def test_rows_with_fewer_nodes_than_places_stay_padded_when_true_ones_are_forced():
+    parent = np.array([0, 1, 2, 3], np.int32)
+    Y = sparse.csr_matrix(np.array([[0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]], np.float32))
+    nodes = np.array([[1, -1, -1], [0, -1, -1], [2, 1, -1]])
+    given = GivenParents(Children.of(parent, 4, CPU), nodes, 4, forced=True, world=ALONE)
+    chosen = given.choose(Known(TargetRows(Y, CPU).gather(np.arange(3))), given.load(batch(range(3)), False), None)
+    assert [sorted(row) for row in chosen.ids.tolist()] == [[-1, 1, 3], [-1, -1, 0], [-1, 1, 2]]

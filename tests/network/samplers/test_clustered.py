@@ -24,9 +24,7 @@ def plan(config, *, batch=7, seed=0, mined=None, rank=0, size=1):
         return torch.from_numpy(VECTORS[rows]) if clusters else None, torch.from_numpy(lists) if negatives else None
 
     pools = Pools(known, config, seed)
-    return PoolPlan(
-        rows, batch, seed, rank=rank, size=size, pools=pools, mining=mining, config=config, mine=mine
-    )  # fmt: skip
+    return PoolPlan(rows, batch, seed, rank=rank, size=size, pools=pools, mining=mining, config=config, mine=mine)
 
 
 def test_an_epoch_holds_every_query_once_in_clusters_of_a_batch():

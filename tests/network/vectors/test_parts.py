@@ -7,7 +7,7 @@ from scipy import sparse
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
-from toy_network import CPU, batch, build
+from toy_network import CPU, batch
 from treetop.assemble.label_text_bags import two_heads
 from treetop.core.types import LabelTree
 from treetop.features.encoder.tokens import Tokens
@@ -50,13 +50,9 @@ def make(words):
         tokens = net.tokenizer.encode(data.texts)
         inputs = Encoded(net.encoder, TokenRows(tokens.ids, tokens.offsets, CPU), (DOCUMENT,))
         plans = two_heads(DOCUMENT.name, DOCUMENT.name, 8, TREE.sizes, 2, *FORMS[form], dropouts=(0.3, 0.3))
-        made = build(
-            Blueprint(
-                plans, TREE, Learning(encoder=AdamConfig(), heads=AdamConfig(), bias=bias),
-                words=LabelWords(net.tokenizer, tokens, net.encoder, before),
-            ),
-            data, inputs,
-        )  # fmt: skip
+        learning = Learning(encoder=AdamConfig(), heads=AdamConfig(), bias=bias)
+        labels = LabelWords(net.tokenizer, tokens, net.encoder, before)
+        made = Blueprint(plans, TREE, learning, words=labels).network(data, inputs, seed=0)
         with torch.no_grad():
             for weight in made.modules["composers"][0].parameters():
                 weight.add_(shake * torch.randn(weight.shape))

@@ -24,11 +24,13 @@ from treetop.features.encoder.towers import Towers
 from treetop.labels.text import label_words, tell_wordless
 from treetop.model import Model
 from treetop.network.fit import all_or_none, cut, report
-from treetop.network.forecast import EncoderSize, Levels, ParameterCounts, forecast_member, gpu_memory, within_room
+from treetop.network.forecast import EncoderSize, count, forecast_member, gpu_memory, within_room
+from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.pool import PoolNetwork
 from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, PoolHead, TextHead
 from treetop.network.prepare import Prepared, prepare
+from treetop.network.retrieval import mine as mine_labels
 from treetop.network.samplers.clustered import Mining, PoolPlan
 from treetop.network.samplers.pools import PairsKnown, PoolConfig, Pools
 from treetop.network.settings import small_batches
@@ -75,6 +77,21 @@ class DualPlan:
             train=small_batches(dataset, config.train, config.min_steps_per_epoch),
             validation=config.validation,
         )  # fmt: skip
+
+    @property
+    def low(self) -> bool:
+        """Whether free label vectors have two bytes a number."""
+        return self.classifier is not None and self.classifier.label_memory == "low"
+
+    def heads_over(self, width: int, n: int) -> list[HeadPlan]:
+        """The heads as forecasts count them, over an encoder's view of `width` numbers and `n` labels."""
+        pool, c = min(self.pool.size or n, n), self.classifier
+        first = HeadPlan(view="", view_width=width, n=n, name="dual", pool=pool)
+        made = [] if self.dual is None else [replace(first, dimension=self.dual.projection_dim)]
+        if c is not None:
+            every = 0 if c.labels == "all" else pool
+            made.append(replace(first, name="classifier", dimension=c.projection_dim, pool=every))
+        return made
 
     def build(self, width: int, n: int, device: torch.device, *, world: World, seed: int) -> list[PoolHead]:
         """The heads over an encoder's view of `width` numbers."""
@@ -162,15 +179,13 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig,
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; a learning encoder reads a pool's labels too."""
-    size, n = EncoderSize.of(peek(config.encoder.model)), dataset.n_labels
-    view = float(size.width * len(config.encoder.layers))
-    c, pool = plan.classifier, min(plan.pool.size or n, n)
-    width, dual = 0.0 if c is None else c.projection_dim or view, config.dual.projection_dim or view
-    every = c is not None and c.labels == "all"
-    counts = ParameterCounts(
-        vectors=n * (width + dual), scored=pool * dual + (n if every else pool) * width,
-        low=n * width if c is not None and c.label_memory == "low" else 0.0, frozen=view if config.frozen else 0.0,
-        pool=pool if plan.dual is not None and not config.frozen else 0,
+    size = EncoderSize.of(peek(config.encoder.model))
+    view = size.width * len(config.encoder.layers)
+    heads = plan.heads_over(view, dataset.n_labels)
+    low = [head for head in heads if head.name == "classifier" and plan.low]
+    counts = replace(
+        count(heads), low=count(low).vectors, frozen=float(view) if config.frozen else 0.0, label_texts=True,
+        pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
     made = forecast_member(dataset, size, counts, plan.train, config.encoder.max_length)
     read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
@@ -198,7 +213,7 @@ def _task(
             start_at_texts(task, rows, seed)
 
     def mine(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
-        vectors, found = task.mine(rows, negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
+        vectors, found = mine_labels(task, rows, negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
         lists = None
         if found is not None:
             lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
@@ -260,10 +275,10 @@ def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainC
     tokens = batches.batch * inputs.store.count(np.arange(task.n)) / max(1, task.n)
     tokens += pool * inputs.store.count(task.names) / max(1, task.n_labels)
     there = c is not None and not c.offload
-    levels = Levels(task.n_labels if there else 0, low=c is not None and c.label_memory == "low")
+    free = [HeadPlan(view="", view_width=size.width, n=task.n_labels if there else 0)]
     held = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool
 
     def needed(parts: int) -> float:
-        return gpu_memory(size, levels, rows=batches.batch // parts, tokens=tokens / parts, data=held)
+        return gpu_memory(size, free, rows=batches.batch // parts, tokens=tokens / parts, data=held, low=plan.low)
 
     return within_room(training, batches.batch, task.device, needed)

@@ -51,5 +51,4 @@ def bar(rank: Dual, queries: Floats, seen: NDArray[np.integer], depth: int) -> F
         some = seen[start : start + BLOCK]
         best = np.hstack([best, queries @ rank.weight[some].T + rank.bias[some]])
         best = -np.partition(-best, min(depth, best.shape[1]) - 1, axis=1)[:, :depth]
-    made: Floats = best.min(1)
-    return made
+    return best.min(1)

@@ -149,8 +149,7 @@ def twins_prior(dataset: Dataset) -> Floats:
     np.maximum.at(most, first, counts)
     made = np.log(counts / most[first])
     order = np.arange(len(first)) - first  # settles equal counts
-    settled: Floats = (made - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
-    return settled
+    return (made - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
 
 
 def mean_log_sum(queries: Floats, rank: Dual) -> float:

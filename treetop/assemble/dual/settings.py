@@ -11,8 +11,8 @@ from treetop.features.encoder.transformer import TransformerConfig
 from treetop.network.pool_heads import ClassifierConfig, DualConfig
 from treetop.network.samplers.pools import PoolConfig
 from treetop.network.settings import LearningConfig, no_average
-from treetop.train.optim import AdamConfig, ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.optim import AdamConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,7 @@ class DualEncoderConfig(LearningConfig):
     search: IndexConfig = setting(IndexConfig(), "label search and score fusion")
     encoder_optimizer: AdamConfig = setting(AdamConfig(lr=2e-4), "optimiser of the encoder")
     head_optimizer: AdamConfig = setting(AdamConfig(lr=4e-4), "optimiser of the heads' projections")
-    train: TrainConfig = setting(
-        TrainConfig(epochs=20, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)), "training loop"
-    )
+    train: TrainConfig = setting(warmed_up(20, 1024), "training loop")
     min_steps_per_epoch: int = setting(
         16, "target updates per epoch: small data sets get smaller mini-batches, down to 16", low=1
     )

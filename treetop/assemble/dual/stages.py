@@ -24,8 +24,7 @@ from treetop.network.settings import small_batches
 from treetop.rank.dual import Dual
 from treetop.rank.fusion import Fusion, grow, seen_pairs
 from treetop.train.batches import Rows
-from treetop.train.optim import ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.task import TrainConfig, warmed_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +40,7 @@ class StagesConfig(TwoHeadConfig):
     second_pool: PoolConfig = setting(
         PoolConfig(mine_from=0, clustered=False, hard_negatives=5), "mini-batches and label pools of stage 2"
     )
-    second_train: TrainConfig = setting(
-        TrainConfig(epochs=10, batch_size=1024, schedule=ScheduleConfig(kind="linear", warmup=0.05)),
-        "training loop of stage 2",
-    )
+    second_train: TrainConfig = setting(warmed_up(10, 1024), "training loop of stage 2")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,9 +76,7 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     cosines = SearchConfig(
         heads="classifier", classifier_score="cosine", dual_scale=1.0, classifier_weight=config.search.classifier_weight
     )
-    two = train_dual(
-        dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier"
-    )  # fmt: skip
+    two = train_dual(dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier")
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)

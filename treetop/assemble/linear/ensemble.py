@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from treetop.assemble.label_tree import tree_stage
+from treetop.assemble.label_tree import Description, describe_labels, tree_stage
 from treetop.assemble.linear.budget import PLACE, WIDTHS, Held, capped, fit_within
 from treetop.assemble.linear.tree import LinearConfig, Task, train_member
 from treetop.assemble.probe import part_bytes
 from treetop.assemble.view import SparseView, expected_terms, sparse_view
+from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.label_part import labels_part
 from treetop.core.log import logger
-from treetop.core.types import LabelTree, Level
+from treetop.core.types import LabelTree, Level, Partition
 from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.features.tfidf.tfidf import TfidfConfig
@@ -28,26 +30,31 @@ from treetop.predict.blend import Blend
 # of all weights per byte of the model, when a level ends and when the model is written.
 BASE, PER_TERM, COPIES, MARGIN = 2.0e8, 18.0, 2.1, 1.06
 SAMPLE = 20_000  # texts on which the cost of fewer weights is measured when all would need too much memory
-MakeTree = Callable[[SparseView, int], LabelTree]  # (view, seed) -> tree
 
 
-class TreesConfig(Protocol):
-    """Settings that recipes of linear trees have in common."""
+@dataclass(frozen=True, kw_only=True)
+class TreesConfig:
+    """Settings that recipes of linear trees have in common; each adds `tree`, its partition."""
 
-    @property
-    def tfidf(self) -> TfidfConfig: ...
-    @property
-    def linear(self) -> LinearConfig: ...
-    @property
-    def trees(self) -> int: ...
-    @property
-    def blend(self) -> Blend: ...
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    linear: LinearConfig = setting(LinearConfig(), "linear classifier of each node")
+    trees: int = setting(1, "ensemble size: trees with different seeds", low=1)
+    blend: Blend = setting("average", "how scores of the trees are combined")
 
 
-def fit_trees(dataset: Dataset, config: TreesConfig, job: Job, make_tree: MakeTree) -> Model:
-    """Train `trees` members that differ in the seed of their tree and share features."""
+def fit_trees(
+    dataset: Dataset, config: TreesConfig, job: Job, partition: Partition, *, labels: Description = "pifa",
+    normalise_targets: bool = False,
+) -> Model:  # fmt: skip
+    """Train `trees` members that differ in the seed of their tree, by one description of the labels and one view."""
     view, linear, blend = sparse_view(dataset, config.tfidf, job), config.linear, config.blend
-    grown = [_tree(job, f"tree-{m:02d}", view, make_tree, job.seed + m) for m in range(config.trees)]
+
+    def grow(seed: int) -> LabelTree:
+        return partition.grow(describe_labels(dataset, view, labels, normalise_targets=normalise_targets), seed=seed)
+
+    grown = [tree_stage(job, f"tree-{m:02d}", partial(grow, job.seed + m)) for m in range(config.trees)]
+    for m, tree in enumerate(grown):
+        logger.info("tree-%02d: %s", m, " → ".join(f"{size:,}" for size in tree.sizes))
 
     def train(config: LinearConfig, stage: str, data: Dataset = dataset, X: Csr = view.X) -> list[list[Level]]:
         task = Task(X, data.Y, data.relevance, data.filter_pairs)
@@ -81,15 +88,10 @@ def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: in
     )  # fmt: skip
 
 
-def _tree(job: Job, name: str, view: SparseView, make_tree: MakeTree, seed: int) -> LabelTree:
-    tree = tree_stage(job, name, lambda: make_tree(view, seed))
-    logger.info("%s: %s", name, " → ".join(f"{size:,}" for size in tree.sizes))
-    return tree
-
-
-def forecast_trees(dataset: Dataset, tfidf: TfidfConfig, linear: LinearConfig, trees: int) -> Forecast:
+def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
     """Memory, model size and time of `fit_trees`, from the shape of the data."""
-    nnz, vocabulary = expected_terms(dataset, tfidf)
+    linear, trees = config.linear, config.trees
+    nnz, vocabulary = expected_terms(dataset, config.tfidf)
     entries = min(nnz / max(len(dataset), 1) * dataset.Y.nnz * 1.25, dataset.n_labels * 3000.0)  # weights kept
     names = part_bytes(labels_part(dataset.labels, dataset.label_counts))
     model = trees * entries * (WIDTHS[linear.storage] + PLACE) + names + vocabulary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -65,12 +66,8 @@ def train_labels(X: Csr, dataset: Dataset, config: OneVsAllConfig, job: Job) -> 
     pieces, bias = [], []
     with progress("labels", n_labels) as bar:
         for first, end in spans:
-            part = job.stage(
-                f"labels-{first:08d}",
-                lambda first=first, end=end: _train_block(  # type: ignore[misc]
-                    shared, targets, (first, end), config, bar
-                ),
-            )
+            block = partial(_train_block, shared, targets, (first, end), config, bar)
+            part = job.stage(f"labels-{first:08d}", block)
             bar.step(end - first - bar.done + first)  # also counts blocks of an earlier run
             pieces.append(chunks.Piece(*(part.arrays[name] for name in chunks.Piece._fields)))
             bias.append(part.arrays["bias"])

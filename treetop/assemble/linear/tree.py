@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from treetop.core.config import setting
 from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import choose
 from treetop.core.log import progress
+from treetop.core.store import Part
 from treetop.core.types import TRANSFORMS, Join, LabelTree, Level
 from treetop.core.work import Job, fingerprint
 from treetop.kernels.linear.descent import LOSSES, Columns, Group, Problems, Settings, solve_group
@@ -105,12 +107,13 @@ def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *
         problems = problems_of(targets[t], weights[t], barred(task.filter_pairs, task.Y.shape) if last else NOTHING)
         seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
         level = LevelTask(X, task.X.shape, problems, inside, seed)
-        part = job.stage(
-            f"{name}-level-{t:02d}",
-            lambda t=t, level=level: train_level(level, tree, t, config).to_part(),  # type: ignore[misc]
-        )
+        part = job.stage(f"{name}-level-{t:02d}", partial(_trained, level, tree, t, config))
         levels.append(Level(view, Descend.of(tree, t), Linear.from_part(part), config.join(last), config.beam))
     return levels
+
+
+def _trained(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) -> Part:
+    return train_level(task, tree, t, config).to_part()
 
 
 def level_targets(Y: Csr, tree: LabelTree) -> list[Csr]:

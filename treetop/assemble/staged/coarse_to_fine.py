@@ -118,8 +118,7 @@ def fine_tune(
         head = descent.learn(t, share)
         if t != chosen[-1][0]:
             descent.look_back(t, head)
-    made: Transformer = descent.prepared.features
-    return made
+    return descent.prepared.features
 
 
 class _Above(NamedTuple):
@@ -154,7 +153,7 @@ class _Descent:
         config, prepared = self.config, self.prepared
         plan = HeadPlan(
             view=self.view, view_width=self.width, n=self.tree.sizes[t], dropout=config.dropout, length=self.length
-        )  # fmt: skip
+        )
         learning = Learning(
             encoder=config.encoder_optimizer, heads=config.head_optimizer, loss=config.loss, forced=False
         )

@@ -119,14 +119,12 @@ def _evenly(rows: Ints, texts: Texts, n: int, seen: set[str]) -> list[int]:
 
 def _spread(table: Ints) -> Ints:
     """Largest minus smallest of each column."""
-    made: Ints = table.max(0) - table.min(0)
-    return made
+    return table.max(0) - table.min(0)
 
 
 def _rare_hits(matches: Matches, k: int) -> Ints:
     top, hits = matches.top[:, :k], matches.hits[:, :k]
-    made: Ints = (hits & (matches.counts[np.maximum(top, 0)] <= RARE)).sum(1, dtype=np.int64)
-    return made
+    return (hits & (matches.counts[np.maximum(top, 0)] <= RARE)).sum(1, dtype=np.int64)
 
 
 def _example(models: Mapping[str, Matches], documents: Dataset, row: int, k: int) -> Example:

@@ -39,8 +39,7 @@ def _attention(
     """What transformers calls for every layer: (1, heads, tokens, width) in, (1, tokens, heads, width) out."""
     starts = kwargs.get("treetop_starts")
     if starts is None:
-        made: tuple[Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
-        return made
+        return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
     if len(starts) == 2 and not query.is_cuda:  # one text alone: nothing to keep apart
         out = F.scaled_dot_product_attention(query, key, value, dropout_p=kwargs.get("dropout") or 0.0, scale=scale)
@@ -140,7 +139,7 @@ class Encoder(nn.Module):
     def compile_layers(self) -> None:
         """Fuse the small operations of each layer; all layers share one compiled program."""
         for layer in self._layers:
-            layer.forward = torch.compile(layer.forward, dynamic=True)  # type: ignore[method-assign]
+            layer.forward = torch.compile(layer.forward, dynamic=True)
 
     def lay_out(self) -> None:
         """Make prediction on a CPU fast: layers without modules where it has BERT's shape, else packed ones."""
@@ -251,9 +250,7 @@ def _build(source: Source, dropout: float | None, attention_dropout: float | Non
         settings[key] = settings[key] if chosen is None else chosen
     config = known_config(settings)
     with quiet(transformers), torch.device("meta"):
-        body: Any = transformers.AutoModel.from_config(  # type: ignore[no-untyped-call]
-            config, attn_implementation=ATTENTION
-        )
+        body: Any = transformers.AutoModel.from_config(config, attn_implementation=ATTENTION)
     if getattr(body, "pooler", None) is not None:
         body.pooler = None
     state = {key: torch.from_numpy(np.array(value)) for key, value in source.weights.items()}
@@ -270,7 +267,7 @@ def _with_buffers(body: Any, config: Any) -> Any:
     stuck = {name for name, buffer in body.named_buffers() if buffer.is_meta}
     if stuck:
         with quiet(transformers), torch.random.fork_rng(devices=[]):
-            real = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+            real = transformers.AutoModel.from_config(config)
         values = dict(real.named_buffers())
         for name in stuck:
             owner, _, leaf = name.rpartition(".")
@@ -298,5 +295,4 @@ def _pool(states: Tensor, packed: Packed, kind: str) -> Tensor:
 
 def plain_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Encoder settings as JSON can hold them."""
-    made: dict[str, Any] = json.loads(json.dumps(dict(config), default=str))
-    return made
+    return json.loads(json.dumps(dict(config), default=str))

@@ -22,8 +22,7 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() or x.is_cuda or x.dtype != torch.float32 or self.weight.dtype != torch.float32:
             return F.linear(x, self.weight, self.bias)
-        made: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._copy(), self.bias, "none", [], "")
-        return made
+        return torch.ops.mkldnn._linear_pointwise(x, self._copy(), self.bias, "none", [], "")
 
     def _copy(self) -> Tensor:
         """The packed weights, made anew after the weights changed."""

@@ -54,8 +54,7 @@ class Affine(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:
         then: tuple[Any, ...] = ("gelu", [], "none") if self.gelu else ("none", [], "")
-        made: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, *then)
-        return made
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, *then)
 
 
 class Layer(NamedTuple):

@@ -20,7 +20,7 @@ from treetop.core.errors import ConfigError, ModelError, TreetopError, extra
 from treetop.core.log import logger
 from treetop.core.sealed import read_bytes
 from treetop.core.store import Part, check_folder, read_part
-from treetop.features.encoder.files import (  # fmt: skip
+from treetop.features.encoder.files import (
     AGAIN,
     check_files,
     check_settings,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -128,8 +129,7 @@ class Tokenizer:
 
     def _batch(self, texts: list[str]) -> list[Any]:
         with library_errors():
-            made: list[Any] = self._library.encode_batch_fast(texts, add_special_tokens=True)
-            return made
+            return self._library.encode_batch_fast(texts, add_special_tokens=True)
 
 
 def _beginning(text: str, length: int) -> str:
@@ -142,16 +142,19 @@ def _beginning(text: str, length: int) -> str:
 
 def tokenise(texts: Texts, tokenizer: Tokenizer, job: Job, name: str = "tokens") -> Tokens:
     """Tokens of a whole data set as stages of a job: a killed run goes on behind the last finished piece."""
+
+    def encoded(piece: Texts) -> Part:
+        return tokenizer.encode(piece).to_part()
+
     pieces = threads.blocks(len(texts), STAGE)
     if len(pieces) <= 1:
-        return Tokens.from_part(job.stage(name, lambda: tokenizer.encode(texts).to_part()))
+        return Tokens.from_part(job.stage(name, partial(encoded, texts)))
 
     def every() -> Part:
         made = []
         with progress("tokenising", len(texts)) as bar:
             for i, (a, b) in enumerate(pieces):
-                part = job.stage(f"{name}-{i:04d}", lambda a=a, b=b: tokenizer.encode(texts.span(a, b)).to_part())  # type: ignore[misc]
-                made.append(Tokens.from_part(part))
+                made.append(Tokens.from_part(job.stage(f"{name}-{i:04d}", partial(encoded, texts.span(a, b)))))
                 bar.step(b - a)
         return Tokens.concat(made).to_part()
 

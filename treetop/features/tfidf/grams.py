@@ -125,8 +125,7 @@ class Vocabulary:
     def table(self) -> Array:
         """Where to find a term by its hash; made from the terms when first needed, about 0.1 s for a million."""
         words = self.cutter.unit == "words"
-        table: Array = kernel.build_table(scanner.hash_terms(self.terms.blob, self.terms.offsets, words))
-        return table
+        return kernel.build_table(scanner.hash_terms(self.terms.blob, self.terms.offsets, words))
 
     def rows(self, texts: Texts) -> tuple[Array, Array, Array]:
         """(indptr, indices, data) of texts; columns ascend."""
@@ -135,8 +134,7 @@ class Vocabulary:
         def work(start: int, stop: int) -> tuple[Array, Array, Array]:
             grams = self.cutter(texts.span(start, stop))
             ids = kernel.find_terms(grams, known)
-            made: tuple[Array, Array, Array] = weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights)
-            return made
+            return weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights)
 
         parts = list(stream(work, self.cutter.ranges(texts)))
         if len(parts) == 1:
@@ -151,8 +149,7 @@ class Vocabulary:
         hashes = scanner.hash_terms(packed.blob, packed.offsets, self.cutter.unit == "words")
         ends = packed.offsets.astype(np.int32)
         grams = (packed.blob, hashes, ends[:-1], ends[1:], np.arange(len(terms) + 1))
-        found: list[int] = kernel.find_terms(grams, (self.table, self.terms.blob, self.terms.offsets)).tolist()
-        return found
+        return kernel.find_terms(grams, (self.table, self.terms.blob, self.terms.offsets)).tolist()
 
 
 @dataclass(eq=False)
@@ -267,8 +264,7 @@ def _idf(df: NDArray[np.float64], n: int, kind: str) -> NDArray[np.float64]:
     if kind == "none":
         return np.ones(len(df))
     smooth = float(kind == "smooth")
-    made: NDArray[np.float64] = np.log((n + smooth) / (df + smooth)) + 1.0
-    return made
+    return np.log((n + smooth) / (df + smooth)) + 1.0
 
 
 def _fill(vocabulary: Vocabulary, counts: list[Count], columns: Array, size: int) -> tuple[Array, Array, Array]:
@@ -278,10 +274,7 @@ def _fill(vocabulary: Vocabulary, counts: list[Count], columns: Array, size: int
         count = counts[block]
         counts[block] = None  # type: ignore[call-overload]
         mapped = columns[count.known]
-        made: tuple[Array, Array, Array] = weigh(
-            count.pointers, count.ids, count.counts, mapped, vocabulary.idf, vocabulary.rules.weights
-        )
-        return made
+        return weigh(count.pointers, count.ids, count.counts, mapped, vocabulary.idf, vocabulary.rules.weights)
 
     lengths, at = list[Array](), 0
     indices, data = np.empty(size, np.int32), np.empty(size, np.float32)

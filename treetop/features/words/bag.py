@@ -127,5 +127,4 @@ def rarity(tokens: Tokens, n_words: int) -> NDArray[np.float32]:
     rows = np.repeat(np.arange(len(tokens), dtype=np.int64), tokens.lengths)
     pairs = np.unique(rows * n_words + tokens.ids.astype(np.int64))
     counts = np.bincount(pairs % n_words, minlength=n_words)
-    made: NDArray[np.float32] = (np.log((1.0 + len(tokens)) / (1.0 + counts)) + 1.0).astype(np.float32)
-    return made
+    return (np.log((1.0 + len(tokens)) / (1.0 + counts)) + 1.0).astype(np.float32)

@@ -181,5 +181,4 @@ def narrowed(vectors: Floats, width: int) -> Floats:
     centred = vectors - vectors.mean(0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width]
     axes = axes * np.where(axes.sum(0) < 0, -1.0, 1.0)  # signs do not depend on the library
-    made: Floats = np.ascontiguousarray(centred @ axes, np.float32)
-    return made
+    return np.ascontiguousarray(centred @ axes, np.float32)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from treetop.core.checked import floats, whole
+from treetop.core.checked import DAMAGED, floats, whole
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.renamed import translated
@@ -91,6 +91,8 @@ class Words(Learned[Task]):
             raise ModelError(f"{part.kind}: network {name!r} or tokenizer.json is missing. The model is damaged.")
         build_net, kind, known = NETS[name]
         table = floats(part, "words", None, None)
+        if len(table) < 2 or table.shape[1] < 1:  # a row for padding, then words
+            raise ModelError(f"{part.kind}: its table of words is {len(table)} x {table.shape[1]}. {DAMAGED}")
         try:
             settings: Any = build(kind, translated(kind, part.setting("settings", dict)))
             with torch.device("meta"):

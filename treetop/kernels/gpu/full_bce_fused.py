@@ -275,7 +275,7 @@ def _milliseconds(work: Callable[[Tile], None], tile: Tile) -> float:
         work(tile)
     took = []
     for _ in range(5):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         graph.replay()
         end.record()

@@ -38,8 +38,7 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not fused_.here(x):
             return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
-        made: Tensor = LayerNorm.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
-        return made
+        return LayerNorm.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
 
 
 class Linear(nn.Module):
@@ -53,8 +52,7 @@ class Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not (fused_.here(x) and torch.is_grad_enabled()):
             return F.linear(x, self.weight, self.bias)
-        made: Tensor = Affine.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
-        return made
+        return Affine.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
 
 
 class LayerNorm(torch.autograd.Function):

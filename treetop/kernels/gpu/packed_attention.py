@@ -45,10 +45,9 @@ def attend(
         return attend_plain(query, key, value, starts, scale=scale, dropout=dropout)
     if not fits:
         longest = beyond or LONGEST
-        made: Tensor = torch.ops.aten._flash_attention_forward(
+        return torch.ops.aten._flash_attention_forward(
             query, key, value, starts, starts, longest, longest, dropout, False, False, scale=scale
         )[0]
-        return made
     seed = torch.randint(0, 2**31 - 1, (1,), device=query.device, dtype=torch.int32) if dropout else starts[:1]
     made = torch.ops.treetop.packed_attention(query, key, value, starts, seed, scale, dropout)[0]
     return made

@@ -12,7 +12,7 @@ import numpy as np
 
 from treetop.kernels.runtime.compile import kernel
 from treetop.kernels.runtime.threads import blocks, stream
-from treetop.kernels.sparse import U32, Rows, grown_f32, grown_u32
+from treetop.kernels.sparse import U32, Rows, grown
 
 BLOCK = 1024  # labels counted at a time
 ROOM = 16  # entries a label is given at first
@@ -57,7 +57,7 @@ def _count_block(texts: Rows, labels: Rows, counts: U32, first: Any, end: Any, r
         touched[kept] = np.uint32(label)
         kept += 1
         touched[:kept].sort()
-        ids, shares = grown_u32(ids, used + kept), grown_f32(shares, used + kept)
+        ids, shares = grown(ids, used + kept), grown(shares, used + kept)
         for i in range(kept):
             other = touched[i]
             share = 1.0

@@ -29,7 +29,7 @@ from treetop.kernels.linear.lanes import (
 from treetop.kernels.linear.prune import collect, keep_largest
 from treetop.kernels.runtime.compile import kernel, tight
 from treetop.kernels.runtime.prefetch import prefetch
-from treetop.kernels.sparse import F32, U32, Local, Rows, gather, grown_f32, grown_u32, scramble, shuffle
+from treetop.kernels.sparse import F32, U32, Local, Rows, gather, grown, scramble, shuffle
 
 SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
 LOSSES = {"squared_hinge": SQUARED_HINGE, "hinge": HINGE, "logistic": LOGISTIC}
@@ -259,7 +259,7 @@ def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> C
             k = holds[lane]
             if k < 0 or not _done(lanes.state, lane, age[lane], settings):
                 continue
-            features, values = grown_u32(features, used + most), grown_f32(values, used + most)
+            features, values = grown(features, used + most), grown(values, used + most)
             found = collect(local, (lanes.w, lanes.alpha, lanes.side), lane, rule, (features[used:], values[used:]))
             kept_bias = lanes.state[BIAS, lane] * np.float32(settings.bias)
             kept_bias = kept_bias if abs(kept_bias) >= rule[0] else np.float32(0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from treetop.kernels.linear.newton import Design, Penalty, Rules, dot, newton
 from treetop.kernels.runtime.compile import kernel, tight
-from treetop.kernels.sparse import F32, U32, U64, Rows, grown_f32, grown_u32, rows_of
+from treetop.kernels.sparse import F32, U32, U64, Rows, grown, rows_of
 
 MOST_ROUNDS = 100
 CLOSE, FIRST, FIRST_PER_POSITIVE = 0.02, 64, 6  # which rows are taken in; moves time, not the result
@@ -308,8 +308,8 @@ def solve_block(shared: Shared, targets: Targets, span: Any, settings: Settings,
                 seen = known.features
             for f in seen:
                 scratch.place[f] = np.uint32(0)
-            features = grown_u32(features, used + len(known.features))
-            values = grown_f32(values, used + len(known.features))
+            features = grown(features, used + len(known.features))
+            values = grown(values, used + len(known.features))
             begin = used
             for j in range(len(known.features)):
                 if abs(known.w[j]) >= settings.threshold and known.w[j] != 0.0:

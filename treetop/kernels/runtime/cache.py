@@ -34,7 +34,7 @@ _dumps: Callable[[Any], bytes] = serialize.dumps
 _rebuild: Callable[..., Any] = compiler.CompileResult._rebuild
 
 
-class KernelCache(_Cache):  # type: ignore[misc]
+class KernelCache(_Cache):
     """What a numba dispatcher asks for the code of one function, in place of numba's own cache."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -17,11 +17,11 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Start to bring the line of `array.flat[index]` into the cache; any index is allowed, none is an error."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        held = make_array(signature.args[0])(context, builder, arguments[0])  # type: ignore[no-untyped-call]
+        held = make_array(signature.args[0])(context, builder, arguments[0])
         place = builder.bitcast(builder.gep(held.data, [arguments[1]]), cgutils.voidptr_t)
         number = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
         builder.call(call, [place, number(0), number(3), number(1)])  # to read, into all caches, data
         return context.get_dummy_value()
 

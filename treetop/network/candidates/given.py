@@ -7,6 +7,7 @@ single labels (Astec's shortlists of near labels).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -47,14 +48,17 @@ class GivenParents:
         return min(most, -(-int(self.counts[rows].max(initial=1)) // WIDTHS) * WIDTHS)
 
     def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
-        kept = self.parents[message["rows"], : message.facts]  # type: ignore[misc]
+        kept = self.parents[message["rows"], : cast(int, message.facts)]
         return self.children.below(self._with_true(kept, known) if self.forced else kept)
 
     def _with_true(self, kept: Tensor, known: Known) -> Tensor:
-        true = known.positives.mapped(self.children.parent).dense(self.n_parents)
+        n = self.n_parents + 1  # the last column takes padding
+        true = known.positives.mapped(self.children.parent).dense(n)
         order = torch.arange(kept.shape[1], 0, -1, device=self.device, dtype=torch.float32)
-        scores = torch.zeros_like(true).scatter_(1, kept, order.expand(kept.shape))
-        return best_places(scores, true, kept.shape[1])
+        scores = torch.full_like(true, -torch.inf).scatter_(1, kept % n, order.expand(kept.shape))
+        scores[:, -1] = -torch.inf
+        best = best_places(scores, true, kept.shape[1])
+        return torch.where((scores.gather(1, best) > 0) | (true.gather(1, best) > 0), best, -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,4 @@ from treetop.network.losses.settings import LossConfig
 
 def loss(pairs: Pairs, config: LossConfig) -> Tensor:
     """(rows,)"""
-    return pairs.mean_over_positives(
-        F.softplus(log_sum_exp(pairs.logits, pairs.negative)[:, None] - pairs.logits)
-    )  # fmt: skip
+    return pairs.mean_over_positives(F.softplus(log_sum_exp(pairs.logits, pairs.negative)[:, None] - pairs.logits))

@@ -48,5 +48,4 @@ Loss = Callable[[Pairs, LossConfig], Tensor]
 
 def loss_of(name: str) -> Loss:
     """The loss with this name."""
-    found: Loss = registry.find("loss", name).loss
-    return found
+    return registry.find("loss", name).loss

@@ -30,8 +30,7 @@ class Mixed:
 
     def rows(self, batch: Batch) -> Rows:
         """Rows of the data set the batch's are mixed with."""
-        made: Rows = np.concatenate([batch.rows, self.extra])[self.partner]
-        return made
+        return np.concatenate([batch.rows, self.extra])[self.partner]
 
     def load(self, batch: Batch, targets: TargetRows, static: bool) -> Message:
         """Partners, shares and the partners' targets on the device."""

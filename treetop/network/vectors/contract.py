@@ -1,7 +1,11 @@
-"""What label vectors offer to a head."""
+"""What label vectors offer to a head: all of them what `LabelVectors` says, most the abilities below.
+
+A class declares an ability by inheriting from it.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -14,6 +18,7 @@ class LabelVectors(Protocol):
 
     n: int
     width: int
+    from_texts: bool  # made by what reads texts: they learn as it does, know labels never seen, and vary in shape
 
     @property
     def module(self) -> nn.Module | None:
@@ -25,18 +30,30 @@ class LabelVectors(Protocol):
         """Weights that update themselves."""
         ...
 
-    def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
-        """Start at these."""
-        ...
-
-    def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
-        """(rows, candidates); None: all labels in order; those of padding (-1) mean nothing."""
-        ...
-
-    def vectors(self, ids: Tensor) -> Tensor:
-        """(ids, width) with a graph, for penalties."""
-        ...
-
     def whole(self) -> tuple[Tensor, Tensor]:
         """All vectors and biases as they are now."""
         ...
+
+
+class Free(ABC):
+    """Vectors that start where they are told."""
+
+    @abstractmethod
+    def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
+        """Start at vectors (n, width) and, where they are learned, biases (n,); each process takes its rows."""
+
+
+class GivesLogits(ABC):
+    """Vectors whose logits with candidates are kept; those over all labels have a loss in one pass instead."""
+
+    @abstractmethod
+    def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
+        """(rows, candidates); None: all labels in order; those of padding (-1) mean nothing."""
+
+
+class GivesRows(ABC):
+    """Vectors that penalties can reach."""
+
+    @abstractmethod
+    def vectors(self, ids: Tensor) -> Tensor:
+        """(ids, width) with a graph, without biases."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from treetop.network.vectors.contract import Free, GivesLogits, GivesRows
 
-class Dense(nn.Module):
+
+class Dense(nn.Module, Free, GivesLogits, GivesRows):
     """(n, width) vectors and biases as a linear layer."""
 
     table = None
+    from_texts = False
 
     def __init__(self, n: int, width: int) -> None:
         super().__init__()

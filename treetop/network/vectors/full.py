@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, cast
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from treetop.kernels.gpu.full_bce import Loss, Positives, full_loss
+from treetop.network.vectors.contract import Free, GivesRows
 from treetop.tensors.devices import ALONE, World, compute_type
 from treetop.train.optim import AdamConfig, Rates
 from treetop.train.task import Table
@@ -18,7 +20,7 @@ ALIGN = 64  # rows are rounded up to this: matrix units are slow on odd sizes
 VOID = -3e4  # bias of such a row: no probability, no gradient
 
 
-class EveryLabel:
+class EveryLabel(Free):
     """(n, width) vectors with biases over all labels; over several processes the rows are shared out.
 
     Subclasses say what a step does and which states they keep. Their loss is a fused twin of `losses/bce.py` (or
@@ -26,6 +28,7 @@ class EveryLabel:
     """
 
     module = None
+    from_texts = False
 
     def __init__(
         self, n: int, width: int, device: torch.device, *, rate: float, bias: bool, world: World, kind: torch.dtype
@@ -43,7 +46,6 @@ class EveryLabel:
 
     @torch.no_grad()
     def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
-        """Start at vectors (n, width) and, where they are learned, biases (n,); each process takes its rows."""
         self.weight.copy_(vectors[self.low : self.high])
         if self.learns_bias and bias is not None:
             self.bias.copy_(bias[self.low : self.high])
@@ -53,12 +55,7 @@ class EveryLabel:
 
         Only the first `count` rows of all processes count, where it is given.
         """
-        made: Tensor = _FullLoss.apply(h, self, positives, scale, count)  # type: ignore[no-untyped-call]
-        return made
-
-    def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
-        """Never: see `score_loss`."""
-        raise NotImplementedError("a full table keeps no logits")
+        return _FullLoss.apply(h, self, positives, scale, count)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def best(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -103,16 +100,12 @@ class EveryLabel:
             return self.weight, self.bias
         return self.world.rows(self.weight.float(), self.n), self.world.rows(self.bias, self.n)
 
+    @abstractmethod
     def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
         """(loss, gradient over h) of all processes' vectors with this one's rows, which learn from it."""
-        raise NotImplementedError
-
-    def vectors(self, ids: Tensor) -> Tensor:
-        """(ids, width) the vectors of some labels, for losses beside the scores; not every table can."""
-        raise NotImplementedError
 
 
-class FullTable(EveryLabel):
+class FullTable(EveryLabel, GivesRows):
     """Float32 vectors with Adam's two moments: 12 bytes a number."""
 
     def __init__(
@@ -148,10 +141,9 @@ class FullTable(EveryLabel):
         return made
 
     def vectors(self, ids: Tensor) -> Tensor:
-        """(ids, width) the vectors of some labels, for losses beside the scores; needs `separate`, in one process."""
+        """For losses beside the scores; needs `separate`, in one process."""
         anchor = torch.zeros((), device=self._weight.device, requires_grad=torch.is_grad_enabled())
-        made: Tensor = _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
-        return made
+        return _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
 
     # --- the loop's side ---
 

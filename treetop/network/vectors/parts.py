@@ -23,6 +23,7 @@ from treetop.core.dataset import Csr
 from treetop.features.encoder.tokens import Tokens
 from treetop.features.words.bag import Kind, Residual
 from treetop.features.words.layers import Spectral, sums_of
+from treetop.network.vectors.contract import GivesLogits, GivesRows
 from treetop.network.vectors.rows import RowTable
 from treetop.tensors.handover import send, to_float32
 from treetop.tensors.packed import Packed, TokenRows
@@ -109,8 +110,7 @@ class Composer(nn.Module):
         """(labels, width) vectors of labels with these sums of words and free vectors."""
         parts = self.parts(sums)
         parts = parts if free is None else [*parts, free]
-        made: Tensor = parts[0] if self.join is None else self.join(parts)
-        return made
+        return parts[0] if self.join is None else self.join(parts)
 
     def parts(self, sums: Sequence[Tensor]) -> list[Tensor]:
         """What the blocks make of sums of words."""
@@ -164,8 +164,10 @@ class LabelTexts:
         return [send(part, self.rarity.device) for part in parts]
 
 
-class Parts:
+class Parts(GivesLogits, GivesRows):
     """Label vectors of parts; `words` is the encoder's table, which label texts are read with."""
+
+    from_texts = True
 
     def __init__(self, plan: PartsPlan, texts: LabelTexts, encoder: Any, width: int, *, first: bool) -> None:
         """`first`: few nodes, whose free vectors and biases the loop's optimiser updates."""
@@ -200,13 +202,15 @@ class Parts:
             self.free = RowTable(self.n, vectors.shape[1], config, self.device, bias=learns_bias)
             self.free.init(vectors, bias)
 
-    def draw(self) -> None:
-        """Draw the random vectors that free ones may start at; apart from `start`, so that all heads draw in order."""
-        self._random = nn.init.xavier_uniform_(torch.empty(self.n, self.width)).to(self.device)
+    def draw(self, before: Blocks | None) -> None:
+        """Draw what free vectors may start at, apart from `start`, so that all heads draw in order.
 
-    def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
-        """Never: parts start by their plan."""
-        raise NotImplementedError("vectors of parts start where their plan says")
+        Go on with the blocks `before` of an earlier training.
+        """
+        self._random = nn.init.xavier_uniform_(torch.empty(self.n, self.width)).to(self.device)
+        if before is not None:
+            held = {key: torch.from_numpy(np.array(value)) for key, value in before.items()}
+            self.composer.blocks.load_state_dict(held)
 
     def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
         if ids is None:
@@ -242,11 +246,6 @@ class Parts:
     def blocks(self) -> Blocks:
         """The blocks over label texts as arrays, for a later training that goes on with them."""
         return {key: to_float32(value) for key, value in self.composer.blocks.state_dict().items()}
-
-    def continue_blocks(self, blocks: Blocks) -> None:
-        """Go on with the blocks of an earlier training."""
-        held = {key: torch.from_numpy(np.array(value)) for key, value in blocks.items()}
-        self.composer.blocks.load_state_dict(held)
 
     def _all(self) -> tuple[Tensor, Tensor]:
         """Vectors and biases of all nodes of a first level."""

@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 
 from treetop.kernels.gpu import gathered_rows
+from treetop.network.vectors.contract import Free, GivesLogits, GivesRows
 from treetop.tensors.devices import ALONE, World
 from treetop.train.optim import AdamConfig, Rates
 
 
-class RowTable:
+class RowTable(Free, GivesLogits, GivesRows):
     """(n, width) float32 vectors, the last column a bias if asked for; ids of -1 are padding and score 0."""
 
     module = None
+    from_texts = False
 
     def __init__(
         self,
@@ -48,7 +50,6 @@ class RowTable:
 
     @torch.no_grad()
     def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
-        """Start at vectors (n, width) and, where it has any, biases (n,); each process takes its rows."""
         self.weight[:, : self.width] = vectors[self.low : self.high]
         if self.has_bias and bias is not None:
             self.weight[:, -1] = bias[self.low : self.high]
@@ -59,25 +60,21 @@ class RowTable:
         return rows[:, : self.width], rows[:, -1] if self.has_bias else rows.new_zeros(self.n)
 
     def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
-        """(rows, candidates) products of the rows of `h` with the gathered vectors; None: with all of them."""
         if ids is None:
             ids = torch.arange(self.n, device=h.device).expand(len(h), self.n)
         if self.has_bias:
             h = torch.cat([h, h.new_ones(len(h), 1)], 1)
         if torch.is_grad_enabled() and not h.requires_grad:
             h = h.detach().requires_grad_()  # the table learns even where its input does not
-        made: Tensor = _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
-        return made
+        return _Score.apply(h.float(), ids, self)  # type: ignore[no-untyped-call]
 
     def vectors(self, ids: Tensor) -> Tensor:
-        """(ids, width) the vectors without biases, for penalties."""
         return self.take(ids)[:, : self.width]
 
     def take(self, ids: Tensor) -> Tensor:
         """(ids, width) the rows with their biases, for a pool all rows of a batch share; every process gets all."""
         anchor = torch.zeros((), device=ids.device, requires_grad=torch.is_grad_enabled())
-        made: Tensor = _Take.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
-        return made
+        return _Take.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
 
     @property
     def table(self) -> RowTable:
