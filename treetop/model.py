@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -22,11 +22,13 @@ from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, choose
 from treetop.core.sealed import Check
 from treetop.core.texts import Texts
-from treetop.core.types import Features, Level, Ranking, Scores, View
+from treetop.core.types import Features, Floats, Level, Ranking, Scores, View
 from treetop.kernels.runtime import threads
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
+from treetop.predict.calibrate import Calibration
 from treetop.predict.chain import check_members
+from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -66,11 +68,17 @@ class Model:
     edits: LabelHistory | None = None  # changes to the labels since training
     seal: str = ""  # hash in the manifest of the folder it lies in
     weights: Sequence[float] = ()  # of the members; empty: all the same
+    fusion: Fusion | None = None  # learnt; None: the members' scores are averaged by `blend`
+    calibration: Calibration | None = None  # None: scores have no probabilities
 
     def __post_init__(self) -> None:
         check_members(self.members, self.n_trained)
         check_weights(self.weights, len(self.members))
-        check_blend(self.blend, [member[-1].join for member in self.members] if len(self.members) > 1 else [])
+        joins = [member[-1].join for member in self.members]
+        if self.fusion is not None:
+            self.fusion.check(joins)
+        else:
+            check_blend(self.blend, joins if len(joins) > 1 else [])
         check_counts(self.counts, len(self.labels), self.n_train)
 
     @cached_property
@@ -93,7 +101,8 @@ class Model:
         """The best `k` labels of each text, best first: a list of lists, or one list for a single string."""
         if isinstance(texts, str):
             return self.predict([texts], k)[0]
-        return _named(self.rank(texts, k), self.labels)
+        ranking = self.rank(texts, k)
+        return _named(ranking, self.labels, self.probabilities(ranking))
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
@@ -109,15 +118,30 @@ class Model:
         if type(k) is not int or k < 1:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed is 1 or more.")
         k = min(k, len(self.labels))
-        if len(texts) <= BATCH:
-            return self._rank_batch(self.views(texts, given), k)
-        parts = []
-        for start, stop in threads.blocks(len(texts), BATCH):
-            views = self.views(texts.span(start, stop), {name: X[start:stop] for name, X in given.items()})
-            parts.append(self._rank_batch(views, k))
-        return Ranking.concat(parts)
+        return Ranking.concat([self._rank_batch(views, k) for views in self.batches(texts, given)])
+
+    def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
+        """Views of the texts, some thousands of texts at a time; one batch at least."""
+        for start, stop in threads.blocks(len(texts), BATCH) or [(0, 0)]:
+            yield self.views(texts.span(start, stop), {name: X[start:stop] for name, X in given.items()})
+
+    def probabilities(self, ranking: Ranking) -> Floats | None:
+        """P(label is right) of each entry of a ranking by this model; None where it is not calibrated."""
+        if self.calibration is None:
+            return None
+        score = ranking.score if self.fusion is None else ranking.own
+        return self.calibration.probabilities(score, self.counts[ranking.ids])
+
+    def member_rankings(self, views: Mapping[str, View]) -> list[Ranking]:
+        """What each member says of the labels as they are today: what a fusion joins."""
+        k = min(DEPTH, len(self.labels))
+        if self.overlay is None:
+            return [descend(member, views, k) for member in self.members]
+        return [self.overlay.of_member(m).rank([member], self.blend, views, k) for m, member in enumerate(self.members)]
 
     def _rank_batch(self, views: Mapping[str, View], k: int) -> Ranking:
+        if self.fusion is not None:
+            return checked_scores(self.fusion.rank(self.member_rankings(views), self.weights, self.counts, k))
         if self.overlay is not None:
             return checked_scores(self.overlay.rank(self.members, self.blend, views, k, self.weights))
         wide = k if len(self.members) == 1 else max(k, min(KEEP, len(self.labels)))
@@ -247,11 +271,12 @@ class Model:
         golden.check(self.golden, lambda texts: trained.predict(texts, golden.DEPTH))
 
 
-def _named(ranking: Ranking, labels: LabelSet) -> list[list[Label]]:
+def _named(ranking: Ranking, labels: LabelSet, probabilities: Floats | None) -> list[list[Label]]:
     names, ids = labels.names, labels.ids
+    sure: Iterable[float | None] = repeat(None, len(ranking.ids)) if probabilities is None else probabilities.tolist()
     cells = [
-        Label(ids[column], names[column], score)
-        for column, score in zip(ranking.ids.tolist(), ranking.score.tolist(), strict=True)
+        Label(ids[column], names[column], score, p)
+        for column, score, p in zip(ranking.ids.tolist(), ranking.score.tolist(), sure, strict=True)
     ]
     return [cells[a:b] for a, b in pairwise(ranking.indptr.tolist())]
 

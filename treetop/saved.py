@@ -23,6 +23,8 @@ from treetop.core.store import Part
 from treetop.core.version import VERSION
 from treetop.model import Model, load
 from treetop.predict.blend import check_weights
+from treetop.predict.calibrate import Calibration
+from treetop.predict.fuse.fuse import Fusion
 
 
 def save(model: Model, folder: Path, *, overwrite: bool, run: Mapping[str, Any]) -> Model:
@@ -83,9 +85,10 @@ def _write(model: Model, folder: Path) -> None:
     features = Part("features.1", parts={name: item.to_part() for name, item in model.features.items()})
     config: dict[str, Any] = {"n_train": model.n_train, "blend": model.blend, "members": len(model.members)}
     config |= {"weights": [float(weight) for weight in model.weights]} if model.weights else {}
-    whole = Part(
-        "model.1", config, {}, {"labels": labels_part(model.labels, model.counts), "features": features, **members}
-    )
+    parts = {"labels": labels_part(model.labels, model.counts), "features": features, **members}
+    parts |= {} if model.fusion is None else {"fusion": model.fusion.to_part()}
+    parts |= {} if model.calibration is None else {"calibration": model.calibration.to_part()}
+    whole = Part("model.1", config, {}, parts)
     check_finite(whole)
     store.write_part(folder, whole)
     (folder / golden.FILE).write_bytes(golden.to_lines(model.golden))
@@ -127,4 +130,9 @@ def _restored(part: Part, manifest: Mapping[str, Any], rows: Sequence[Mapping[st
     features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
     weights = check_weights(part.config.get("weights", ()), n_members)
     card, blend, seal = Card.of(manifest), part.setting("blend", str), str(manifest.get("sha256"))
-    return Model(labels, features, members, counts, n_train, card, blend, rows, seal=seal, weights=weights)
+    fusion, calibration = part.parts.get("fusion"), part.parts.get("calibration")
+    return Model(
+        labels, features, members, counts, n_train, card, blend, rows, seal=seal, weights=weights,
+        fusion=None if fusion is None else Fusion.from_part(fusion),
+        calibration=None if calibration is None else Calibration.from_part(calibration),
+    )  # fmt: skip

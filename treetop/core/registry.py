@@ -68,6 +68,10 @@ TABLE: dict[str, dict[str, str]] = {
         "dual": "treetop.rank.dual:Dual",
         "fusion": "treetop.rank.fusion:Fusion",
     },
+    "fusion": {
+        "logistic": "treetop.predict.fuse.logistic:Logistic",
+        "boosted": "treetop.predict.fuse.boosted:Boosted",
+    },
     "metric": {  # over labels; metrics over rows have resampled intervals and are columns of `kernels/metrics.py`
         "C": "treetop.evaluate.metrics:coverage",
         "macroF1": "treetop.evaluate.metrics:macro_f1",

@@ -6,7 +6,7 @@ The trained levels answer as ever, bit for bit; only what they answer is looked 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,10 @@ class Overlay:
     def sources(self, column: int) -> list[int]:
         """The labels whose scores this label gets: its own, and those merged into it."""
         return [column] if self.target is None else np.flatnonzero(self.target == column).tolist()
+
+    def of_member(self, m: int) -> Overlay:
+        """The same for one member alone."""
+        return replace(self, extra=self.extra[m : m + 1])
 
     def rank(
         self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int,

@@ -10,15 +10,16 @@ from treetop.core.types import Floats
 from treetop.kernels.boosting import Boosting, boost
 from treetop.predict.fuse.boosted import Boosted, binned, inputs
 
+HOW = Boosting()
 CUTS = 63  # edges of a feature's bins: half by the quantiles of all pairs, half by those of the right ones
 
 
-def learn_boosted(judged: Judged, counts: Ints, how: Boosting = Boosting()) -> Boosted:
+def learn_boosted(judged: Judged, counts: Ints) -> Boosted:
     """Trees with least log loss, monotone in all but the label's frequency."""
     X = inputs(judged.pairs, counts)
     edges = bin_edges(X, judged.hit)
     monotone = np.arange(X.shape[1]) < X.shape[1] - 1
-    return Boosted(edges, boost(binned(X, edges), judged.hit, judged.weight, monotone, how))
+    return Boosted(edges, boost(binned(X, edges), judged.hit, judged.weight, monotone, HOW))
 
 
 def bin_edges(X: Floats, hit: Floats) -> Floats:

@@ -6,7 +6,7 @@ Both kinds are learnt on one half of the documents and judged on the other, in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +18,7 @@ from treetop.assemble.held_out.logistic import learn_logistic
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats
 from treetop.predict.fuse.boosted import Boosted
-from treetop.predict.fuse.fuse import Fusion, probability
+from treetop.predict.fuse.fuse import probability
 from treetop.predict.fuse.logistic import Logistic
 from treetop.predict.fuse.rarity import Rarity
 
@@ -31,11 +31,10 @@ LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": le
 class Fused:
     """A learnt fusion, and what was measured on the held-out documents it was chosen on."""
 
-    fusion: Fusion
+    fusion: Logistic | Boosted
     name: str
     quality: Quality
     alone: tuple[Quality, ...]  # of each source
-    without: tuple[Quality, ...]  # of the fusion without each source
 
 
 def learn_fusion(
@@ -53,7 +52,7 @@ def learn_fusion(
             tried.append((worth(found, best, aim), -lift, name, rarity, found))
     _, _, name, rarity, quality = max(tried, key=lambda item: item[:3])
     fusion = replace(LEARN[name](judged.sampled(seed), counts), rarity=rarity)
-    return Fused(fusion, name, quality, alone, ())
+    return Fused(fusion, name, quality, alone)
 
 
 def worth(found: Quality, best: Quality, aim: Aim) -> float:
@@ -80,9 +79,3 @@ def crossed(judged: Judged, counts: Ints, learn: Callable[[Judged, Ints], Logist
         mask = side[judged.pairs.rows]
         made[mask] = fusion.logits(judged.where(mask).pairs, counts)
     return made
-
-
-def sources_of(sizes: Sequence[int]) -> list[slice]:
-    """The members of each source, one after the other."""
-    ends = np.cumsum(sizes).tolist()
-    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]

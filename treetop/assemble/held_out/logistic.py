@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.assemble.held_out.judged import Judged
+from treetop.assemble.held_out.rising import rising_rate
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats
 from treetop.predict.fuse.logistic import Logistic, inputs
@@ -26,35 +27,9 @@ def learn_logistic(judged: Judged, counts: Ints) -> Logistic:
 
 
 def log_odds(score: Floats, hit: Floats, weight: Floats) -> Doubles:
-    """(2, KNOTS) scores and the log odds of a hit there, both rising: bins by quantiles, pooled where they fall."""
-    shares = 1.0 - np.geomspace(1.0, 1e-3, KNOTS)  # finer where scores are high, and there are few
-    edges = np.unique(np.quantile(score, shares))
-    place = np.maximum(np.searchsorted(edges, score, side="right") - 1, 0)
-    n, sums, hits = (
-        np.bincount(place, w, len(edges)).astype(np.float64) for w in (weight, weight * score, weight * hit)
-    )
-    prior = hits.sum() / max(n.sum(), 1e-9)
-    rate = rising((hits + 2 * prior + 1e-6) / (n + 2 + 2e-6), n + 2)
-    x = np.maximum.accumulate(np.where(n > 0, sums / np.maximum(n, 1e-9), edges))
-    y = np.log(rate / (1.0 - rate))
-    return np.pad(np.stack([x, y]), ((0, 0), (0, KNOTS - len(x))), mode="edge")
-
-
-def rising(value: Doubles, weight: Doubles) -> Doubles:
-    """The nearest values (weighted squares) that never fall: pool adjacent violators."""
-    means: list[float] = []
-    weights: list[float] = []
-    lengths: list[int] = []
-    for v, w in zip(value.tolist(), weight.tolist(), strict=True):
-        means.append(v)
-        weights.append(w)
-        lengths.append(1)
-        while len(means) > 1 and means[-2] >= means[-1]:
-            v, w, n = means.pop(), weights.pop(), lengths.pop()
-            total = weights[-1] + w
-            means[-1] = (means[-1] * weights[-1] + v * w) / total
-            weights[-1], lengths[-1] = total, lengths[-1] + n
-    return np.repeat(means, lengths)
+    """(2, KNOTS) scores and the log odds of a hit there, both rising."""
+    x, rate = rising_rate(score, hit, weight, KNOTS)
+    return np.stack([x, np.log(rate / (1.0 - rate))])
 
 
 def non_negative(X: Doubles, y: Floats, weight: Floats, signed: NDArray[np.bool_], steps: int = 50) -> Doubles:

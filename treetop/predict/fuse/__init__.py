@@ -6,6 +6,7 @@ encoder, a network, a linear tree, a blended model. Its weight is learnt on docu
 
 | file | answer |
 |---|---|
+| `fuse.py` | sources to one ranking |
 | `pairs.py` | (before any of it) what each source says of every label that one of them returned |
 | `logistic.py` | a logistic model over the sources' log odds, with non-negative weights |
 | `boosted.py` | boosted trees, monotone in every score |

@@ -3,38 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core import registry
+from treetop.core.checked import DAMAGED
+from treetop.core.errors import ModelError
 from treetop.core.store import Part
-from treetop.core.types import Floats, Ranking
+from treetop.core.types import Floats, Join, Ranking
+from treetop.predict.blend import Blend, blended, check_blend, proportions
 from treetop.predict.fuse.pairs import Pairs
 from treetop.predict.fuse.rarity import Rarity
 
+DEPTH = 100  # labels each source returns; a label beyond them counts as the last of them
 
-class Fusion(Protocol):
+
+class Scorer(Protocol):
     """A learnt way to join the scores of several sources."""
 
     kind: ClassVar[str]
-    rarity: Rarity
 
+    @property
+    def rarity(self) -> Rarity: ...
     @property
     def n_sources(self) -> int: ...
     def logits(self, pairs: Pairs, counts: NDArray[np.integer]) -> Floats: ...
     def to_part(self) -> Part: ...
 
 
-def fuse(sources: Sequence[Ranking], fusion: Fusion, counts: NDArray[np.integer], k: int) -> Ranking:
-    """The best `k` labels of each document; `own` is the probability before rare labels are lifted."""
-    pairs = Pairs.of(sources)
-    own = probability(fusion.logits(pairs, counts))
-    lifted = own * fusion.rarity.factors(counts)[pairs.ids]
-    return Ranking.sorted(pairs.indptr, pairs.ids, lifted, own).top(k)
+@dataclass(frozen=True, eq=False)
+class Fusion:
+    """A scorer over sources, each a number of members (in order) and how their scores are averaged."""
+
+    kind: ClassVar[str] = "fusion.sources.1"
+
+    scorer: Scorer
+    sources: tuple[tuple[int, Blend], ...]
+
+    def check(self, joins: Sequence[Join]) -> None:
+        """Refuse members that are not those of the sources; `joins` are those of their last levels."""
+        if sum(n for n, _ in self.sources) != len(joins) or len(self.sources) != self.scorer.n_sources:
+            raise ModelError(f"fusion: {len(self.sources)} sources do not fit the {len(joins)} members. {DAMAGED}")
+        start = 0
+        for n, how in self.sources:
+            check_blend(how, joins[start : start + n] if n > 1 else [])
+            start += n
+
+    def lists(self, members: Sequence[Ranking], weights: Sequence[float]) -> list[Ranking]:
+        """The ranking of each source from those of its members."""
+        shares, result, start = proportions(weights, len(members)), [], 0
+        for n, how in self.sources:
+            span = slice(start, start + n)
+            result.append(blended(members[span], how, DEPTH, shares[span]))
+            start += n
+        return result
+
+    def rank(
+        self, members: Sequence[Ranking], weights: Sequence[float], counts: NDArray[np.integer], k: int
+    ) -> Ranking:
+        """The best `k` labels of each document; `own` is the probability before rare labels are lifted."""
+        pairs = Pairs.of(self.lists(members, weights))
+        own = probability(self.scorer.logits(pairs, counts))
+        lifted = own * self.scorer.rarity.factors(counts)[pairs.ids]
+        return Ranking.sorted(pairs.indptr, pairs.ids, lifted, own).top(k)
+
+    def to_part(self) -> Part:
+        return Part(
+            self.kind, {"sources": [list(source) for source in self.sources]}, {}, {"scorer": self.scorer.to_part()}
+        )
+
+    @classmethod
+    def from_part(cls, part: Part) -> Fusion:
+        sources: list[Any] = part.setting("sources", list)
+        for source in sources:
+            sound = isinstance(source, list) and len(source) == 2 and type(source[0]) is int and source[0] >= 1
+            if not sound or source[1] not in get_args(Blend):
+                raise ModelError(f"{part.kind}: {source!r:.60} is not a source. {DAMAGED}")
+        scorer = registry.restore(part.parts["scorer"], "fusion")
+        return cls(scorer, tuple((n, how) for n, how in sources))
 
 
 def probability(logits: Floats) -> Floats:
     """The logistic function."""
-    made: Floats = np.exp(-np.logaddexp(np.float32(0), -logits)).astype(np.float32)
-    return made
+    result: Floats = np.exp(-np.logaddexp(np.float32(0), -logits)).astype(np.float32)
+    return result

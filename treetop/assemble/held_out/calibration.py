@@ -1,0 +1,54 @@
+"""Maps from scores to probabilities, learnt on held-out documents."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treetop.assemble.held_out.judged import Judged
+from treetop.assemble.held_out.rising import rising_rate
+from treetop.core.dataset import Ints
+from treetop.core.errors import InputError
+from treetop.core.types import Floats
+from treetop.predict.calibrate import BINS, Calibration, frequency_bin
+
+FEWEST = 500  # documents; fewer say too little about rare labels and high thresholds
+KNOTS = 100
+CUTS = 1000
+
+
+def learn_calibration(judged: Judged, counts: Ints, positives: Ints) -> Calibration:
+    """From one ranking of held-out documents (its score) with `positives` true labels each."""
+    n = len(positives)
+    if n < FEWEST:
+        raise InputError(
+            f"calibration: {n:,} held-out documents, at least {FEWEST} are needed. Scores stay without probabilities."
+        )
+    score, counted = judged.pairs.score[:, 0], counts[judged.pairs.ids]
+    bins = frequency_bin(counted)
+    everywhere = np.ones(len(score), bool)
+    maps = [
+        _map(score, judged.hit, bins == b if (judged.hit[bins == b] > 0).any() else everywhere) for b in range(BINS)
+    ]
+    knots: Floats = np.stack(maps, axis=1).astype(np.float32)
+    calibration = Calibration(knots, np.zeros((3, 1), np.float32), n)
+    p = calibration.probabilities(score, counted)
+    return Calibration(knots, _cuts(p, judged.hit, judged.pairs.rows, positives), n)
+
+
+def _map(score: Floats, hit: Floats, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    ones = np.ones(int(chosen.sum()), np.float32)
+    return np.stack(rising_rate(score[chosen], hit[chosen], ones, KNOTS))
+
+
+def _cuts(p: Floats, hit: Floats, rows: Ints, positives: Ints) -> Floats:
+    """(3, thresholds) each threshold with the precision and the mean recall of the labels at or above it."""
+    threshold = np.unique(np.quantile(p, np.linspace(0, 1, CUTS)))
+    threshold = np.unique(np.concatenate([threshold, np.quantile(p[hit > 0], np.linspace(0, 1, CUTS))]))
+    bins = np.searchsorted(threshold, p, side="right") - 1
+    share = hit / np.maximum(positives, 1)[rows]
+    n, hits, recall = (np.bincount(np.maximum(bins, 0), w, len(threshold)) for w in (np.ones_like(p), hit, share))
+    above_n, above_hits, above_recall = (np.cumsum(a[::-1])[::-1] for a in (n, hits, recall))
+    labelled = max(1, int((positives > 0).sum()))
+    cuts: Floats = np.stack([threshold, above_hits / np.maximum(above_n, 1), above_recall / labelled])
+    return np.clip(cuts, 0.0, 1.0).astype(np.float32)
