@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 
 
+UNCALIBRATED = (
+    "threshold: this model is not calibrated, its scores are not probabilities. Calibrate it with held-out documents "
+    "(`treetop calibrate MODEL DATA`), or take the best k."
+)
+
+
 class Label(NamedTuple):
     """One predicted label; `probability` is None until the model is calibrated."""
 
@@ -97,11 +103,16 @@ class Model:
 
     # --- prediction ---------------------------------------------------------------------------------------------
 
-    def predict(self, texts: str | Sequence[str] | Texts, k: int = 5) -> Any:
-        """The best `k` labels of each text, best first: a list of lists, or one list for a single string."""
+    def predict(self, texts: str | Sequence[str] | Texts, k: int = 5, threshold: float | None = None) -> Any:
+        """The best `k` labels of each text, best first: a list of lists, or one list for a single string.
+
+        `threshold` leaves out labels of a lower probability, which a calibrated model has (`treetop calibrate`).
+        """
         if isinstance(texts, str):
-            return self.predict([texts], k)[0]
+            return self.predict([texts], k, threshold)[0]
         ranking = self.rank(texts, k)
+        if threshold is not None:
+            ranking = ranking.where(self._sure(ranking) >= threshold)
         return _named(ranking, self.labels, self.probabilities(ranking))
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
@@ -131,6 +142,12 @@ class Model:
             return None
         score = ranking.score if self.fusion is None else ranking.own
         return self.calibration.probabilities(score, self.counts[ranking.ids])
+
+    def _sure(self, ranking: Ranking) -> Floats:
+        """Like `probabilities`; refused where the model has none."""
+        if (found := self.probabilities(ranking)) is None:
+            raise ConfigError(UNCALIBRATED)
+        return found
 
     def member_rankings(self, views: Mapping[str, View]) -> list[Ranking]:
         """What each member says of the labels as they are today: what a fusion joins."""

@@ -1,4 +1,4 @@
-"""Trained models joined into one that averages their scores; nothing is trained.
+"""Trained models joined into one: their scores averaged, or fused as held-out documents teach.
 
 The members of all models stand side by side, and a model's weight is shared out among its own. Features that hold the
 same data are kept once; others of the same name are kept apart under a name of their own (`features/apart.py`).
@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.held_out.fusion import Aim
+from treetop.assemble.held_out.scores import fused, provisional
 from treetop.core.card import BLEND, Card
+from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.log import logger
 from treetop.core.store import Part
@@ -28,12 +31,18 @@ NOTHING = Texts.of([])
 
 
 def blend(
-    models: Iterable[Model | str | Path], weights: Sequence[float] | None = None, how: Blend = "average"
+    models: Iterable[Model | str | Path],
+    weights: Sequence[float] | None = None,
+    how: Blend = "average",
+    *,
+    held_out: Dataset | None = None,
+    aim: Aim = "balanced",
 ) -> Model:
-    """One model of several (models or their folders) that answers with the weighted average of their scores.
+    """One model of several (models or their folders) that joins their scores. All models must know the same labels.
 
-    A weight belongs to a model, however many members it has; without weights all count the same. All models must know
-    the same labels. Choose weights on held-out rows, never on test.
+    With `held_out`, documents that none of them was trained on, the fusion of their scores is learnt, for the ranking
+    that `aim` asks for: balanced, precision or tail. Without it scores are averaged, each model at its weight, however
+    many members it has; without weights all count the same. Choose weights on held-out rows, never on test.
 
     >>> import treetop
     >>> texts, labels = ["a cat", "a dog", "a cow"] * 2, [["pet", "cat"], ["pet", "dog"], ["cow"]] * 2
@@ -49,20 +58,34 @@ def blend(
     check_blend(how, [])
     given = check_weights(() if weights is None else weights, len(asked), "models") or (1.0,) * len(asked)
     check_heard(given)
+    if held_out is not None and weights:
+        raise ConfigError("weights: they are learnt on the held-out documents. Give weights or held_out, not both.")
     opened = [_opened(model, place) for place, model in enumerate(asked, 1)]
-    _check(opened, how)
+    _check_labels(opened)
+    if held_out is None:
+        _check_scores(opened, how)
     first, pool, members, shares = opened[0][1], _Pool(), list[list[Level]](), list[float]()
     for (_, model), weight in zip(opened, given, strict=True):
         views = pool.take(model.features)
         members += [[replace(at, view=views.get(at.view, at.view)) for at in levels] for levels in model.members]
         parts = proportions(model.weights, len(model.members))
         shares += [weight * part / sum(parts) for part in parts]
-    card = _card([model for _, model in opened], given, how)
+    card = _card([model for _, model in opened], given, how if held_out is None else f"learnt, {aim}")
     uneven = tuple(shares) if len(set(shares)) > 1 else ()
-    made = Model(first.labels, pool.features(), members, first.counts, first.n_train, card, how, weights=uneven)
+    untaught = None if held_out is None else provisional([source for _, model in opened for source in _sources(model)])
+    joined = Model(
+        first.labels, pool.features(), members, first.counts, first.n_train, card, how, weights=uneven, fusion=untaught
+    )
+    if held_out is not None:
+        joined = fused(joined, held_out, aim, first.card.seed)
     if not all(model.golden for _, model in opened):  # one of them reads ready-made features, not texts
-        return made
-    return made.with_golden(Texts.of([str(row["text"]) for row in first.golden]))
+        return joined
+    return joined.with_golden(Texts.of([str(row["text"]) for row in first.golden]))
+
+
+def _sources(model: Model) -> Sequence[tuple[int, Blend]]:
+    """The members of each source of a model, and how they are averaged."""
+    return [(len(model.members), model.blend)] if model.fusion is None else model.fusion.sources
 
 
 def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
@@ -79,8 +102,8 @@ def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
     return name, found.trained
 
 
-def _check(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
-    """Refuse models whose scores have nothing to do with each other."""
+def _check_labels(opened: Sequence[tuple[str, Model]]) -> None:
+    """Refuse models of different labels."""
     (name, first), *others = opened
     for other, model in others:
         if unlike := _unlike(first.labels.ids, model.labels.ids):
@@ -88,7 +111,20 @@ def _check(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
                 f"{other}: other labels than {name}: {unlike}. A blend needs the same labels in the same order; "
                 "train its models with the same label file."
             )
+    data = first.card.origin(first.n_train)
+    if foreign := [other for other, model in others if data.differs(model.card.origin(model.n_train))]:
+        said = ", ".join(foreign)
+        logger.warning("%s: trained on other data than %s, whose counts of texts the blend has", said, name)
+
+
+def _check_scores(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
+    """Refuse models whose scores have no common average."""
     for other, model in opened:
+        if model.fusion is not None:
+            raise ConfigError(
+                f"{other}: the fusion of its members is learnt, so that it has no average with others. Give documents "
+                "that no model was trained on (--held-out), and the fusion of all is learnt."
+            )
         if len(model.members) > 1 and model.blend != how:
             raise ConfigError(
                 f"{other}: its {len(model.members)} members are blended by '{model.blend}', not by '{how}'. Blend by "
@@ -98,10 +134,6 @@ def _check(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
             check_blend(how, [levels[-1].join for levels in model.members])
         except ConfigError as error:
             raise ConfigError(f"{other}: {error}") from None
-    data = first.card.origin(first.n_train)
-    if foreign := [other for other, model in others if data.differs(model.card.origin(model.n_train))]:
-        said = ", ".join(foreign)
-        logger.warning("%s: trained on other data than %s, whose counts of texts the blend has", said, name)
 
 
 def _unlike(ours: Texts, theirs: Texts) -> str:
@@ -117,7 +149,7 @@ def _unlike(ours: Texts, theirs: Texts) -> str:
     return f"{counts}the first that differs is number {place:,}, {there} against {here}"
 
 
-def _card(models: Sequence[Model], weights: Sequence[float], how: Blend) -> Card:
+def _card(models: Sequence[Model], weights: Sequence[float], how: str) -> Card:
     made_of: list[dict[str, Any]] = [
         {
             "recipe": model.card.recipe,

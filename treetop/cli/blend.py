@@ -1,14 +1,16 @@
-"""`treetop blend`: trained models as one that averages their scores."""
+"""`treetop blend`: trained models as one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from treetop.cli.streams import confirm
-from treetop.core.errors import ConfigError
+from treetop.core.errors import ConfigError, choose
+
+HELD_OUT = "Documents none of the models was trained on: the fusion of their scores is learnt on them."
 
 
 def blend(
@@ -18,25 +20,32 @@ def blend(
     how: Annotated[
         str, typer.Option(help="average (of scores from 0 to 1), rank_average or softmax_average.")
     ] = "average",
+    held_out: Annotated[str, typer.Option(metavar="DATA", help=HELD_OUT)] = "",
+    split: Annotated[str, typer.Option(help="Which part of the held-out data.")] = "valid",
+    aim: Annotated[str, typer.Option(help="What the learnt fusion serves: balanced, precision or tail.")] = "balanced",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
 ) -> None:
-    """Join trained models into one that answers with the average of their scores.
+    """Join trained models into one that answers with the average of their scores, or with a learnt fusion of them.
 
-    Choose weights on rows held out from training (`treetop data split`), never on test.
+    Learn the fusion, or choose weights, on rows held out from training (`treetop data split`), never on test.
     """
     if out is None:
         raise ConfigError("--out: missing. Say where the blend goes.")
     parsed = _parse(weights)  # a mistake is told before models are opened
     from treetop.assemble.blend import blend as join
+    from treetop.assemble.held_out.fusion import Aim
+    from treetop.core.dataset import Dataset
     from treetop.core.store import check_folder
     from treetop.core.target import check_target
     from treetop.predict.blend import check_weights
 
     check_target(out, overwrite=overwrite)
     check_weights(parsed, len(models), "models")
+    choose("--aim", aim, get_args(Aim))
     for path in models:
         check_folder(path)
-    join(models, parsed, how).save(out, overwrite=overwrite)  # type: ignore[arg-type]
+    rows = Dataset.read(held_out, split) if held_out else None
+    join(models, parsed, how, held_out=rows, aim=aim).save(out, overwrite=overwrite)  # type: ignore[arg-type]
     confirm(str(out))
 
 

@@ -11,6 +11,7 @@ import typer
 from treetop.cli import (
     bench,
     blend,
+    calibrate,
     compare,
     data,
     demo,
@@ -41,6 +42,7 @@ for command in (
     demo.demo,
     fit.fit,
     blend.blend,
+    calibrate.calibrate,
     predict.predict,
     evaluate.evaluate,
     compare.compare,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
-from treetop.cli.streams import json_line
+from treetop.cli.streams import json_line, note
 from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,15 +23,19 @@ LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the m
 Answer: TypeAlias = "tuple[Input, dict[str, list[Any]]]"
 TABLES = {".csv": ",", ".tsv": "\t"}  # endings of --out that give a table, and what stands between its cells
 OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
+THRESHOLD = "Lowest probability to print (of a calibrated model)."
+PRECISION = "Only labels above the lowest threshold that reached this precision on held-out documents, as 0.9."
+RECALL = "As many labels as are expected to hold this share of a text's true labels, as 0.8."
 SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's scores may differ from a run without."
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text a line.")] = "-",
-    k: Annotated[int, typer.Option("-k", min=1, help="Labels per text.")] = 5,
-    threshold: Annotated[float | None, typer.Option(help="Lowest probability to print.")] = None,
-    precision: Annotated[float | None, typer.Option(help="Only labels at this precision or better.")] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="Labels per text. Default: 5; with --recall 100.")] = None,
+    threshold: Annotated[float | None, typer.Option(min=0, max=1, help=THRESHOLD)] = None,
+    precision: Annotated[float | None, typer.Option(help=PRECISION)] = None,
+    recall: Annotated[float | None, typer.Option(help=RECALL)] = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
@@ -40,12 +45,8 @@ def predict(
 
     Where the input has an `id` for each text, the line begins with it.
     """
-    for name, value in (("--threshold", threshold), ("--precision", precision)):
-        if value is not None:
-            raise ConfigError(
-                f"{name}: this model is not calibrated, its scores are no probabilities. "
-                "Leave the option out and take the best k."
-            )
+    if sum(value is not None for value in (threshold, precision, recall)) > 1:
+        raise ConfigError("--threshold, --precision, --recall: each sets the lowest probability. Give one of them.")
     if out is not None:
         _check_out(out, source, overwrite=overwrite)
     from treetop.core.target import replacing_file
@@ -55,8 +56,10 @@ def predict(
 
     texts = read_inputs(source, shard)
     opened = load(model)
+    lowest = _lowest(opened, threshold, precision, recall)
+    most = k or (5 if recall is None else 100)
     with pool.limited(threads):
-        answers = (answer for chunk in _chunks(texts) for answer in _answers(opened, chunk, k))
+        answers = (answer for chunk in _chunks(texts) for answer in _answers(opened, chunk, most, lowest))
         if out is None:
             _write_lines(sys.stdout, answers)
             sys.stdout.flush()
@@ -95,9 +98,28 @@ def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
         yield chunk
 
 
-def _answers(model: Any, inputs: list[Input], k: int) -> Iterator[Answer]:
+def _lowest(model: Any, threshold: float | None, precision: float | None, recall: float | None) -> float | None:
+    """The lowest probability to print; None: whatever it is."""
+    from treetop.model import UNCALIBRATED
+
+    if threshold is None and precision is None and recall is None:
+        return None
+    if model.calibration is None:
+        raise ConfigError(UNCALIBRATED)
+    if recall is not None:
+        return float(model.calibration.threshold_for_recall(recall))
+    if precision is None:
+        return threshold
+    found: float | None = model.calibration.threshold_for_precision(precision)
+    if found is None:
+        note(f"no labels: the model reached a precision of {precision:g} at no threshold on held-out documents")
+        return math.inf
+    return found
+
+
+def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> Iterator[Answer]:
     texts = [given.text for given in inputs]
-    for given, row in zip(inputs, model.predict(texts, k), strict=True):
+    for given, row in zip(inputs, model.predict(texts, k, lowest), strict=True):
         yield (
             given,
             {
@@ -116,7 +138,7 @@ def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:
 
 
 def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
-    """Id (empty where there is none), text, ids, labels and scores, lists as CSV data have them.
+    """Id (empty where there is none), text, ids, labels, scores and probabilities, lists as CSV data have them.
 
     Texts and names are shown by a spreadsheet as they are; ids are for programs and never changed.
     """
@@ -126,7 +148,8 @@ def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
     from treetop.data.formats.table import joined
 
     table = csv.writer(target, delimiter=mark)
-    table.writerow(("id", "text", "ids", "labels", "scores"))
+    table.writerow(("id", "text", "ids", "labels", "scores", "probabilities"))
     for given, answer in answers:
         ids, names, scores = (joined(answer[column]) for column in ("ids", "labels", "scores"))
-        table.writerow((given.id or "", plain_cell(given.text), ids, plain_cell(names), scores))
+        sure = joined([p for p in answer["probabilities"] if p is not None])
+        table.writerow((given.id or "", plain_cell(given.text), ids, plain_cell(names), scores, sure))

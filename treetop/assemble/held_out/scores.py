@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -16,6 +17,7 @@ from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 from treetop.model import Model
+from treetop.predict.blend import Blend
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.fuse.logistic import Logistic
 
@@ -40,7 +42,7 @@ def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) 
     """The model with a fusion of its sources learnt on `dataset`; what it had of probabilities is dropped."""
     choose("aim", aim, get_args(Aim))
     rows = _held_out(model, dataset)
-    fusion = model.fusion if model.fusion is not None else provisional(((len(model.members), model.blend),))
+    fusion = model.fusion if model.fusion is not None else provisional([(len(model.members), model.blend)])
     lists = source_rankings(model, fusion, rows)
     judged = Judged.of(lists, rows, _counts(model, rows), model.n_train)
     learnt = learn_fusion(judged, model.counts, model.n_train, rows.propensity, aim, seed)
@@ -54,10 +56,10 @@ def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) 
     return model.with_golden(Texts.of([str(row["text"]) for row in model.golden])) if model.golden else model
 
 
-def provisional(sources: tuple[tuple[int, str], ...]) -> Fusion:
+def provisional(sources: Sequence[tuple[int, Blend]]) -> Fusion:
     """A fusion that has learnt nothing yet."""
     nothing = Logistic(np.zeros((2, len(sources), 1), np.float32), np.zeros(2 * len(sources) + 2, np.float32))
-    return Fusion(nothing, sources)  # type: ignore[arg-type]
+    return Fusion(nothing, tuple(sources))
 
 
 def source_rankings(model: Model, fusion: Fusion, dataset: Dataset) -> list[Ranking]:
@@ -71,6 +73,11 @@ def source_rankings(model: Model, fusion: Fusion, dataset: Dataset) -> list[Rank
 
 def _held_out(model: Model, dataset: Dataset) -> Dataset:
     """The documents of `dataset`, its first columns those of the model."""
+    if dataset.fingerprint == model.card.data.get("sha256"):
+        raise InputError(
+            f"{dataset.name}: the model was trained on these rows, so that its scores on them say nothing about new "
+            "ones. Hold rows out with `treetop data split`, train on the rest, and give those."
+        )
     aligned = dataset.align(model.labels)
     rows = aligned.take(np.flatnonzero(aligned.documents))
     if len(rows) < FEWEST:
