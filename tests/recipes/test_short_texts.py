@@ -208,9 +208,9 @@ def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
 
 
 def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
-    blueprints, real = [], Blueprint.heads
+    blueprints, real = [], Blueprint.network
     monkeypatch.setattr(
-        Blueprint, "heads", lambda self, *args, **named: blueprints.append(self) or real(self, *args, **named)
+        Blueprint, "network", lambda self, *args, **named: blueprints.append(self) or real(self, *args, **named)
     )
     for again in (False, True):
         blueprints.clear()
@@ -222,5 +222,5 @@ def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     assert [parts.free for parts in labels] == [False, True]
     assert [phase.learning.encoder.lr for phase in (first, second)] == [0.01, 0.003]
     assert first.words.before is None and second.words.before is not None and labels[1].init == "text"
-    with pytest.raises(ConfigError, match=r"network\.narrow: views need the dimension of the word vectors"):
+    with pytest.raises(ConfigError, match=r"network\.reduce_to_word_dim: label texts have the dimension"):
         treetop.training.plan("inceptionxml_lf", settings={"network": {"reduce_to_word_dim": False}})
