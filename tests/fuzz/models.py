@@ -44,7 +44,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lightxml:members": ("lightxml", {"members": 2}),
     "cascadexml:linear": ("cascadexml", {"ranker": "both"}),
 }
-EXTRA = ("edited", "blended")  # made of trained models
+EXTRA = ("edited", "blended", "fused")  # made of trained models
 
 
 def names(asked: str) -> list[str]:
@@ -87,6 +87,12 @@ def build(name: str, folder: Path) -> None:
         model = treetop.fit("lightxml", toy.dataset(), settings=_settings("lightxml"))
         model = model.add_labels({"N1": "about cats", "N2": "about wine and bread"}).retire_labels(["L03"])
         model.merge_labels({"L05": "L06"}).rename_labels({"L07": "seven"}).save(folder)
+    elif name == "fused":
+        from treetop.assemble.held_out.scores import calibrated
+
+        models = [treetop.fit(recipe, toy.dataset(), settings=LINEAR[recipe]) for recipe in ("xr_linear", "neighbours")]
+        joined = treetop.blend(models, held_out=toy.dataset(seed=2, n=600))
+        calibrated(joined, toy.dataset(seed=3, n=600)).save(folder)
     elif name == "blended":
         models = [treetop.fit(recipe, toy.dataset(), settings=LINEAR[recipe]) for recipe in ("xr_linear", "parabel")]
         treetop.blend(models, weights=[2, 1]).save(folder)

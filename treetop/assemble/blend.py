@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.held_out.calibration import FEWEST
 from treetop.assemble.held_out.fusion import Aim
-from treetop.assemble.held_out.scores import fused, provisional
+from treetop.assemble.held_out.scores import calibrated, fused, provisional
 from treetop.core.card import BLEND, Card
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
@@ -23,6 +24,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level
+from treetop.data.split import holdout
 from treetop.features.namespaced import Apart
 from treetop.model import Model, load
 from treetop.predict.blend import Blend, check_blend, check_heard, check_weights, proportions
@@ -41,7 +43,7 @@ def blend(
     """One model of several (models or their folders) that joins their scores. All models must know the same labels.
 
     With `held_out`, documents that none of them was trained on, the fusion of their scores is learnt, for the ranking
-    that `aim` asks for: balanced, precision or tail. Without it scores are averaged, each model at its weight, however
+    that `aim` asks for: balanced, precision or tail; with 1,000 of them the model is calibrated too. Without it scores are averaged, each model at its weight, however
     many members it has; without weights all count the same. Choose weights on held-out rows, never on test.
 
     >>> import treetop
@@ -77,10 +79,19 @@ def blend(
         first.labels, pool.features(), members, first.counts, first.n_train, card, how, weights=uneven, fusion=untaught
     )
     if held_out is not None:
-        joined = fused(joined, held_out, aim, first.card.seed)
+        joined = _taught(joined, held_out, aim)
     if not all(model.golden for _, model in opened):  # one of them reads ready-made features, not texts
         return joined
     return joined.with_golden(Texts.of([str(row["text"]) for row in first.golden]))
+
+
+def _taught(model: Model, held_out: Dataset, aim: Aim) -> Model:
+    """The model with a learnt fusion, and with probabilities where there are documents enough for both."""
+    one, other = (held_out.take(rows) for rows in holdout(held_out, 0.5, model.card.seed))
+    if min(len(one), len(other)) < FEWEST:
+        logger.info("%d held-out documents: a fusion, but no probabilities, which need %d", len(held_out), 2 * FEWEST)
+        return fused(model, held_out, aim, model.card.seed)
+    return calibrated(fused(model, one, aim, model.card.seed), other)
 
 
 def _sources(model: Model) -> Sequence[tuple[int, Blend]]:

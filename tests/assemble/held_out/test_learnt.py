@@ -7,7 +7,7 @@ from treetop.assemble.held_out.boosted import learn_boosted
 from treetop.assemble.held_out.calibration import learn_calibration
 from treetop.assemble.held_out.fusion import learn_fusion
 from treetop.assemble.held_out.judged import Judged, places
-from treetop.assemble.held_out.logistic import learn_logistic, non_negative
+from treetop.assemble.held_out.logistic import alone, learn_logistic, non_negative
 from treetop.assemble.held_out.rising import rising, rising_rate
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
@@ -144,15 +144,15 @@ def test_a_fusion_is_better_than_each_source_on_new_documents(world, aim):
     _, judged, _ = half(world, True)
     learnt = learn_fusion(judged, counts, N, (0.55, 1.5), aim, 0)
     lists, new, _ = half(world, False)
-    alone = [new.quality(new.pairs.score[:, s]) for s in range(2)]
+    single = [new.quality(new.pairs.score[:, s]) for s in range(2)]
     fusion = Fusion(learnt.fusion, ((1, "average"), (1, "average")))
     ranking = fusion.rank(lists, (), counts, 20)
     p = probability(learnt.fusion.logits(new.pairs, counts))
     found = new.quality(p * learnt.fusion.rarity.factors(counts)[new.pairs.ids])
     if aim != "tail":
-        assert found.p1 > max(a.p1 for a in alone) - 0.005 and found.p5 > max(a.p5 for a in alone)
+        assert found.p1 > max(a.p1 for a in single) - 0.005 and found.p5 > max(a.p5 for a in single)
     if aim != "precision":
-        assert found.psp5 > max(a.psp5 for a in alone)
+        assert found.psp5 > max(a.psp5 for a in single)
     assert (
         np.diff(ranking.score)[np.diff(np.repeat(np.arange(len(ranking)), np.diff(ranking.indptr))) == 0] <= 0
     ).all()
@@ -191,3 +191,16 @@ def test_too_few_documents_are_refused(world):
     _lists, judged, rows = half(world, True)
     with pytest.raises(InputError, match="at least 500"):
         learn_calibration(judged, counts, np.diff(rows.Y.indptr)[:100])
+
+
+def test_a_source_that_knows_nothing_does_not_spoil_the_other(world):
+    """Where no fusion is better, the best source is kept with its ranking."""
+    sources, dataset, counts = world
+    rng = np.random.default_rng(5)
+    noise = Ranking.sorted(sources[0].indptr, sources[0].ids, rng.random(len(sources[0].ids)).astype(np.float32))
+    judged = Judged.of([sources[0], noise], dataset, counts, N)
+    learnt = learn_fusion(judged, counts, N, (0.55, 1.5), "precision", 0)
+    single = judged.quality(judged.pairs.score[:, 0])
+    assert learnt.quality.p1 >= single.p1 and learnt.quality.p5 >= single.p5
+    kept = judged.quality(alone(judged, 0).logits(judged.pairs, counts))
+    assert kept == pytest.approx(single, abs=1e-3)

@@ -14,16 +14,16 @@ import numpy as np
 
 from treetop.assemble.held_out.boosted import learn_boosted
 from treetop.assemble.held_out.judged import Judged, Quality
-from treetop.assemble.held_out.logistic import learn_logistic
+from treetop.assemble.held_out.logistic import alone, learn_logistic
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats
 from treetop.predict.fuse.boosted import Boosted
 from treetop.predict.fuse.fuse import probability
 from treetop.predict.fuse.logistic import Logistic
-from treetop.predict.fuse.rarity import Rarity
+from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 Aim = Literal["balanced", "precision", "tail"]
-LIFTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+LIFTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": learn_logistic, "boosted": learn_boosted}
 
 
@@ -34,25 +34,26 @@ class Fused:
     fusion: Logistic | Boosted
     name: str
     quality: Quality
-    alone: tuple[Quality, ...]  # of each source
+    sources: tuple[Quality, ...]  # of each by itself
 
 
 def learn_fusion(
     judged: Judged, counts: Ints, n_train: int, propensity: tuple[float, float], aim: Aim, seed: int
 ) -> Fused:
     """The kind and the lift that serve `aim` best on documents they were not learnt on, then learnt on all."""
-    alone = tuple(judged.quality(judged.pairs.score[:, s]) for s in range(judged.pairs.score.shape[1]))
-    best = Quality(*(max(values) for values in zip(*alone, strict=True)))
-    tried = []
+    sources = tuple(judged.quality(score) for score in judged.pairs.score.T)
+    best = Quality(*(max(values) for values in zip(*sources, strict=True)))
+    tried = [(worth(quality, best, aim), f"source {s + 1} alone", PLAIN, quality) for s, quality in enumerate(sources)]
     for name, learn in LEARN.items():
         p = probability(crossed(judged, counts, learn, seed))
-        for lift in LIFTS:
+        for lift in LIFTS if aim != "precision" else LIFTS[:1]:
             rarity = Rarity.of(n_train, *propensity, lift)
-            found = judged.quality(p * rarity.factors(counts)[judged.pairs.ids])
-            tried.append((worth(found, best, aim), -lift, name, rarity, found))
-    _, _, name, rarity, quality = max(tried, key=lambda item: item[:3])
-    fusion = replace(LEARN[name](judged.sampled(seed), counts), rarity=rarity)
-    return Fused(fusion, name, quality, alone)
+            quality = judged.quality(p * rarity.factors(counts)[judged.pairs.ids])
+            tried.append((worth(quality, best, aim), name, rarity, quality))
+    _, name, rarity, quality = max(tried, key=lambda item: item[0])  # the first of equals: the simplest
+    some = judged.sampled(seed)
+    fusion = LEARN[name](some, counts) if name in LEARN else alone(some, int(name.split()[1]) - 1)
+    return Fused(replace(fusion, rarity=rarity), name, quality, sources)
 
 
 def worth(found: Quality, best: Quality, aim: Aim) -> float:
@@ -66,7 +67,7 @@ def worth(found: Quality, best: Quality, aim: Aim) -> float:
     if aim == "tail":
         return psp5
     lost = max(0.0, 1.0 - p1) + max(0.0, 1.0 - p5)
-    return p1 + p5 + psp5 - 10.0 * lost
+    return p1 + p5 + psp5 - 100.0 * lost
 
 
 def crossed(judged: Judged, counts: Ints, learn: Callable[[Judged, Ints], Logistic | Boosted], seed: int) -> Floats:

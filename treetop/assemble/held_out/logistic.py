@@ -13,23 +13,38 @@ from treetop.predict.fuse.logistic import Logistic, inputs
 
 KNOTS = 40
 RIDGE = 1e-3
+SLOPE = 1e-2  # log odds from the lowest to the highest score, so that scores of equal rates keep their order
 Doubles = NDArray[np.float64]
 
 
 def learn_logistic(judged: Judged, counts: Ints) -> Logistic:
     """The log odds of each source's score first, then what each of them counts."""
-    score = judged.pairs.score
-    maps = [log_odds(score[:, s], judged.hit, judged.weight) for s in range(score.shape[1])]
-    knots: Floats = np.stack(maps, axis=1).astype(np.float32)
+    knots = maps_of(judged)
     X = inputs(judged.pairs, knots, counts).astype(np.float64)
-    signed = np.arange(X.shape[1]) < score.shape[1]
+    signed = np.arange(X.shape[1]) < knots.shape[1]
     return Logistic(knots, non_negative(X, judged.hit, judged.weight, signed).astype(np.float32))
 
 
 def log_odds(score: Floats, hit: Floats, weight: Floats) -> Doubles:
-    """(2, KNOTS) scores and the log odds of a hit there, both rising."""
+    """(2, KNOTS) scores from the lowest to the highest and the log odds of a hit there, both rising."""
     x, rate = rising_rate(score, hit, weight, KNOTS)
-    return np.stack([x, np.log(rate / (1.0 - rate))])
+    x[0], x[-1] = score.min(initial=x[0]), score.max(initial=x[-1])
+    slope = SLOPE * (x - x[0]) / max(x[-1] - x[0], 1e-30)
+    return np.stack([x, np.log(rate / (1.0 - rate)) + slope])
+
+
+def alone(judged: Judged, source: int) -> Logistic:
+    """One source as it is: its ranking, its score as log odds."""
+    knots = maps_of(judged)
+    weight = np.zeros(2 * knots.shape[1] + 2, np.float32)
+    weight[source] = 1.0
+    return Logistic(knots, weight)
+
+
+def maps_of(judged: Judged) -> Floats:
+    """(2, sources, KNOTS) the log odds of every source's score."""
+    columns = judged.pairs.score.T
+    return np.stack([log_odds(score, judged.hit, judged.weight) for score in columns], axis=1).astype(np.float32)
 
 
 def non_negative(X: Doubles, y: Floats, weight: Floats, signed: NDArray[np.bool_], steps: int = 50) -> Doubles:

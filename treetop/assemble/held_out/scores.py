@@ -46,7 +46,7 @@ def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) 
     lists = source_rankings(model, fusion, rows)
     judged = Judged.of(lists, rows, _counts(model, rows), model.n_train)
     learnt = learn_fusion(judged, model.counts, model.n_train, rows.propensity, aim, seed)
-    for number, alone in enumerate(learnt.alone, 1):
+    for number, alone in enumerate(learnt.sources, 1):
         logger.info("source %d alone: P@1 %.2f, P@5 %.2f on held-out documents", number, 100 * alone.p1, 100 * alone.p5)
     logger.info(
         "fused (%s, rare labels lifted by %g): P@1 %.2f, P@5 %.2f", learnt.name, learnt.fusion.rarity.lift,

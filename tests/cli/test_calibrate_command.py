@@ -1,0 +1,154 @@
+"""`treetop calibrate`, a learnt `treetop blend`, and what `treetop predict` makes of probabilities."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import toy
+import treetop
+from treetop.cli import blend, calibrate, evaluate, explain, labels, predict, verify
+from treetop.core.errors import InputError, TreetopError
+from treetop.core.sealed import unseal
+
+app = typer.Typer()
+for command in (blend.blend, calibrate.calibrate, evaluate.evaluate, explain.explain, predict.predict, verify.verify):
+    app.command()(command)
+app.add_typer(labels.app, name="labels")
+
+
+def run(*words, text=None):
+    return CliRunner().invoke(app, list(map(str, words)), input=text)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Two models, 600 documents they were not trained on, and both joined by a learnt fusion, calibrated."""
+    folder = tmp_path_factory.mktemp("calibrate")
+    for recipe in ("xr_linear", "neighbours"):
+        treetop.fit(recipe, toy.dataset(n=300), out=folder / recipe)
+    (folder / "data").mkdir()
+    toy.write_rows(toy.dataset(1, n=600), folder / "data/valid.jsonl")
+    toy.write_rows(toy.dataset(2, n=200), folder / "data/test.jsonl")
+    done = run(
+        "blend", folder / "xr_linear", folder / "neighbours", "--out", folder / "both", "--held-out", folder / "data"
+    )
+    assert done.exit_code == 0, done.output
+    done = run("calibrate", folder / "both", folder / "data", "--out", folder / "sure")
+    assert done.exit_code == 0 and done.stdout == f"{folder}/sure\n", done.output
+    return folder
+
+
+def answers(home, model, *options):
+    text = "".join(f"{t}\n" for t in toy.dataset(2, n=200).texts)
+    done = run("predict", home / model, "-", *options, text=text)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def true_labels():
+    data = toy.dataset(2, n=200)
+    return [{data.labels.ids[c] for c in data.Y[row].indices} for row in range(len(data))]
+
+
+def test_a_learnt_blend_is_no_worse_than_its_models_and_opens_again(home):
+    test = toy.dataset(4, n=1000)
+    both = treetop.load(home / "both", check="full")
+    alone = [treetop.load(home / name).evaluate(test, resamples=0)["P@1"] for name in ("xr_linear", "neighbours")]
+    assert both.evaluate(test, resamples=0)["P@1"] >= max(alone) - 1.0
+    assert both.fusion is not None and both.card.config["how"] == "learnt, balanced"
+    both.check_golden()
+    assert run("verify", home / "both").exit_code == 0
+
+
+def test_calibrating_changes_no_score_and_keeps_the_run(home):
+    before, after = answers(home, "both"), answers(home, "sure")
+    assert [row["scores"] for row in before] == [row["scores"] for row in after]
+    assert all(p is None for row in before for p in row["probabilities"])
+    assert all(0 <= p <= 1 for row in after for p in row["probabilities"])
+    assert run("calibrate", home / "xr_linear", home / "data").exit_code == 0  # in place
+    assert unseal(home / "xr_linear/run.json")["seconds"] > 0
+    assert treetop.load(home / "xr_linear", check="full").predict("cat dogs")[0].probability is not None
+
+
+def test_a_threshold_leaves_out_what_is_less_likely(home):
+    every, some = answers(home, "sure"), answers(home, "sure", "--threshold", 0.5)
+    for one, other in zip(every, some, strict=True):
+        kept = [p >= 0.5 for p in one["probabilities"]]
+        assert other["ids"] == [label for label, keep in zip(one["ids"], kept, strict=True) if keep]
+
+
+def test_precision_and_recall_are_reached_on_new_documents(home):
+    truth = true_labels()
+    rows = answers(home, "sure", "--precision", 0.7)
+    hits = [label in true for row, true in zip(rows, truth, strict=True) for label in row["ids"]]
+    assert len(hits) > 50 and np.mean(hits) > 0.62
+    rows = answers(home, "sure", "--recall", 0.8)
+    recall = [len(set(row["ids"]) & true) / len(true) for row, true in zip(rows, truth, strict=True)]
+    assert np.mean(recall) == pytest.approx(0.8, abs=0.06)
+
+
+def test_a_precision_never_reached_prints_no_labels_and_says_so(home):
+    model = treetop.load(home / "sure")
+    assert model.predict("cat dogs", threshold=math.inf) == []
+    done = run("predict", home / "sure", "-", "--precision", 1.0, text="cat dogs\n")
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["predict", "{home}/both", "-", "--threshold", "0.5"], "not calibrated"),
+        (["predict", "{home}/sure", "-", "--threshold", "0.5", "--precision", "0.5"], "Give one of them"),
+        (["predict", "{home}/sure", "-", "--recall", "0.9999"], "out of reach"),
+        (["predict", "{home}/sure", "-", "--precision", "1.5"], "out of range"),
+        (["calibrate", "{home}/both", "{home}/data", "--split", "test"], "at least 500"),
+        (["calibrate", "{home}/both", "{home}/data", "--out", "{home}/sure"], "exists already"),
+        (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x"], "has no average"),
+        (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x", "--weights", "1,2", "--held-out",
+          "{home}/data"], "not both"),
+        (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x", "--aim", "zzz", "--held-out",
+          "{home}/data"], "--aim"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(home, words, reason):
+    done = run(*(word.format(home=home) for word in words))
+    assert isinstance(done.exception, TreetopError) and reason in str(done.exception), done.output
+
+
+def test_rows_of_the_training_are_refused(home):
+    from treetop.assemble.held_out.scores import calibrated
+
+    model = treetop.fit("popular", toy.dataset(n=600))
+    with pytest.raises(InputError, match="trained on these rows"):
+        calibrated(model, toy.dataset(n=600))
+
+
+def test_labels_of_a_fused_model_can_be_changed(home):
+    model = treetop.load(home / "sure")
+    first = model.predict("cat dogs")[0]
+    retired = model.retire_labels([first.id])
+    assert first.id not in [label.id for label in retired.predict("cat dogs", k=40)]
+    assert all(label.probability is not None for label in retired.predict("cat dogs"))
+    merged = model.merge_labels({first.id: model.labels.ids[5]})
+    assert model.labels.ids[5] in [label.id for label in merged.predict("cat dogs", k=3)]
+    assert retired.restore_labels([first.id]).predict("cat dogs") == model.predict("cat dogs")
+
+
+def test_a_fused_model_in_a_blend_gives_each_of_its_sources(home):
+    more = treetop.blend([home / "both", home / "xr_linear"], held_out=toy.dataset(3, n=600))
+    assert [n for n, _ in more.fusion.sources] == [1, 1, 1]
+    assert len(more.predict("cat dogs")) == 5 and more.calibration is None
+
+
+def test_with_documents_enough_a_learnt_blend_is_calibrated_on_those_the_fusion_did_not_see(home):
+    both = treetop.blend([home / "xr_linear", home / "neighbours"], held_out=toy.dataset(3, n=1300))
+    assert 500 <= both.calibration.documents <= 800
+    test = toy.dataset(4, n=1000)
+    ranking = both.rank_dataset(test, 3)
+    rows = np.repeat(np.arange(len(test)), np.diff(ranking.indptr))
+    right = np.asarray(test.Y[rows, ranking.ids]).ravel() > 0
+    assert both.probabilities(ranking).mean() == pytest.approx(right.mean(), abs=0.03)
