@@ -43,8 +43,9 @@ def blend(
     """One model of several (models or their folders) that joins their scores. All models must know the same labels.
 
     With `held_out`, documents that none of them was trained on, the fusion of their scores is learnt, for the ranking
-    that `aim` asks for: balanced, precision or tail; with 1,000 of them the model is calibrated too. Without it scores are averaged, each model at its weight, however
-    many members it has; without weights all count the same. Choose weights on held-out rows, never on test.
+    that `aim` asks for: balanced, precision or tail; with 1,000 of them the model is calibrated too. Without it scores
+    are averaged, each model at its weight, however many members it has; without weights all count the same. Choose
+    weights on held-out rows, never on test.
 
     >>> import treetop
     >>> texts, labels = ["a cat", "a dog", "a cow"] * 2, [["pet", "cat"], ["pet", "dog"], ["cow"]] * 2
