@@ -1,4 +1,4 @@
-"""Models of several recipes, trained without a tenth of train, and blends of them learnt on that tenth; one JSON line each.
+"""Models trained without a tenth of train, and blends of them learnt on that tenth; one JSON line each.
 
     python benchmarks/gpu/fuse.py --data gpu_carry --out results.jsonl wordnet-taxonomy reuters21578-modapte
 
@@ -66,6 +66,8 @@ def error(p: Any, right: Any, bins: int = 15) -> float | None:
 
 def sureness(model: Any, test: Dataset) -> dict[str, Any]:
     """How well the probabilities of a model hold on test."""
+    if model.calibration is None:  # too few held-out documents
+        return {}
     ranking = model.rank_dataset(test, 5)
     p, kept = model.probabilities(ranking), ranking.padded(5)
     right = hits(kept, test.Y)[kept >= 0]

@@ -13,6 +13,7 @@ import treetop
 from treetop.cli import blend, calibrate, evaluate, explain, labels, predict, verify
 from treetop.core.errors import InputError, TreetopError
 from treetop.core.sealed import unseal
+from treetop.data.split import holdout
 
 app = typer.Typer()
 for command in (blend.blend, calibrate.calibrate, evaluate.evaluate, explain.explain, predict.predict, verify.verify):
@@ -145,7 +146,9 @@ def test_a_fused_model_in_a_blend_gives_each_of_its_sources(home):
 
 
 def test_with_documents_enough_a_learnt_blend_is_calibrated_on_those_the_fusion_did_not_see(home):
-    both = treetop.blend([home / "xr_linear", home / "neighbours"], held_out=toy.dataset(3, n=1300))
+    data = toy.dataset(3, n=2600)
+    held_out = data.take(holdout(data, 0.5, 0)[1])  # as `treetop data split` does, with the seed of the models
+    both = treetop.blend([home / "xr_linear", home / "neighbours"], held_out=held_out)
     assert 500 <= both.calibration.documents <= 800
     test = toy.dataset(4, n=1000)
     ranking = both.rank_dataset(test, 3)
