@@ -159,7 +159,7 @@ def test_counts_that_no_training_could_have_found_are_refused(model):
     put_array(folder / "labels", "counts", first(-1))
     refused(folder, "counts: labels of -1 to")
     put_json(folder / "part.json", lambda part: part["config"].update(n_train=2**62))
-    refused(folder, "n_train: 4611686018427387904 is no number of training texts")
+    refused(folder, "n_train: 4611686018427387904 is not a number of training texts")
 
 
 # --- values that are not finite -------------------------------------------------------------------------------------

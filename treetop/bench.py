@@ -1,4 +1,4 @@
-"""One recipe on one data set: what training cost, how large and fast the model is, and what it reaches on test."""
+"""One recipe on one data set: training cost, size and speed of the model, and its scores on test."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def blend(
     card = _card([model for _, model in opened], given, how)
     uneven = tuple(shares) if len(set(shares)) > 1 else ()
     made = Model(first.labels, pool.features(), members, first.counts, first.n_train, card, how, weights=uneven)
-    if not all(model.golden for _, model in opened):  # one of them reads ready-made features, not texts
+    if not all(model.golden for _, model in opened):  # one of them reads precomputed features, not texts
         return made
     return made.with_golden(Texts.of([str(row["text"]) for row in first.golden]))
 
@@ -73,7 +73,7 @@ def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
     name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model, check="full"))
     if found.edits is not None and (changes := len(found.edits.live())):
         raise InputError(
-            f"{name}: its labels were changed after training (changes: {changes}). Take them back in a copy of it "
+            f"{name}: its labels were changed after training (changes: {changes}). Undo the changes in a copy "
             "(`treetop labels undo`; in Python use model.trained), and change the labels of the blend instead."
         )
     return name, found.trained
@@ -101,7 +101,7 @@ def _check(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
     data = first.card.origin(first.n_train)
     if foreign := [other for other, model in others if data.differs(model.card.origin(model.n_train))]:
         said = ", ".join(foreign)
-        logger.warning("%s: trained on other data than %s, whose counts of texts the blend has", said, name)
+        logger.warning("%s: trained on other data than %s, whose training counts the blend keeps", said, name)
 
 
 def _unlike(ours: Texts, theirs: Texts) -> str:

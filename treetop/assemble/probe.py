@@ -1,4 +1,4 @@
-"""A short probe: train on small samples, see how the model grows, and correct a forecast by it."""
+"""A short probe: train on small samples, measure how the model grows, and correct the forecast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Seen(NamedTuple):
 
 
 def probed(fit: Callable[[Dataset], Model], dataset: Dataset, needs: Forecast) -> Forecast:
-    """`needs` with the model's size, its memory and the time as samples foretell them; small data is left alone."""
+    """`needs` with the model's size, its memory and the time extrapolated from samples, except for small data."""
     n = len(dataset)
     if not needs.copies or n < 8 * SAMPLE:
         return needs

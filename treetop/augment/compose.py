@@ -1,6 +1,6 @@
-"""Names such as `gandalf+lightxml`: which augmentations stand before which recipe, and whether it has a place for them.
+"""Names such as `gandalf+lightxml`: which augmentations precede which recipe, and whether it has the hooks they need.
 
-A recipe names its places in `HOOKS`: "rows" (it learns from rows that are no documents), "soft" (targets between 0 and
+A recipe names its places in `HOOKS`: "rows" (it trains on rows that are not documents), "soft" (targets between 0 and
 1 mean probabilities), "sample" (some rows are there but not learned from), "mix" and "penalty". It is read from the
 source, so that torch need not be there; a recipe without it has no places.
 """
@@ -147,7 +147,7 @@ def augmented(augmentations: Sequence[Augmentation], dataset: Dataset, job: Job)
     return dataset, job
 
 
-def _only(a: Augmentation, before: Any, made: Any) -> Any:
+def _only(a: Augmentation, before: Any, offered: Any) -> Any:
     if before is not None:
         raise ConfigError(f"{a.name}: another augmentation does this already. Name one of them only.")
-    return made
+    return offered

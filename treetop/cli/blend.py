@@ -1,4 +1,4 @@
-"""`treetop blend`: trained models as one that averages their scores."""
+"""`treetop blend`: several trained models as one that averages their scores."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from treetop.core.errors import ConfigError
 
 
 def blend(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders, all of the same labels.")],
-    out: Annotated[Path | None, typer.Option(help="Folder to write the blend to; it needs the others no more.")] = None,
-    weights: Annotated[str, typer.Option(help="How much each model counts, as 4,1. Default: all the same.")] = "",
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders, all with the same labels.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write the blend to; it does not need the other folders afterwards.")
+    ] = None,
+    weights: Annotated[str, typer.Option(help="Weight of each model, such as 4,1. Default: equal weights.")] = "",
     how: Annotated[
         str, typer.Option(help="average (of scores from 0 to 1), rank_average or softmax_average.")
     ] = "average",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
 ) -> None:
-    """Join trained models into one that answers with the average of their scores.
+    """Join trained models into one that averages their scores.
 
     Choose weights on rows held out from training (`treetop data split`), never on test.
     """
     if out is None:
-        raise ConfigError("--out: missing. Say where the blend goes.")
-    parsed = _parse(weights)  # a mistake is told before models are opened
+        raise ConfigError("--out: missing. Name the folder to write the blend to.")
+    parsed = _parse(weights)  # report mistakes before models are opened
     from treetop.assemble.blend import blend as join
     from treetop.core.store import check_folder
     from treetop.core.target import check_target
@@ -41,8 +43,10 @@ def blend(
 
 
 def _parse(weights: str) -> list[float]:
-    """Numbers from a list with commas."""
+    """Numbers from a comma-separated list."""
     try:
         return [float(word) for word in weights.split(",")] if weights.strip() else []
     except ValueError:
-        raise ConfigError(f"--weights: cannot read '{weights}'. Write one number for each model, as 4,1.") from None
+        raise ConfigError(
+            f"--weights: cannot read '{weights}'. Write one number for each model, such as 4,1."
+        ) from None

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 CHUNK = 4096
 LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
 Answer: TypeAlias = "tuple[Input, dict[str, list[Any]]]"
-TABLES = {".csv": ",", ".tsv": "\t"}  # endings of --out that give a table, and what stands between its cells
+TABLES = {".csv": ",", ".tsv": "\t"}  # suffixes of --out that give a table, and their delimiters
 OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
-SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's scores may differ from a run without."
+SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's scores may differ from a run without it."
 
 
 def predict(
@@ -30,7 +30,7 @@ def predict(
     source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text a line.")] = "-",
     k: Annotated[int, typer.Option("-k", min=1, help="Labels per text.")] = 5,
     threshold: Annotated[float | None, typer.Option(help="Lowest probability to print.")] = None,
-    precision: Annotated[float | None, typer.Option(help="Only labels at this precision or better.")] = None,
+    precision: Annotated[float | None, typer.Option(help="Only labels whose precision is at least this.")] = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
@@ -43,7 +43,7 @@ def predict(
     for name, value in (("--threshold", threshold), ("--precision", precision)):
         if value is not None:
             raise ConfigError(
-                f"{name}: this model is not calibrated, its scores are no probabilities. "
+                f"{name}: this model is not calibrated, so its scores are not probabilities. "
                 "Leave the option out and take the best k."
             )
     if out is not None:
@@ -73,11 +73,11 @@ def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
     from treetop.core.target import check_new_file
 
     if out.is_dir() or not out.name:
-        raise ConfigError(f"--out {out}: a folder. Give the name of a file to write.")
+        raise ConfigError(f"--out {out}: is a folder. Give the name of a file to write.")
     if not out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}. Create it first.")
     if source != "-" and out.exists() and Path(source).exists() and out.samefile(source):
-        raise ConfigError(f"--out {out}: the file the texts come from. Give another name.")
+        raise ConfigError(f"--out {out}: is the file the texts are read from. Give another name.")
     check_new_file(out, overwrite=overwrite)
 
 

@@ -26,7 +26,7 @@ class WalksAllLevels(ABC):
 
 
 class RanksSiblings(ABC):
-    """A rank whose nodes lie in groups of siblings, so that children need not be named one by one."""
+    """A rank whose nodes are grouped by parent, so that children need not be listed one by one."""
 
     @property
     @abstractmethod

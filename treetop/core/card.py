@@ -1,4 +1,4 @@
-"""Where a model comes from, and the same as a model card in the form model hubs read."""
+"""Where a model comes from, also as a model card for model hubs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLEND = "blend"  # in the place of a recipe's name
 
 
 class Origin(NamedTuple):
-    """The data a model was trained on: its hash (empty where the model names none) and its number of documents."""
+    """The data a model was trained on: its hash (empty if unknown) and its number of documents."""
 
     sha256: str
     n_train: int
@@ -83,17 +83,17 @@ def readme(card: Card, n_labels: int, n_train: int) -> str:
     data = "\n".join(f"- {_inert(key)}: {_inert(value)}" for key, value in sorted(card.data.items()))
     settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
     settings = "\n".join(map(visible, settings.split("\n")))
-    made = f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}."
+    origin = f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}."
     if card.models:
         each = "\n".join(f"- {_line(model)}" for model in card.models)
-        made = (
+        origin = (
             f"A blend by treetop {VERSION} of models that were trained before:\n\n{each}\n\n"
             f"Counts of texts are those of the first, which was trained on {n_train:,} texts, seed {card.seed}."
         )
     return (
         "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
         f"# {_inert(card.title)} over {n_labels:,} labels\n\n"
-        f"{made}\n\n{data}\n\n"
+        f"{origin}\n\n{data}\n\n"
         "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
         "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
         f"## Settings\n\n```json\n{settings}\n```\n"

@@ -40,20 +40,20 @@ def number(part: Part, name: str, low: float = -math.inf, high: float = math.inf
 
 def floats(part: Part, name: str, *shape: int | None, dtype: str = "<f4") -> NDArray[Any]:
     """A float array whose values are finite; a very large one is left to `check_finite`."""
-    found = part.array(name, dtype, *shape)
-    if found.size <= QUICK:
-        _check(part, name, found)
-    return found
+    array = part.array(name, dtype, *shape)
+    if array.size <= QUICK:
+        _check(part, name, array)
+    return array
 
 
 def distinct(part: Part, name: str, length: int | None, below: int) -> NDArray[np.int32]:
     """An index array with values in [0, below), none of them twice; with `below` of them it is a permutation."""
-    found = part.indices(name, "<i4", length, below)
+    indices = part.indices(name, "<i4", length, below)
     seen = np.zeros(max(below, 0), bool)
-    seen[found] = True
-    if int(np.count_nonzero(seen)) != len(found):
+    seen[indices] = True
+    if int(np.count_nonzero(seen)) != len(indices):
         raise ModelError(f"{part.kind}: array '{name}' holds an index twice. {DAMAGED}")
-    return found
+    return indices
 
 
 def check_finite(part: Part) -> None:
@@ -80,7 +80,7 @@ def _check(part: Part, name: str, array: NDArray[Any]) -> None:
 def check_counts(counts: NDArray[np.integer], n_labels: int, n_train: int) -> None:
     """Refuse counts of training texts that no training could have found; sums of them must not overflow."""
     if not 0 <= n_train <= MOST_DOCUMENTS:
-        raise ModelError(f"n_train: {n_train} is no number of training texts.")
+        raise ModelError(f"n_train: {n_train} is not a number of training texts.")
     if len(counts) != n_labels:
         raise ModelError(f"counts: {len(counts)} training counts for {n_labels} labels.")
     low, high = int(counts.min(initial=0)), int(counts.max(initial=0))

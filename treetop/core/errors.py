@@ -70,7 +70,7 @@ class DataError(InputError):
 
 
 class LabelError(InputError):
-    """A label is unknown, ambiguous or not to be had; `label` is its id where one row of a file may be to blame."""
+    """A label is unknown, ambiguous or unavailable; `label` is its id where one row of a file may be the cause."""
 
     def __init__(self, reason: str, *, label: str | None = None) -> None:
         self.label = label
@@ -94,7 +94,7 @@ class ResourceError(TreetopError, RuntimeError):
 
 
 class TrainingError(TreetopError, ArithmeticError):
-    """Training met a loss that is no finite number."""
+    """The loss or a weight is not finite in training."""
 
 
 class MissingExtraError(TreetopError, ImportError):
@@ -129,7 +129,7 @@ def choose(where: str, word: object, choices: Iterable[str], error: type[Treetop
 
 
 def extra(module: str, name: str) -> ModuleType:
-    """Import an optional package, or say which extra brings it."""
+    """Import an optional package, or say which extra installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A folder opened once: whatever takes its place later, its files are those of the folder that was opened.
+"""A folder opened once: even if it is replaced later, its files are those of the folder that was opened.
 
 Only plain files are opened: never a link, a pipe or a device, and never a file outside the folder.
 """
@@ -116,7 +116,7 @@ def open_folder(path: Path) -> Iterator[Folder]:
             raise NotADirectoryError
         descriptor = os.open(path, _FOLDER) if DESCRIPTORS else None
     except PermissionError as error:
-        raise ModelError(f"{path}: cannot be opened ({error.strerror}). Change the rights of the folder.") from None
+        raise ModelError(f"{path}: cannot be opened ({error.strerror}). Change the folder's permissions.") from None
     except (OSError, ValueError):  # ValueError: no path at all
         raise ModelError(f"{path}: no such model folder. Give the folder that `treetop fit --out` wrote.") from None
     with contextlib.closing(Folder(path, descriptor)) as folder:
@@ -135,7 +135,7 @@ def check_name(folder: Path, name: str) -> None:
     strange = any(part in {"", ".", ".."} for part in parts) or any(sign in name for sign in "\\:\0")
     if strange or len(parts) > DEEPEST or not _encodable(name):
         raise ModelError(
-            f"{folder}: its list of files names {name!r:.200}, which leaves the folder or is no name of a file. "
+            f"{folder}: its list of files names {name!r:.200}, which is outside the folder or not a file name. "
             "Copy the model again."
         )
 

@@ -1,4 +1,4 @@
-"""Golden inputs: a few texts and what the model answered when it was saved, one JSON object a line."""
+"""Golden inputs: a few texts and the model's answers when it was saved, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(rows: Sequence[Mapping[str, Any]], answer: Callable[[list[str]], Seque
         if now["ids"] != row["ids"] or not np.allclose(now["scores"], row["scores"], atol=1e-4):
             raise ModelError(
                 f"golden input {row['text'][:40]!r}: the model answers {now['ids']}, it was saved answering "
-                f"{row['ids']}. Another library version or a damaged machine; train again."
+                f"{row['ids']}. The library versions differ or the hardware is faulty; train again."
             )
 
 

@@ -37,7 +37,7 @@ class Listed:
         return name in self._files
 
     def place(self, name: str) -> Path:
-        """Where a file lies, for messages."""
+        """The path of a file, for messages."""
         return self.folder.path / name
 
     def read(self, name: str) -> bytes:

@@ -47,7 +47,7 @@ class _Format(logging.Formatter):
 
 
 class Progress:
-    """Counts steps of a long job; `step(n)` moves it, `note(text)` shows a figure beside it."""
+    """Counts steps of a long job; `step(n)` moves it, `note(text)` shows a text next to it."""
 
     def __init__(self, title: str, total: int | None, bar: Any = None) -> None:
         self.title, self.total, self.done = title, total, 0

@@ -1,4 +1,4 @@
-"""Which of a recipe's settings matter first: `treetop recipes NAME` and the recipe pages show these."""
+"""The main settings of a recipe: `treetop recipes NAME` and the recipe pages show these."""
 
 from __future__ import annotations
 

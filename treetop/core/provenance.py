@@ -1,4 +1,4 @@
-"""What a measurement must say about itself, so that one can repeat it: command, versions, seed, commit, machine."""
+"""Provenance of a measurement, so that it can be repeated: command, versions, seed, commit, machine."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that numbers come from, where they are installed."""
-    found = {"treetop": VERSION}
+    installed = {"treetop": VERSION}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def append(file: Path, values: Mapping[str, Any]) -> None:

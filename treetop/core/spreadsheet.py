@@ -1,4 +1,4 @@
-"""Cells of tables made for people: a spreadsheet must show them, not compute them."""
+"""Cells of exported tables: a spreadsheet must display them, not evaluate them as formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format lies at a path? Layouts are known by file names, single files by how they start."""
+"""Which format is at a path? Layouts are recognised by file names, single files by their first bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find(path: str | Path) -> Source:
 
 
 def find_file(file: Path) -> Source:
-    """One file stands for every split."""
+    """One file serves as every split."""
     format = file_format(file)
     rows = _rows(format, file)
     split = Split(file, rows)
@@ -146,14 +146,14 @@ def _named_files(folder: Path) -> dict[str, Path]:
     if not files.keys() & {"train", "test", "valid"}:
         if (folder / "manifest.json").is_file() and (folder / "part.json").is_file():
             raise DataError(
-                "a treetop model, where data are expected. Give a folder or file of rows; `treetop compare` wants it "
-                "before the models, `treetop evaluate` behind the model.",
+                "this is a treetop model, but data are expected. Give a folder or file of rows; `treetop compare` "
+                "takes it before the models, `treetop evaluate` after the model.",
                 file=folder,
             )
-        found = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+        names = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
         layouts = ", ".join(name for name, format in formats().items() if format.find)
         raise DataError(
-            f"no train file found (found: {found}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
+            f"no train file found (found: {names}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
             f"of the layouts {layouts} of docs/formats.md.",
             file=folder,
         )
@@ -171,10 +171,10 @@ def _counted_labels(
     """Labels of rows that number them: from the labels file, which must have as many as the header says."""
 
     def labels(reading: Reading) -> LabelSet | None:
-        promised, found = counted(reading), None if named is None else named(reading)
-        if found is not None and len(found) != len(promised):
-            raise DataError(f"{len(found):,} labels, but the header promises {len(promised):,}.", file=file)
-        return promised if found is None else found
+        promised, counted_labels = counted(reading), None if named is None else named(reading)
+        if counted_labels is not None and len(counted_labels) != len(promised):
+            raise DataError(f"{len(counted_labels):,} labels, but the header promises {len(promised):,}.", file=file)
+        return promised if counted_labels is None else counted_labels
 
     return labels
 

@@ -1,4 +1,4 @@
-"""Texts to predict: a file or standard input, as JSONL, CSV, Parquet or one text a line."""
+"""Texts to predict: a file or standard input, as JSONL, CSV, Parquet or one text per line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _some(texts: Iterator[Input], source: str) -> Iterator[Input]:
     for text in texts:
         yield text
     if text is None:
-        raise DataError("no texts in it. Give at least one.", file=STDIN if source == "-" else source)
+        raise DataError("contains no texts. Give at least one.", file=STDIN if source == "-" else source)
 
 
 def _texts(source: str) -> Iterator[Input]:
@@ -95,7 +95,7 @@ def whole_input() -> str:
             raise DataError(sentence + how_to_raise("line"), file=STDIN)
     text = "\n".join(found)
     if not text.strip():
-        raise DataError("no text in it. Give one.", file=STDIN)
+        raise DataError("contains no text. Give one.", file=STDIN)
     return text
 
 

@@ -45,10 +45,10 @@ class By:
     def __post_init__(self) -> None:
         for name, value in (("who", self.who), ("note", self.note)):
             if not isinstance(value, str) or not _encodable(value):
-                raise InputError(f"labels: '{name}' must be a string of UTF-8 text, got {value!r:.40}. Mend it.")
+                raise InputError(f"labels: '{name}' must be a string of UTF-8 text, got {value!r:.40}. Fix it.")
 
     def entry(self, action: str, ids: Sequence[str]) -> dict[str, Any]:
-        """What the log says of a change."""
+        """The log entry of a change."""
         return {
             "action": action,
             "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -142,8 +142,8 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
         (now.names[column], now.texts[column]) == new
         for column, new in zip(columns, zip(names, texts, strict=True), strict=True)
     ):
-        raise LabelError(f"label '{now.ids[columns[0]]}': is called so already. Nothing is to be changed.")
-    _tell_shared(now, dict(zip(columns, names, strict=True)))
+        raise LabelError(f"label '{now.ids[columns[0]]}': already has this name. There is nothing to change.")
+    _warn_shared_name(now, dict(zip(columns, names, strict=True)))
     packed = {"names": Texts.of(names), "texts": Texts.of(texts)}
     parts: dict[str, Part] = {}
     if re_encode:
@@ -151,7 +151,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
         for column in columns:
             if column < n:
                 raise LabelError(
-                    f"label '{now.ids[column]}': was trained, its vector is not made from its text. "
+                    f"label '{now.ids[column]}': was trained, so its vector does not come from its text. "
                     "Rename it without re-encoding."
                 )
         parts = encode(model.trained, _maps(model)[0], texts_of(packed["texts"], packed["names"]))
@@ -164,7 +164,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
     return _with(model, Edit(by.entry("rename", ids), Part("edit.rename.1", {}, arrays, parts)))
 
 
-def _tell_shared(labels: LabelSet, renamed: Mapping[int, str]) -> None:
+def _warn_shared_name(labels: LabelSet, renamed: Mapping[int, str]) -> None:
     """Warn of names that now several labels have: such a label is found by its id alone."""
     wanted = set(renamed.values())
     names = {column: renamed.get(column, name) for column, name in enumerate(labels.names)}
@@ -188,17 +188,15 @@ def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
     _check_status(model, targets, retired=False, what="is retired, nothing can be merged into it")
     if both := set(sources) & set(targets):
         id_ = model.labels.ids[min(both)]
-        raise LabelError(
-            f"label '{id_}': is merged and merged into at once. Merge in two steps, or into another label."
-        )
+        raise LabelError(f"label '{id_}': is both merged and merged into. Merge in two steps, or into another label.")
     return _of_columns(model, "merge", sources, by, {"targets": np.array(targets, np.int64)})
 
 
 def undo(model: Model, by: By = ANYONE) -> Model:
-    """Take the last change back; labels it added stay known and retired, as ids are never given away twice."""
+    """Take the last change back; labels it added stay known and retired, as ids are never reused."""
     live = [] if model.edits is None else model.edits.live()
     if model.edits is None or not live:
-        raise WorkError("labels undo: no change is left to take back; the labels are as they were trained.")
+        raise WorkError("labels undo: there is no change left to undo; the labels are as trained.")
     last = model.edits.log[live[-1]]
     entry = by.entry("undo", last.entry.get("ids", [])) | {"labels": last.entry["labels"], "undoes": live[-1] + 1}
     return _with(model, Edit(entry, Part("edit.undo.1")))
@@ -226,15 +224,15 @@ def _columns(model: Model, labels: Iterable[str]) -> list[int]:
         labels = [labels]
     if not isinstance(labels, Iterable):
         raise InputError(f"labels: expected ids or names, got {type(labels).__name__}.")
-    made: dict[int, str] = {}
+    chosen: dict[int, str] = {}
     for key in labels:
         column = model.labels.find(_key(key))
-        if column in made:
-            raise LabelError(f"label '{key}': stands twice. Name each label once.")
-        made[column] = key
-    if not made:
+        if column in chosen:
+            raise LabelError(f"label '{key}': appears twice. Name each label once.")
+        chosen[column] = key
+    if not chosen:
         raise InputError("labels: none given. Name at least one label by its id or name.")
-    return list(made)
+    return list(chosen)
 
 
 def _key(key: object) -> str:
@@ -246,7 +244,7 @@ def _key(key: object) -> str:
 def _check_status(model: Model, columns: Iterable[int], *, retired: bool, what: str) -> None:
     for column in columns:
         if (model.labels.status[column] == RETIRED) != retired:
-            hint = " `treetop labels list` shows what is what."
+            hint = " `treetop labels list` shows all labels."
             id_ = model.labels.ids[column]
             raise LabelError(f"label '{id_}': {what}. Leave it out.{hint}", label=id_)
 
@@ -261,13 +259,13 @@ def _label_set(labels: object) -> LabelSet:
 
 
 def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None, str | None]:
-    """(name, text) of an entry, None where it does not say; a lone string is the `lone` one."""
+    """(name, text) of an entry, None where missing; a plain string is the field named by `lone`."""
     fields = {lone: value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or fields.keys() - {"name", "text"}:
-        raise LabelError(f"label '{id_}': {value!r:.60} is no name or text. {FORM}", label=str(id_))
+        raise LabelError(f"label '{id_}': {value!r:.60} is not a name or text. {FORM}", label=str(id_))
     for field, given in fields.items():
         if given is not None and (not isinstance(given, str) or not given.strip()):
-            reason = f"label '{id_}': its {field} is empty or no string. Give it words, or leave it out."
+            reason = f"label '{id_}': its {field} is empty or not a string. Give some text, or leave the label out."
             raise LabelError(reason, label=str(id_))
     return fields.get("name"), fields.get("text")
 
@@ -293,9 +291,9 @@ def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, r
     if not id_.strip():
         return "an id must not be empty. Give every label one."
     if retired:
-        return "is marked as retired. Leave it out, or add it and retire it then."
+        return "is marked as retired. Leave it out, or add it and then retire it."
     if column is not None and model.labels.status[column] == RETIRED:
-        return "was retired, and ids are never given away twice. Restore it instead (`treetop labels restore`)."
+        return "was retired, and ids are never reused. Restore it instead (`treetop labels restore`)."
     if column is not None:
         return (
             "is known already, and a new label needs an id of its own. Leave it out, or rename it to change its name "

@@ -1,4 +1,4 @@
-"""What training an encoder with levels on it takes, counted from shapes.
+"""Memory and time of training an encoder with heads, computed from shapes.
 
 `benchmarks/gpu/heads.py` checks the peak memory of a GPU on a card.
 """
@@ -14,7 +14,7 @@ import torch
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
-from treetop.features.encoder.sources import at_hand, peek
+from treetop.features.encoder.sources import local_config, read_encoder_config
 from treetop.features.words.vectors import WordsConfig
 from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
 from treetop.network.head import HeadPlan
@@ -33,7 +33,7 @@ ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given bac
 
 @dataclass(frozen=True)
 class EncoderSize:
-    """The numbers of a transformer that decide about memory and time."""
+    """The sizes of a transformer that determine memory and time."""
 
     depth: int = 6
     width: int = 384
@@ -75,7 +75,7 @@ class EncoderSize:
 
 def size_of_words(config: WordsConfig) -> EncoderSize:
     """A network over word vectors, counted as a transformer of one small layer."""
-    found = at_hand(config.model)
+    found = local_config(config.model)
     here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.vocab_size)
     return EncoderSize(1, config.pca_dim or here.width, 0, here.vocabulary, 0)
 
@@ -140,7 +140,7 @@ def forecast_encoders(
     """Members of one encoder each, by a recipe's settings and its heads over an encoder of a size."""
     needs, training = [], small_batches(dataset, config.train, config.min_steps_per_epoch)
     for name in config.encoders or (config.encoder.model,) * config.members:
-        size = EncoderSize.of(peek(name))
+        size = EncoderSize.of(read_encoder_config(name))
         plans = heads(size)
         kept = float(plans[-1].view_width) if frozen else 0.0
         counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero")
@@ -203,7 +203,7 @@ def micro_batches(
 def within_room(training: TrainConfig, batch: int, device: torch.device, needed: Callable[[int], float]) -> TrainConfig:
     """As many micro-batches as the card's free memory asks for; `needed(micro)` are the bytes of that many."""
     micro, room = training.accumulate, float(devices.room(device))
-    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are available", needed(micro) / 2**30, room / 2**30)
     while needed(micro) > room and micro < batch:
         micro *= 2
     return replace(training, accumulate=min(micro, batch))

@@ -66,14 +66,14 @@ def fit_trees(
     fixed = part_bytes(labels_part(dataset.labels, dataset.label_counts))
     fixed += sum(part_bytes(features.to_part()) for features in view.features.values()) + 50_000
     if "weights" in job.budget:
-        held = _held(dataset, view, train, blend, job.seed, SAMPLE)
+        holdout = _held(dataset, view, train, blend, job.seed, SAMPLE)
         functions = sum(sum(tree.sizes) for tree in grown)
-        linear = capped(linear, held, limit=job.budget["weights"] - fixed, functions=functions)
+        linear = capped(linear, holdout, limit=job.budget["weights"] - fixed, functions=functions)
     if "model" not in job.budget:
         return Model.over(dataset, view.features, train(linear, "member"), blend)
-    held = _held(dataset, view, train, blend, job.seed, len(dataset))
+    holdout = _held(dataset, view, train, blend, job.seed, len(dataset))
     return Model.over(
-        dataset, view.features, fit_within(train, linear, held, limit=job.budget["model"], fixed=fixed), blend
+        dataset, view.features, fit_within(train, linear, holdout, limit=job.budget["model"], fixed=fixed), blend
     )
 
 

@@ -1,4 +1,4 @@
-"""Raw label-feature sets: trn.json.gz, tst.json.gz and lbl.json.gz, one JSON object a line."""
+"""Raw label-feature sets: trn.json.gz, tst.json.gz and lbl.json.gz, one JSON object per line."""
 
 from __future__ import annotations
 

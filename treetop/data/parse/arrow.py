@@ -1,4 +1,4 @@
-"""Records of Arrow and Parquet batches; each batch is checked first, since Arrow trusts the offsets it has read."""
+"""Records of Arrow and Parquet batches; each batch is validated first, since Arrow trusts the offsets in the file."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION, ALL_MASK_ATTENTION_FUNCTIONS["s
 
 @dataclass(frozen=True)
 class Pooling:
-    """One vector per text: the first token or the mean of all, of one layer or several side by side.
+    """One vector per text: the first token or the mean of all, of one layer or several concatenated.
 
     Layer 0 is the embedding output, -1 the last layer.
     """
@@ -117,14 +117,14 @@ class Encoder(nn.Module):
         """A layer number counted from the front, after checking that it exists."""
         if not -self.depth - 1 <= index <= self.depth:
             raise ConfigError(
-                f"layers: the encoder has no layer {index}. Allowed is 0 (embeddings) to {self.depth}, "
+                f"layers: the encoder has no layer {index}. Allowed: 0 (embeddings) to {self.depth}, "
                 f"or -1 (last) to {-self.depth - 1}."
             )
         return index % (self.depth + 1)
 
     @property
     def shapes(self) -> Shapes | None:
-        """What its GPU programs are compiled for; None where it is no BERT-like encoder."""
+        """What its GPU programs are compiled for; None if it is not a BERT-like encoder."""
         config = self.body.config
         names = ("num_attention_heads", "intermediate_size", "layer_norm_eps", "attention_probs_dropout_prob")
         heads, inner, eps, dropout = (getattr(config, name, None) for name in names)
@@ -155,14 +155,14 @@ class Encoder(nn.Module):
         else:
             states = self.module_states(packed, wanted)
         pooled: dict[tuple[str, int], Tensor] = {}
-        made = {}
+        views = {}
         for pooling in poolings:
             for index in map(self.layer, pooling.layers):
                 if (pooling.kind, index) not in pooled:
                     pooled[pooling.kind, index] = _pool(states[index], packed, pooling.kind)
             view = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
-            made[pooling.name] = view.detach() if pooling.name in detached else view
-        return made
+            views[pooling.name] = view.detach() if pooling.name in detached else view
+        return views
 
     def module_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """Layer -> (tokens, width)."""
@@ -190,7 +190,7 @@ class Encoder(nn.Module):
         caught: dict[int, Tensor] = {}
         self._catch.wanted, self._catch.states = frozenset(wanted), caught
         try:
-            caught[self.depth] = self.body(**inputs).last_hidden_state  # behind a final norm where there is one
+            caught[self.depth] = self.body(**inputs).last_hidden_state  # after the final norm, if any
         finally:
             self._catch.wanted, self._catch.states = frozenset(), {}  # nothing is held until the next call
         return caught
@@ -226,18 +226,18 @@ class Encoder(nn.Module):
         padded = self._padded_states(packed, [self.depth])[self.depth]
         if not torch.isfinite(padded).all():
             raise ModelError(f"encoder: the vectors it gives are not finite. {AGAIN}")
-        found = False
-        for start in dict.fromkeys([0, padding + 1]):  # RoBERTa counts positions from behind the padding id
+        agrees = False
+        for start in dict.fromkeys([0, padding + 1]):  # RoBERTa's positions start after the padding id
             self.offset = start
             try:
-                found = torch.allclose(self._states(packed, [self.depth])[self.depth], padded, atol=1e-3)
+                agrees = torch.allclose(self._states(packed, [self.depth])[self.depth], padded, atol=1e-3)
             except (TypeError, RuntimeError, ValueError, IndexError):
-                found = False
-            if found:
+                agrees = False
+            if agrees:
                 break
-        self.offset = self.offset if found else 0
+        self.offset = self.offset if agrees else 0
         self.body.train(was)
-        return found
+        return agrees
 
 
 def _build(source: Source, dropout: float | None, attention_dropout: float | None) -> Any:

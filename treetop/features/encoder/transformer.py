@@ -1,4 +1,4 @@
-"""A text as the hidden states of a transformer: the first token or the mean, of one layer or several side by side."""
+"""A text as the hidden states of a transformer: the first token or the mean, of one layer or several concatenated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TransformerConfig:
 
 
 class Transformer(Learned[Pooling]):
-    """Views of texts by a transformer; `name` keeps apart the encoders of one model."""
+    """Views of texts by a transformer; `name` distinguishes the encoders of one model."""
 
     kind: ClassVar[str] = "features.transformer.1"
     encoder: Encoder

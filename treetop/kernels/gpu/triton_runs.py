@@ -15,5 +15,5 @@ def power(n: int) -> int:
 
 
 def here(tensor: Tensor) -> bool:
-    """True when this tensor's work goes to the fused programs, False when to their twins in plain torch."""
+    """True when this tensor's work goes to the Triton programs, False when to their twins in plain torch."""
     return tensor.is_cuda or INTERPRETED

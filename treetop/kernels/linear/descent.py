@@ -52,7 +52,7 @@ class Settings(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """Targets, problem by problem: rows of positives, their cost factor (or nothing), rows to leave out."""
+    """Targets, problem by problem: rows of positives, their cost factor (if any), rows to leave out."""
 
     positives: Rows
     left_out: Rows
@@ -196,15 +196,15 @@ def _remember(state: F32, known: bool) -> None:
 @kernel
 def _diagonal(local: Local, bias: float) -> Any:
     """Per row: its squared length with the constant feature, and the part of features that no other row has."""
-    made = np.zeros((len(local.indptr) - 1, 2), np.float32)
-    for i in range(len(made)):
+    diagonal = np.zeros((len(local.indptr) - 1, 2), np.float32)
+    for i in range(len(diagonal)):
         shared, alone = bias * bias, 0.0
         for p in range(local.indptr[i], local.indptr[i + 1]):
             shared += local.values[p] * local.values[p]
         for p in range(local.alone_indptr[i], local.alone_indptr[i + 1]):
             alone += local.alone_values[p] * local.alone_values[p]
-        made[i, 0], made[i, 1] = shared + alone, alone
-    return made
+        diagonal[i, 0], diagonal[i, 1] = shared + alone, alone
+    return diagonal
 
 
 @kernel
@@ -221,12 +221,12 @@ def solve_group(X: Rows, problems: Problems, group: Group, settings: Settings, s
     diagonal = _diagonal(local, settings.bias)
     given, task = (problems, inside, place), (group.problems, order, state, settings)
     if len(group.problems) <= len(NARROW):
-        made = _run(local, _new_lanes(len(rows), len(local.features), settings, NARROW), diagonal, given, task)
+        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, NARROW), diagonal, given, task)
     else:
-        made = _run(local, _new_lanes(len(rows), len(local.features), settings, WIDE), diagonal, given, task)
+        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, WIDE), diagonal, given, task)
     for row in rows:
         place[row] = np.uint32(0)
-    return made
+    return solved
 
 
 @kernel
@@ -305,11 +305,11 @@ def _in_order(counts: U32, starts: Any, features: U32, values: F32, bias: F32) -
     total = 0
     for count in counts:
         total += count
-    made = Columns(counts, np.empty(total, np.uint32), np.empty(total, np.float32), bias)
+    ordered = Columns(counts, np.empty(total, np.uint32), np.empty(total, np.float32), bias)
     at = 0
     for k in range(len(counts)):
         found = counts[k]
-        made.features[at : at + found] = features[starts[k] : starts[k] + found]
-        made.values[at : at + found] = values[starts[k] : starts[k] + found]
+        ordered.features[at : at + found] = features[starts[k] : starts[k] + found]
+        ordered.values[at : at + found] = values[starts[k] : starts[k] + found]
         at += found
-    return made
+    return ordered

@@ -1,4 +1,4 @@
-"""Ask for memory before it is needed: a walk through a big model knows early what it will read, and would wait."""
+"""Memory prefetch: a walk through a large model knows in advance what it will read."""
 
 from __future__ import annotations
 

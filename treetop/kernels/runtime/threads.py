@@ -1,4 +1,4 @@
-"""Blocks of work on a thread pool: fixed block sizes and results in block order, so bits do not depend on threads.
+"""Blocks of work on a thread pool: fixed block sizes and results in block order, so threads never change results.
 
 Kernels are compiled `nogil` and never `parallel=True` (numba's own layer aborts when two Python threads enter it).
 BLAS keeps to one thread inside blocks.
