@@ -104,7 +104,7 @@ def test_a_large_file_is_not_read_at_once(folder):
     with (folder / "golden.jsonl").open("ab") as file:
         file.truncate(1 << 32)
     rewrite(folder, files=_sizes(folder))
-    refused(folder, "golden.jsonl: 4,294,967,296 bytes, allowed are")
+    refused(folder, "golden.jsonl: 4,294,967,296 bytes, at most")
 
 
 def _sizes(folder):

@@ -107,7 +107,7 @@ def test_a_shortlist_that_names_nodes_beyond_the_rank_is_refused_whatever_nodes_
 def test_indices_in_range_that_are_no_permutation_are_refused(model, part, name):
     folder = model("xr_linear")
     put_array(levels_of(folder)[-1] / part, name, lambda a: np.full_like(a, a[0]))
-    refused(folder, f"array '{name}' holds an index twice")
+    refused(folder, f"array '{name}' contains an index twice")
 
 
 def test_a_walk_over_levels_that_do_not_fit_takes_the_checked_way(trained):

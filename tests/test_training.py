@@ -139,7 +139,7 @@ def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog
     monkeypatch.setattr(treetop.training, "_train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         treetop.fit("popular", toy.dataset(), out=tmp_path / "m")
-    assert "m.work: finished stages are kept here; resume with the same command and --resume" in caplog.text
+    assert "m.work: finished stages are kept here; continue with the same command and --resume" in caplog.text
     monkeypatch.undo()
     treetop.fit("popular", toy.dataset(), out=tmp_path / "m", resume=True)
     assert [file.name for file in tmp_path.iterdir()] == ["m"]

@@ -263,7 +263,7 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
                     shutil.rmtree(work)
             raise
         except KeyboardInterrupt:
-            logger.warning("%s: finished stages are kept here; resume with the same command and --resume", work)
+            logger.warning("%s: finished stages are kept here; continue with the same command and --resume", work)
             raise
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:

@@ -233,7 +233,7 @@ def test_encoders_and_words_go_together(xr, encoder, tmp_path):
     opened = load(tmp_path / "m", check="full")
     opened.check_golden()
     assert same(opened, both)
-    with pytest.raises(ConfigError, match="explain: this is a blend of lightxml .3., .*'lightxml' has no words"):
+    with pytest.raises(ConfigError, match="explain: this is a blend of lightxml .3., .*'lightxml' has no terms"):
         opened.explain(TEXTS[0])
     with pytest.raises(ConfigError, match="labels add: a blend cannot place new labels.*blend again"):
         opened.add_labels({"new": "a new label"})
@@ -326,8 +326,8 @@ def test_raw_margins_cannot_be_averaged(xr):
         ((1, -2), "weights: -2 is not a weight"),
         ((1, float("nan")), "weights: nan is not a weight"),
         ((0, 0), "weights: all 2 are 0"),
-        ("4,1", "weights: '4,1' is no list of numbers"),
-        (5, "weights: 5 is no list of numbers"),
+        ("4,1", "weights: '4,1' is not a list of numbers"),
+        (5, "weights: 5 is not a list of numbers"),
         (iter([1, -2]), "weights: -2 is not a weight"),
     ],
 )

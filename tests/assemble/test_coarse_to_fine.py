@@ -200,7 +200,7 @@ def test_levels_and_their_shares():
     two = dataclasses.replace(config, max_clusters=8, epoch_split=(1.0, 3.0))
     assert chosen_levels(TREE.sizes, two) == [(0, 0.25), (1, 0.75)]
     assert chosen_levels(TREE.sizes, dataclasses.replace(config, max_clusters=8, levels="last")) == [(1, 1.0)]
-    with pytest.raises(ConfigError, match=r"shares: \[1.0, 3.0\], but 3 levels of \[2, 8, 40\] nodes"):
+    with pytest.raises(ConfigError, match=r"epoch_split: \[1.0, 3.0\], but 3 levels of \[2, 8, 40\] nodes"):
         chosen_levels(TREE.sizes, dataclasses.replace(config, epoch_split=(1.0, 3.0)))
     with pytest.raises(ConfigError, match="max_clusters: 1, but the coarsest level has 2 nodes"):
         chosen_levels(TREE.sizes, dataclasses.replace(config, max_clusters=1))

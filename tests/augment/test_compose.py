@@ -89,9 +89,9 @@ def test_forecast_counts_rows_and_graph(encoder):
 
 def learned_from(monkeypatch):
     """The data sets that heads are built for."""
-    seen, real = [], Blueprint.heads
+    seen, real = [], Blueprint.network
     monkeypatch.setattr(
-        Blueprint, "heads", lambda self, data, *args, **named: seen.append(data) or real(self, data, *args, **named)
+        Blueprint, "network", lambda self, data, *args, **named: seen.append(data) or real(self, data, *args, **named)
     )
     return seen
 

@@ -88,7 +88,7 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
     (tmp_path / "noid.csv").write_text("key,text\na,a cat\n")
     (tmp_path / "new.jsonl").write_text('{"id": "a", "text": "a cat"}\n')
     (tmp_path / "into.csv").write_text("id,into\nL01,\n")
-    assert "'neighbours' learns labels from training texts alone" in refused("add", model, tmp_path / "new.jsonl")
+    assert "'neighbours' learns labels from training texts only" in refused("add", model, tmp_path / "new.jsonl")
     broken = refused("add", model, tmp_path / "bad.jsonl")
     assert "bad.jsonl:2: broken JSON" in broken and 'such as {"id": "cat"' in broken
     assert "twice.csv:3: label id 'a' appears twice" in refused("add", model, tmp_path / "twice.csv")

@@ -54,7 +54,7 @@ class Outer:
         ({"inner": Inner(rate=-1.0)}, "inner.rate: -1.0 is out of range. Allowed: 0.0 or more."),
         ({"span": 2}, "span: expected tuple[int, int] or null, got int 2. Write [a, b]."),
         ({"beam": "8,fast=true"}, "beam: expected int, got str '8,fast=true'. Give each setting its own --set."),
-        ({"inner": 3}, "inner: a group of settings, got int 3. Set one of inner.rate, inner.layers."),
+        ({"inner": 3}, "inner: expected a group of settings, got int 3. Set one of inner.rate, inner.layers."),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_refused_with_path_and_hint(values, message):

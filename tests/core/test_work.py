@@ -33,7 +33,7 @@ def test_without_a_folder_nothing_is_kept():
 def test_foreign_or_unasked_work_is_refused(tmp_path):
     out = tmp_path / "m"
     open_work(out, KEY)
-    with pytest.raises(WorkError, match="an interrupted run. Add --resume"):
+    with pytest.raises(WorkError, match="is an interrupted run. Add --resume"):
         open_work(out, KEY)
     with pytest.raises(WorkError, match="belongs to a job with other settings"):
         open_work(out, {**KEY, "settings": {"a": 2}}, resume=True)

@@ -213,7 +213,7 @@ def test_unknown_format(tmp_path):
         "PATH: unknown format; it starts with 'hello there'. Known are huggingface, lf, xc, "
     )
     assert sentence(folder(tmp_path, train__json="[1]\n") / "train.json") == (
-        "PATH: a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'"
+        "PATH: this is a JSON list; expected one object per line. Convert it, for example with: jq -c '.[]'"
     )
     assert sentence(folder(tmp_path, empty__jsonl="") / "empty.jsonl") == (
         "PATH: the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md)."
@@ -410,7 +410,7 @@ def test_tables(tmp_path):
         "PATH:1: the header has the column 'text' twice. Rename or remove one."
     )
     assert sentence(folder(tmp_path, a__xlsx=b"PK\x03\x04 sheet") / "a.xlsx") == (
-        "PATH: a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'."
+        "PATH: this is a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'."
     )
     assert "PATH: cannot be read as Parquet (" in sentence(folder(tmp_path, a__parquet=b"PAR1 nothing") / "a.parquet")
 

@@ -105,7 +105,7 @@ def test_names_change_and_scores_do_not(recipe, fitted):
 @pytest.mark.parametrize("recipe", LINEAR)
 def test_recipes_without_label_vectors_say_so(recipe, fitted, tmp_path):
     model = fitted(recipe)
-    with pytest.raises(ConfigError, match=f"labels add: '{recipe}' learns labels from training texts alone") as caught:
+    with pytest.raises(ConfigError, match=f"labels add: '{recipe}' learns labels from training texts only") as caught:
         model.add_labels({"new": "a new label"})
     assert "\n" not in str(caught.value) and model.edits is None
 

@@ -296,6 +296,6 @@ def test_cascadexml_with_a_linear_last_level_says_so(encoder):
     }
     chosen = {**chosen, "encoder": {"model": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch_size": 16}}
     model = treetop.fit("cascadexml", data, settings=chosen)
-    with pytest.raises(ConfigError, match="'cascadexml' learns labels from training texts alone \\(rank.linear.1\\)"):
+    with pytest.raises(ConfigError, match="'cascadexml' learns labels from training texts only \\(rank.linear.1\\)"):
         model.add_labels({"new": "a cat"})
     assert model.retire_labels(["L00"]).labels.status[0] == 1

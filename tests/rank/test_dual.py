@@ -67,7 +67,7 @@ def test_rows_in_the_order_of_lists_give_the_same():
     with pytest.raises(ModelError, match="already permuted"):
         made.ordered(order)
     part = made.to_part()
-    with pytest.raises(ModelError, match="holds an index twice"):
+    with pytest.raises(ModelError, match="contains an index twice"):
         Dual.from_part(type(part)(part.kind, part.config, {**part.arrays, "order": np.zeros(60, np.int32)}))
 
 

@@ -156,7 +156,7 @@ def test_killed_and_resumed_ends_in_the_same_model(encoder, tmp_path, monkeypatc
         ({"resolutions": [8, 4]}, "growing powers of two"),
         ({"resolutions": [0]}, "growing powers of two"),
         ({"beam": [0, 4]}, "each level must keep 1 cluster or more"),
-        ({"dropouts": [2.0, 0.1, 0.1]}, "allowed is 0 to 0.99"),
+        ({"dropouts": [2.0, 0.1, 0.1]}, "allowed: 0 to 0.99"),
         ({"resolutions": [6, 12]}, "growing powers of two"),
         ({"resolutions": [8, 64]}, "64 clusters for 40 labels"),
     ],

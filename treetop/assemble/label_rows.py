@@ -25,7 +25,7 @@ LEAST, TIMES = 0.02, 3.0  # share of pairs whose texts share words, and how much
 
 
 def with_label_rows(dataset: Dataset, X: Csr, tfidf: Tfidf, how: LabelRows, *, seed: int) -> tuple[Dataset, Csr]:
-    """The data set and its tf-idf with a row for every label that has a text, where asked for or worth it."""
+    """The data set and its tf-idf with a row for every label that has a text, if requested or informative."""
     if how == "never":
         return dataset, X
     texts = label_words(dataset.labels)

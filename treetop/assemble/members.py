@@ -53,7 +53,7 @@ def count_members(members: int, encoders: Sequence[str]) -> int:
 
 
 def job_of(job: Job, m: int) -> Job:
-    """The first member's stages are the job's own; each further one has a seed and a folder to itself."""
+    """The first member's stages are the job's own; each further one has its own seed and folder."""
     if m == 0:
         return job
     work = None if job.work is None else job.work / f"member-{m:02d}"

@@ -49,7 +49,7 @@ def _keys(matrix: Csr) -> NDArray[np.int64]:
 
 
 def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
-    """The labels each of these vectors is near to, the nearest first.
+    """The nearest labels of each of these vectors, nearest first.
 
     On the CPU as the level finds them; a GPU looks at all in less time, and labels without texts it leaves out.
     """
@@ -86,6 +86,6 @@ def shortlists(positives: OwnLabels, near: Ranking, width: int) -> Ids:
 
 
 def _within(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Place of each entry inside its row; rows ascend."""
+    """Index of each entry within its row; rows ascend."""
     counts = np.bincount(rows, minlength=n)
     return np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

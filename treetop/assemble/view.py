@@ -37,7 +37,7 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
 
 
 def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]:
-    """(non-zero features of all rows, bytes of the vocabulary) as a forecast needs them: known, or by text length."""
+    """(non-zero features of all rows, bytes of the vocabulary) for forecasts: known, or estimated from text length."""
     if GIVEN in dataset.features:
         return float(dataset.features[GIVEN].nnz), 0.0
     low, high = config.ngrams or (1, 5)

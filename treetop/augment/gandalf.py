@@ -41,7 +41,7 @@ def needs(config: Config) -> list[str]:
 
 
 def forecast(dataset: Dataset, config: Config) -> Needs:
-    """What the graph takes."""
+    """Memory and time of the graph."""
     return share_needs(counted(dataset), config)
 
 

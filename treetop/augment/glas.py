@@ -41,17 +41,17 @@ class Config(ShareConfig, RowsConfig):
 
 
 def needs(config: Config) -> list[str]:
-    """A price on vectors, or rows with soft targets."""
+    """A penalty on label vectors, or rows with soft targets."""
     return ["penalty"] if config.form == "penalty" else needs_of(config, "soft")
 
 
 def forecast(dataset: Dataset, config: Config) -> Needs:
-    """What the graph takes."""
+    """Memory and time of the graph."""
     return share_needs(counted(dataset), config, symmetric=True)
 
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
-    """The data set with label texts as rows, where asked for."""
+    """The data set with label texts as rows, if requested."""
     if config.form != "rows":
         return dataset
     S = share_graph_stage(dataset, config, job, NAME, symmetric=True)
@@ -60,7 +60,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
 
 
 def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
-    """The price, where asked for."""
+    """The penalty, if requested."""
     if config.form != "penalty":
         return None
     from treetop.network.losses.glas import GramPenalty

@@ -25,7 +25,7 @@ class Config:
 
 
 def needs(config: Config) -> list[str]:
-    """Mixed rows, and label texts that are read but not learned from by themselves."""
+    """Mixed rows, and label texts that are read but not trained on by themselves."""
     return ["rows", "sample", "mix"]
 
 

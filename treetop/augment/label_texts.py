@@ -33,12 +33,12 @@ class RowsConfig:
 
     @property
     def all_documents(self) -> bool:
-        """Whether every document is learned from."""
+        """Whether every document is trained on."""
         return self.train_on == "both"
 
 
 def needs_of(config: RowsConfig, *more: str) -> list[str]:
-    """Places that rows of label texts ask for."""
+    """Hooks that rows of label texts need."""
     return ["rows", *more, *([] if config.all_documents else ["sample"])]
 
 
@@ -51,7 +51,7 @@ def added_rows(dataset: Dataset, config: RowsConfig) -> float:
 
 
 def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
-    """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
+    """The data set with label texts as rows; row j of `targets` (labels x labels) are the targets of label j's text."""
     excluded = excluded_labels(dataset)
     labels = usable(dataset, excluded, name)
     rng = np.random.default_rng([seed, 8])
@@ -117,7 +117,7 @@ def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Ge
 
 
 def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> Csr:
-    """The rows of these labels, where labels of one text have the largest of all their targets.
+    """The rows of these labels, where labels with equal texts get the largest of their targets.
 
     The text cannot tell them apart. A large graph is copied no more often than needed.
     """

@@ -70,7 +70,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
 
 
 def replaced(text: str, best: dict[str, str], share: float, rng: np.random.Generator) -> str | None:
-    """The text with some of its words replaced, or None where no word is known."""
+    """The text with some of its words replaced, or None if no word is known."""
     words = list(WORD.finditer(text))
     known = [i for i, word in enumerate(words) if word[0].lower() in best]
     if not known:
@@ -86,7 +86,7 @@ def replaced(text: str, best: dict[str, str], share: float, rng: np.random.Gener
 
 
 def candidates(texts: Iterable[str]) -> Table:
-    """The words of these texts that WordNet knows others for."""
+    """The words of these texts that have synonyms in WordNet."""
     wordnet = Dataset.read("wordnet")
     table: Table = {}
     for entry in (*wordnet.labels.texts, *wordnet.texts):

@@ -32,8 +32,10 @@ def bench(
     preset: Annotated[str, typer.Option(help="Preset to use for every recipe.")] = "default",
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting for every recipe; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     record: Annotated[Path | None, typer.Option(help="Append a JSON line for each recipe to this file.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines instead of a table.")
@@ -66,7 +68,7 @@ def bench(
 
 
 def _each(names: Sequence[str], data: str, words: Sequence[str], as_json: bool) -> None:
-    """Each recipe in a process of its own, so that peak memory is its own; one that fails stops no other."""
+    """Each recipe in a process of its own, to measure its peak memory; a failure does not stop the others."""
     records, code = list[dict[str, Any]](), 0
     quiet = [] if logger.isEnabledFor(logging.INFO) else ["--quiet"]
     for name in names:

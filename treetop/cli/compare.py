@@ -39,7 +39,9 @@ def compare(
     separator: Separator = "|",
     k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
 ) -> None:
     """Evaluate models side by side, with a paired test of each against the first."""
     ks = parse_ks(k)
@@ -87,7 +89,7 @@ class Compared:
 def _compared(
     models: dict[str, Path], dataset: Dataset, *, ks: tuple[int, ...], seed: int, strict: bool, keep: bool
 ) -> Compared:
-    """Open and match one model after the other; unless asked to `keep` its rankings, they go before the next comes."""
+    """Open and match one model after the other; unless `keep`, its rankings are freed before the next."""
     from treetop.core.log import logger
     from treetop.evaluate.match import match
     from treetop.evaluate.paired import difference
@@ -149,7 +151,10 @@ def _show(console: Console, compared: Compared) -> None:
             console.print()
     if compared.differences:
         console.print(
-            Text(f"\nDifferences from {visible(first)} on the same documents, 95 % intervals; p by random exchange.")
+            Text(
+                f"\nDifferences from {visible(first)} on the same documents, 95 % intervals; p from a randomisation "
+                "test."
+            )
         )
 
 

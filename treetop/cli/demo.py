@@ -15,7 +15,7 @@ EXAMPLES = ("a small domestic cat with long fur", "to move quickly on foot", "a 
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the model in this folder.")] = None,
-    recipe: Annotated[str, typer.Option(help="Another recipe.")] = RECIPE,
+    recipe: Annotated[str, typer.Option(help="Recipe to train.")] = RECIPE,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
 ) -> None:
     """Fit, evaluate, predict and explain on bundled WordNet data: which broader concepts does a definition have?"""

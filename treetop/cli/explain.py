@@ -71,7 +71,7 @@ def explain(
 
 
 def _title(id_: str, name: str) -> str:
-    """A label as a person looks it up: its id, and its name where that says more."""
+    """A label for display: its id, and its name if it differs."""
     return visible(id_ if name == id_ else f"{id_}  {name}")
 
 

@@ -36,7 +36,7 @@ def sentence(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that it came of."""
+    """An error and its causes."""
     seen: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in seen:
@@ -46,7 +46,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _exhausted(error: BaseException) -> str | None:
-    """What the system had too little of, where that is the reason."""
+    """The message for an exhausted resource, if that is the cause."""
     if isinstance(error, MemoryError):
         return MEMORY
     if isinstance(error, OSError) and error.errno in NUMBERS:

@@ -20,9 +20,11 @@ def fit(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, such as linear.beam=20; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same model.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     budget: Annotated[str, typer.Option(help="Limits: memory=8GB,time=10min,model=50MB.")] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate memory, model size and time; do not train.")

@@ -22,7 +22,7 @@ Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]
 File = Annotated[Path | None, typer.Option("--file", help="File of labels with `id`: .jsonl, .csv, .tsv, .parquet.")]
 By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.", callback=as_text)]
-Note = Annotated[str, typer.Option("--note", help="Why, for the log.", callback=as_text)]
+Note = Annotated[str, typer.Option("--note", help="Reason, for the log.", callback=as_text)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
@@ -135,7 +135,7 @@ def undo(model: Folder, by: By = "", note: Note = "", as_json: AsJson = False) -
 @app.command("list")
 def list_(
     model: Folder,
-    status: Annotated[Status, typer.Option("--status", help="Only these labels.")] = "all",
+    status: Annotated[Status, typer.Option("--status", help="Only labels with this status.")] = "all",
     find: Annotated[
         str, typer.Option("--find", help="Only labels whose id or name contains this.", callback=as_text)
     ] = "",
@@ -191,7 +191,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text on one line, without what moves a terminal's cursor or changes its colours."""
+    """Text on one line, without terminal control sequences."""
     return visible(" ".join(text.split()))
 
 
@@ -222,7 +222,7 @@ def _blamed(file: Path | None, lines: Mapping[str, int]) -> Iterator[None]:
 
 
 def _named(labels: list[str] | None, file: Path | None) -> dict[str, int]:
-    """{label: its line} of labels by word or by file, not both."""
+    """{label: its line} of labels given as arguments or in a file, not both."""
     if bool(labels) == (file is not None):
         raise ConfigError("labels: name them by id or name, or give --file. One of the two is needed.")
     if file is not None:

@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def _end_as_by_ctrl_c() -> list[int]:
-    """Let SIGTERM tidy up as Ctrl-C does; the list holds it once it has come."""
+    """Let SIGTERM clean up as Ctrl-C does; the list records that it arrived."""
     came: list[int] = []
 
     def end(number: int, frame: object) -> None:

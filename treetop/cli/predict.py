@@ -27,14 +27,16 @@ SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's s
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text a line.")] = "-",
+    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text per line.")] = "-",
     k: Annotated[int, typer.Option("-k", min=1, help="Labels per text.")] = 5,
-    threshold: Annotated[float | None, typer.Option(help="Lowest probability to print.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Minimum probability to print.")] = None,
     precision: Annotated[float | None, typer.Option(help="Only labels whose precision is at least this.")] = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
 ) -> None:
     """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order.
 
@@ -82,7 +84,7 @@ def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
 
 
 def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
-    """Full chunks from files; from a pipe that pauses, what a person typed is still answered at its end."""
+    """Full chunks from files; the last, incomplete chunk of a pipe is answered at its end."""
     chunk: list[Input] = []
     letters = 0
     for text in texts:
@@ -116,7 +118,7 @@ def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:
 
 
 def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
-    """Id (empty where there is none), text, ids, labels and scores, lists as CSV data have them.
+    """Id (empty where there is none), text, ids, labels and scores, lists as in CSV data.
 
     Texts and names are shown by a spreadsheet as they are; ids are for programs and never changed.
     """

@@ -16,7 +16,7 @@ ESCAPE = "treetop.escape"
 
 
 def prepare() -> None:
-    """Let nothing that is printed be lost or fail, and no file that is opened take the place of a closed stream."""
+    """Make printing safe, and keep opened files from taking the descriptor of a closed stream."""
     for number, way in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -73,7 +73,7 @@ def json_line(value: Any) -> str:
 
 
 def as_text(value: Any) -> Any:
-    """What was typed as a text, also where the locale (C, POSIX) has no such characters; other bytes are refused."""
+    """A command-line argument as text, even if the locale (C, POSIX) cannot decode it; only UTF-8 is accepted."""
     if not isinstance(value, str):
         return [as_text(item) for item in value] if isinstance(value, list) else value
     try:
@@ -83,6 +83,6 @@ def as_text(value: Any) -> Any:
 
 
 def discard_output() -> None:
-    """Throw away what standard output could not take, so that the end of the process does not fail on it again."""
+    """Discard unwritten standard output, so that the process does not fail on it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,7 +22,7 @@ class WalksAllLevels(ABC):
 
     @abstractmethod
     def walk(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
-        """What the level-by-level loop would give, bit for bit; None where these levels do not allow it."""
+        """The result of the level-by-level loop, bit by bit; None if these levels do not allow it."""
 
 
 class RanksSiblings(ABC):

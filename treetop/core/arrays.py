@@ -92,7 +92,7 @@ def _map(source: BinaryIO, size: int) -> NDArray[np.uint8]:
 
 
 def let_go(array: Any) -> None:
-    """Give back the memory of a mapped file that checks have touched; what is used next comes back by itself."""
+    """Release the pages of a mapped file that checks have touched; they are loaded again on use."""
     while isinstance(array, np.ndarray):
         array = array.base
     mapped = array.obj if isinstance(array, memoryview) else array

@@ -24,7 +24,7 @@ class Origin(NamedTuple):
     n_train: int
 
     def differs(self, other: Origin) -> bool:
-        """Whether these are other data; by number of documents where a hash is missing."""
+        """Whether the data differ; by number of documents if a hash is missing."""
         place = 0 if self.sha256 and other.sha256 else 1
         return self[place] != other[place]
 
@@ -56,7 +56,7 @@ class Card:
         return [model for model in found if isinstance(model, Mapping)] if isinstance(found, list) else []
 
     def origin(self, n_train: int) -> Origin:
-        """What is known of the data of a model that was trained on so many documents."""
+        """The origin of a model that was trained on so many documents."""
         return Origin(str(self.data.get("sha256", "")), n_train)
 
     def recipes(self, n: int) -> list[str]:
@@ -79,7 +79,7 @@ UNSAVED = Card("unsaved")
 
 
 def readme(card: Card, n_labels: int, n_train: int) -> str:
-    """The README.md of a model folder: where the model comes from and how to ask it."""
+    """The README.md of a model folder: where the model comes from and how to use it."""
     data = "\n".join(f"- {_inert(key)}: {_inert(value)}" for key, value in sorted(card.data.items()))
     settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
     settings = "\n".join(map(visible, settings.split("\n")))
@@ -107,7 +107,7 @@ def _line(model: Mapping[str, Any]) -> str:
 
 
 def _inert(value: object) -> str:
-    """A value from data as text in Markdown: as it is where that is harmless, else as code, which is not read further.
+    """A value as Markdown text: unchanged if harmless, else as code, which is not interpreted.
 
     >>> _inert("wordnet"), _inert("<b>"), _inert("a`b")
     ('wordnet', '`<b>`', '``a`b``')

@@ -87,7 +87,7 @@ def _fields(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
 
 
 def _choices(hint: Any) -> Any:
-    """A registered name as the choice it is; other types as they are."""
+    """A registered name as a choice type; other types unchanged."""
     if typing.get_origin(hint) is not typing.Annotated:
         return hint
     plain, *more = typing.get_args(hint)
@@ -131,7 +131,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return build(typing.cast(type, hint), to_dict(value), path=where)
         known = [f"{where}.{name}" for name in _fields(typing.cast(type, hint))]
         raise ConfigError(
-            f"{where}: a group of settings, got {type(value).__name__} {shown(value)}. Set one of {', '.join(known)}."
+            f"{where}: expected a group of settings, got {type(value).__name__} {shown(value)}. Set one of "
+            f"{', '.join(known)}."
         )
     elif origin is dict or hint is dict:
         if isinstance(value, Mapping):
@@ -252,7 +253,7 @@ def _no_settings(value: object) -> ConfigError:
 
 
 def type_name(hint: Any) -> str:
-    """A type as people read it: `int`, `list of int`, `float or null`; choices as `Literal[...]`."""
+    """A readable type name: `int`, `list of int`, `float or null`; choices as `Literal[...]`."""
     hint = _choices(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):

@@ -63,7 +63,7 @@ def read_edits(folder: Folder, model: str, *, check: Check = "quick") -> tuple[E
 
 
 def _has_log(home: Folder) -> bool:
-    """Whether there is a log; changes without one are refused, unless it came while we looked."""
+    """Whether there is a log; changes without one are refused, unless it appeared in the meantime."""
     log = home.path / LOG
     if os.path.lexists(log):
         return True
@@ -101,7 +101,7 @@ def _sound(entry: Any) -> bool:
 
 
 def _check_rest(home: Path, listed: Listed, changes: int) -> None:
-    """Refuse files the log does not know, but for what a killed change may leave."""
+    """Refuse files that are not in the log, except leftovers of a killed change."""
     for name in files_below(home):
         top = name.split("/")[0]
         left_behind = top.startswith(".") or _number(top) > changes
@@ -182,7 +182,7 @@ def _same(home: Folder, number: int, edit: Edit, stored: Mapping[str, Any]) -> b
 
 
 def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Store `edits` in the folder of a model just written, wherever they lay before."""
+    """Store `edits` in the folder of a newly written model, wherever they were stored before."""
     return _write(folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits])
 
 
@@ -226,7 +226,7 @@ def _put_log(home: Folder, model: str, entries: Sequence[Mapping[str, Any]]) -> 
 
 
 def _sweep(home: Path, stored: int) -> None:
-    """Remove what a killed change left."""
+    """Remove leftovers of a killed change."""
     for item in home.iterdir():
         if (item.name.endswith(".tmp") and item.name.startswith(".")) or _number(item.name) > stored:
             shutil.rmtree(item) if item.is_dir() else item.unlink()

@@ -84,7 +84,7 @@ class Forecast:
 
 
 def data_memory(dataset: Dataset) -> float:
-    """Bytes that reading a data set took at its peak; most of it is held while a model is trained on it."""
+    """Peak memory of reading a data set; most of it stays allocated during training."""
     labels = dataset.labels
     strings = (dataset.texts, labels.ids, labels.names, labels.texts)
     blobs = 1.1 * sum(len(part.blob) for part in strings)
@@ -92,7 +92,7 @@ def data_memory(dataset: Dataset) -> float:
 
 
 def size(count: float) -> str:
-    """Bytes as a person reads them."""
+    """Bytes in readable units."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -101,7 +101,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them."""
+    """Seconds in readable units."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 1 else "under a second"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -32,7 +32,7 @@ def rows_of(texts: Sequence[str], answers: Sequence[Sequence[Any]]) -> list[dict
 
 
 def check(rows: Sequence[Mapping[str, Any]], answer: Callable[[list[str]], Sequence[Sequence[Any]]]) -> None:
-    """Refuse a model that answers otherwise than it did; scores may differ by 1e-4."""
+    """Refuse a model whose answers have changed; scores may differ by 1e-4."""
     texts = [str(row["text"]) for row in rows]
     for row, now in zip(rows, rows_of(texts, answer(texts)) if rows else (), strict=True):
         if now["ids"] != row["ids"] or not np.allclose(now["scores"], row["scores"], atol=1e-4):

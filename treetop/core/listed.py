@@ -46,7 +46,8 @@ class Listed:
             size = self._files[name]["size"]
             if size > min(LARGEST, self._left):
                 raise ModelError(
-                    f"{self.place(name)}: {size:,} bytes, allowed are {LARGEST:,}, and {AT_ONCE:,} of all such files."
+                    f"{self.place(name)}: {size:,} bytes, at most {LARGEST:,} are allowed, and {AT_ONCE:,} in all "
+                    "such files."
                 )
             self._left -= size
             return source.read(size)

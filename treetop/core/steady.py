@@ -23,7 +23,7 @@ class Watched(Protocol):
         """Whether all that is read through it belongs together even after something else has taken its place."""
 
     def replaced(self) -> bool:
-        """Whether something else is in its place now."""
+        """Whether it has been replaced."""
 
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class FileStates:
         self._states = {place: file_state(place) for place in (path, *_files(folders, endings))}
 
     def replaced(self) -> bool:
-        """Whether one of them is gone, is another one now or was written to."""
+        """Whether one of them was removed, replaced or written to."""
         return any(file_state(place) != state for place, state in self._states.items())
 
 

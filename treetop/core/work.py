@@ -54,7 +54,7 @@ class Job:
 
 
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
-    """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
+    """The work folder of `out`; refuses to mix jobs, or to replace a model unless asked."""
     check_target(out, overwrite=overwrite)
     folder = _work_folder(out)
     _check_ours(folder, out)
@@ -66,7 +66,9 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     flat = _fingerprints(key)
     if folder.exists():
         if not resume:
-            raise WorkError(f"{folder}: an interrupted run. Add --resume to continue it, or --overwrite to start over.")
+            raise WorkError(
+                f"{folder}: is an interrupted run. Add --resume to continue it, or --overwrite to start over."
+            )
         try:
             earlier = unseal(folder / KEY)
         except ModelError:
@@ -115,7 +117,7 @@ def _fingerprints(key: Mapping[str, Any]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def lone(folder: Path) -> Iterator[None]:
-    """Hold a work folder, so that no other process trains into it at once."""
+    """Lock a work folder, so that no other process trains into it at the same time."""
     busy = f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
     with contextlib.ExitStack() as held:
         try:
@@ -126,7 +128,7 @@ def lone(folder: Path) -> Iterator[None]:
 
 
 def remove_work(folder: Path) -> None:
-    """Remove a work folder, the key last: what a failure leaves is still known as an interrupted run."""
+    """Remove a work folder, the key last: after a failure it is still recognised as an interrupted run."""
     try:
         for item in folder.iterdir():
             if item.name != KEY:
@@ -137,7 +139,7 @@ def remove_work(folder: Path) -> None:
 
 
 def _check_ours(folder: Path, out: Path) -> None:
-    """Refuse a work folder that no run of ours has made: it may hold a person's files."""
+    """Refuse a work folder that was not created by treetop: it may contain a user's files."""
     ours = folder.is_dir() and not folder.is_symlink() and (folder / KEY).is_file()
     if (folder.exists() or folder.is_symlink()) and not ours:
         raise WorkError(

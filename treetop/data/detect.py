@@ -74,7 +74,7 @@ def _late(function: Callable[[Path, Reading], Any], file: Path) -> Callable[[Rea
 
 
 def file_format(file: Path) -> Format:
-    """The format of a single file, by its start; the extension only settles what the start leaves open."""
+    """The format of a single file, by its first bytes; the extension only decides ambiguous cases."""
     start = Head(file, head(file))
     if start.start[:2] in UTF16:
         next(lines(file), None)  # says so
@@ -86,10 +86,12 @@ def file_format(file: Path) -> Format:
             "the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md).", file=file
         )
     if start.start.startswith(b"PK\x03\x04"):
-        raise DataError("a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
+        raise DataError("this is a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
     shown = start.line[:60]
     if shown.lstrip().startswith("["):
-        raise DataError("a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'", file=file)
+        raise DataError(
+            "this is a JSON list; expected one object per line. Convert it, for example with: jq -c '.[]'", file=file
+        )
     raise DataError(
         f"unknown format; it starts with {shown!r}. Known are {', '.join(formats())}: see docs/formats.md.",
         file=file,

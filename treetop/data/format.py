@@ -105,7 +105,7 @@ class Writing:
         return next(iter(self.splits.values())).labels
 
     def one_line(self, text: str, row: int) -> str:
-        """A text for a format with one text a line; line breaks become blanks only where losses are allowed."""
+        """A text for a format with one text per line; line breaks become blanks only where losses are allowed."""
         if "\n" not in text and "\r" not in text:
             return text
         if not self.lossy:

@@ -48,7 +48,7 @@ def _shard(shard: str) -> tuple[int, int]:
 
 
 def _some(texts: Iterator[Input], source: str) -> Iterator[Input]:
-    """The same texts, and an error at the end where there were none: something upstream went wrong."""
+    """The same texts, and an error at the end if there were none."""
     text = None
     for text in texts:
         yield text

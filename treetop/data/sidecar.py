@@ -69,7 +69,7 @@ def _label(record: Record) -> tuple[str, str, str, int]:
 
 
 def label_records(labels: LabelSet) -> Iterator[dict[str, str]]:
-    """Labels as records; a name or status is said only where it is not the default."""
+    """Labels as records; a name or status is included only if it is not the default."""
     for id_, name, text, status in zip(labels.ids, labels.names, labels.texts, labels.status, strict=True):
         record = {"id": id_, "text": text}
         if name != (text or id_):
@@ -107,7 +107,7 @@ def write_labels(writing: Writing) -> None:
 
 
 def filter_reader(file: Path, split: str) -> Callable[[Reading], Iterator[tuple[int, int, str]]]:
-    """Pairs of one split from filter.jsonl, .csv or .tsv: {"split", "row", "label"} a line."""
+    """Pairs of one split from filter.jsonl, .csv or .tsv: one {"split", "row", "label"} per line."""
 
     def pairs(reading: Reading) -> Iterator[tuple[int, int, str]]:
         for line, record in _pair_records(file, reading):

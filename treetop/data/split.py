@@ -43,7 +43,7 @@ def holdout(dataset: Dataset, fraction: float = 0.1, seed: int = 0) -> tuple[Int
 
 
 def _places(dataset: Dataset, seed: int) -> NDArray[np.float64]:
-    """(n_rows,) a number in [0, 1) for each row, the same for equal texts; rows without a text go by their features."""
+    """(n_rows,) a number in [0, 1) for each row, the same for equal texts; rows without a text use their features."""
     X = dataset.features.get("given")
     key = str(seed).encode()
     hashes = np.empty(len(dataset), np.float64)

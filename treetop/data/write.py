@@ -66,7 +66,7 @@ def _one_label_space(splits: dict[str, Dataset]) -> dict[str, Dataset]:
 
 
 def losses(splits: Mapping[str, Dataset], kind: Format, name: str) -> list[str]:
-    """What the format cannot hold of these data, in words."""
+    """Descriptions of what the format cannot hold of these data."""
     there = contents(splits, name)
     return [words for key, words in CONTENT.items() if key in there and key not in kind.holds]
 

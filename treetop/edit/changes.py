@@ -79,7 +79,7 @@ ANYONE = By()  # the user who runs the process, without a note
 
 
 def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> Model:
-    """Make labels known by their texts: each gets the vector that training would most likely have given it."""
+    """Add labels by their texts: each gets an estimate of the vector that training would have learned."""
     from treetop.edit.vectors import encode, heads_of
 
     trained = model.trained
@@ -95,7 +95,7 @@ def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> 
 
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:
-    """(the way from texts to vectors for each member, whether it is new); all labels of a model go the same way."""
+    """(the map from texts to vectors for each member, whether it is new); all labels of a model use the same map."""
     from treetop.edit.vectors import fit_maps
     from treetop.rank.text_map import TextMap
 
@@ -125,7 +125,7 @@ def restore(model: Model, labels: Iterable[str], by: By = ANYONE) -> Model:
 
 
 def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encode: bool = False) -> Model:
-    """Give labels other names or texts; `re_encode` renews the vectors of labels that were added by text."""
+    """Give labels other names or texts; `re_encode` recomputes the vectors of labels that were added by text."""
     from treetop.edit.vectors import encode
 
     if not isinstance(labels, Mapping):
@@ -133,7 +133,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
     columns, now = _columns(model, labels), model.labels
     names, texts = [], []
     for key, column in zip(labels, columns, strict=True):
-        name, text = _name_and_text(key, labels[key], lone="name")
+        name, text = _name_and_text(key, labels[key], plain="name")
         if name is None and text is None:
             raise LabelError(f"label '{key}': neither a new name nor a new text. Give one.", label=str(key))
         names.append(now.names[column] if name is None else name)
@@ -165,7 +165,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
 
 
 def _warn_shared_name(labels: LabelSet, renamed: Mapping[int, str]) -> None:
-    """Warn of names that now several labels have: such a label is found by its id alone."""
+    """Warn about names that several labels now share: such labels are found by id only."""
     wanted = set(renamed.values())
     names = {column: renamed.get(column, name) for column, name in enumerate(labels.names)}
     count = Counter(name for name in names.values() if name in wanted)
@@ -179,7 +179,7 @@ def _warn_shared_name(labels: LabelSet, renamed: Mapping[int, str]) -> None:
 
 
 def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
-    """Send the scores of some labels to others, where the highest counts, and retire the former."""
+    """Merge labels into others, which get the highest of their scores, and retire the former."""
     if not isinstance(labels, Mapping):
         raise InputError(f"labels: expected {{label: label it goes into}}, got {type(labels).__name__}.")
     sources = _columns(model, labels)
@@ -193,7 +193,7 @@ def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
 
 
 def undo(model: Model, by: By = ANYONE) -> Model:
-    """Take the last change back; labels it added stay known and retired, as ids are never reused."""
+    """Undo the last change; labels it added stay known, as retired, since ids are never reused."""
     live = [] if model.edits is None else model.edits.live()
     if model.edits is None or not live:
         raise WorkError("labels undo: there is no change left to undo; the labels are as trained.")
@@ -253,14 +253,14 @@ def _label_set(labels: object) -> LabelSet:
     """Labels from {id: text} or {id: {"name": ..., "text": ...}}."""
     if not isinstance(labels, Mapping):
         raise InputError(f"labels: expected a mapping or a LabelSet, got {type(labels).__name__}. {FORM}")
-    rows = [(_key(id_), *_name_and_text(id_, value, lone="text")) for id_, value in labels.items()]
+    rows = [(_key(id_), *_name_and_text(id_, value, plain="text")) for id_, value in labels.items()]
     texts = [text or "" for _, _, text in rows]
     return LabelSet.of([id_ for id_, _, _ in rows], [name or text or id_ for id_, name, text in rows], texts)
 
 
-def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None, str | None]:
-    """(name, text) of an entry, None where missing; a plain string is the field named by `lone`."""
-    fields = {lone: value} if isinstance(value, str) else value
+def _name_and_text(id_: object, value: object, *, plain: str) -> tuple[str | None, str | None]:
+    """(name, text) of an entry, None where missing; a plain string is the field named by `plain`."""
+    fields = {plain: value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or fields.keys() - {"name", "text"}:
         raise LabelError(f"label '{id_}': {value!r:.60} is not a name or text. {FORM}", label=str(id_))
     for field, given in fields.items():
@@ -271,7 +271,7 @@ def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None
 
 
 def _has_words(text: str) -> bool:
-    """Whether anything in it can be seen; to an encoder blanks and control characters are an empty text."""
+    """Whether anything in it can be seen; to an encoder, blanks and control characters are empty text."""
     return any(sign.isprintable() and not sign.isspace() for sign in text)
 
 

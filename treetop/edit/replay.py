@@ -40,12 +40,12 @@ class LabelHistory:
     overlay: Overlay | None
 
     def live(self) -> list[int]:
-        """Places in the log of changes that were not taken back."""
+        """Positions in the log of changes that were not undone."""
         return _live(self.log)[0]
 
 
 def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]) -> LabelHistory:
-    """What became of the trained labels; a log that does not fit them is refused."""
+    """The current labels; a log that does not fit the trained ones is refused."""
     state = _State(labels, members)
     taken_back = _live(log)[1]
     for place, edit in enumerate(log):
@@ -77,7 +77,7 @@ def replayed(folder: Path, model: Model, log: Sequence[Edit]) -> Model:
 
 
 def _live(log: Sequence[Edit]) -> tuple[list[int], set[int]]:
-    """Places of changes that hold, and of those taken back; `undo` takes back the last that holds."""
+    """Positions of active and of undone changes; `undo` undoes the last active one."""
     live: list[int] = []
     undone: set[int] = set()
     for place, edit in enumerate(log):
@@ -111,7 +111,7 @@ class _State:
         self.vectors: list[_Vectors] = []
 
     def take(self, edit: Edit, *, undone: bool) -> None:
-        """One change; of labels whose adding was taken back the columns stay, retired."""
+        """Apply one change; columns of labels whose addition was undone stay, retired."""
         if edit.part.kind != f"edit.{edit.action}.1":
             raise ModelError(f"its data are '{edit.part.kind}'. Install a treetop that fits, or copy the model again.")
         if edit.action == "add":
@@ -175,7 +175,7 @@ class _State:
             self.merged[column] = target
 
     def _root(self, column: int) -> int:
-        """Where a label's score goes in the end."""
+        """The label that finally gets a label's score."""
         while column in self.merged:
             column = self.merged[column]
         return column
@@ -235,7 +235,7 @@ def _hung(parents: Sequence[NDArray[np.int32]], above: int) -> Descend:
 
 
 def _changed(texts: Texts, new: Mapping[int, str]) -> Texts:
-    """The same strings but for some."""
+    """The same strings with some replaced."""
     parts, at = [], 0
     for column in sorted(new):
         parts += [texts.span(at, column), Texts.of([new[column]])]

@@ -55,7 +55,7 @@ def heads_of(model: Model) -> list[Head]:
     heads: list[Any] = [levels[-1].rank for levels in model.members]
     for head in heads:
         if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths):
-            raise ConfigError(f"labels add: '{name}' learns labels from training texts alone ({head.kind}). {can}")
+            raise ConfigError(f"labels add: '{name}' learns labels from training texts only ({head.kind}). {can}")
     if len(heads) > 1 and model.blend != "average":
         raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
     return heads
@@ -63,7 +63,7 @@ def heads_of(model: Model) -> list[Head]:
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused in the end
 def fit_maps(model: Model) -> list[TextMap]:
-    """How texts and vectors of the trained labels belong together, for each member; refuses uninformative texts.
+    """The map from texts to vectors of the trained labels, for each member; refuses uninformative texts.
 
     Dual encoders need none.
     """
@@ -137,7 +137,7 @@ def _spread(X: Floats) -> float:
 
 
 def lifted(T: Floats, W: Floats, guess: Floats, reach: Any, n_labels: int) -> np.float32:
-    """What to add to guessed margins so that they are among the best `DEPTH` as often as the trained ones.
+    """The offset at which estimated margins are in the top `DEPTH` as often as trained ones.
 
     `T` serves as documents; `reach` says which (text, label) pairs are scored. A text and its own label are excluded.
     """

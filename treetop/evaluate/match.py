@@ -187,7 +187,7 @@ def _warn_trained_on(card: Card, dataset: Dataset, model: str) -> None:
 
 
 def _warn_excluded(dataset: Dataset) -> None:
-    """Warn of true labels that can only be missed."""
+    """Warn about true labels that can never be hit."""
     pairs = dataset.filter_pairs
     if pairs is None or len(pairs) == 0:
         return

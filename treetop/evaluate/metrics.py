@@ -87,5 +87,5 @@ def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
 
 
 def _ratio(above: Doubles, below: Doubles) -> Doubles:
-    """Quotient, 0 where nothing could be reached."""
+    """Quotient, or 0 if the denominator is 0."""
     return np.divide(above, below, out=np.zeros_like(np.asarray(above, np.float64)), where=np.asarray(below) > 0)

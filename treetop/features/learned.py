@@ -79,7 +79,7 @@ class Learned(MovesToDevice, Generic[P]):
         return Views({name: partial(get, name) for name in names})
 
     def vectors(self, tokens: Tokens, *, say: str | None = None) -> dict[str, NDArray[np.float32]]:
-        """(rows, width) per view for token sequences already made; `say` shows progress under this title."""
+        """(rows, width) per view for tokenised texts; `say` is the title of the progress bar."""
         size = CPU_BATCH if self.device.type == "cpu" else GPU_BATCH
         order = np.argsort(tokens.lengths, kind="stable")
         store = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
@@ -141,12 +141,12 @@ class Learned(MovesToDevice, Generic[P]):
         return self
 
     def to_part(self) -> Part:
-        """What it is as data."""
+        """The component as data."""
         raise NotImplementedError
 
     @classmethod
     def from_part(cls, part: Part) -> Self:
-        """The same again, after checking the data."""
+        """The component from checked data."""
         raise NotImplementedError
 
 

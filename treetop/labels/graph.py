@@ -154,7 +154,7 @@ def node_graph(G: Csr, node: NDArray[np.integer], n: int) -> Csr:
 
 
 def links(G: Csr) -> int:
-    """How many labels are tied to another one."""
+    """How many labels are linked to another one."""
     return int((np.diff(G.indptr) > 1).sum())
 
 
@@ -170,7 +170,7 @@ def walk_shares(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
 
 
 def smoothed(Z: Csr, G: Csr, words: int = WORDS) -> Csr:
-    """G Z with unit rows: a label is described by its own texts and those of labels it goes with.
+    """G Z with unit rows: a label is represented by its own texts and those of linked labels.
 
     Of each label its weightiest `words` count. A label over half of all texts has nearly all words there are, and would
     hand them to every label it goes with.

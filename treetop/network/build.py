@@ -100,7 +100,7 @@ class Blueprint:
         )  # fmt: skip
 
     def check(self, dataset: Dataset, mix: Mix | None, penalty: Penalty | None, world: World) -> None:
-        """Refuse what cannot go together."""
+        """Refuse invalid combinations."""
         for hook in (mix, penalty):
             if hook is not None:
                 world.require_one_process(hook.name)
@@ -126,7 +126,7 @@ class _Build:
     penalty: bool
 
     def heads(self) -> list[Head]:
-        """Projections and vectors of all heads, drawn in order, then started."""
+        """Projections and vectors of all heads, drawn in order, then initialised."""
         plans = self.blueprint.plans
         above = ancestors(self.blueprint.tree)[-len(plans) :]
         with torch.random.fork_rng(devices=[]):

@@ -43,7 +43,7 @@ class EncoderSize:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> EncoderSize:
-        """From a `config.json`, whichever names it uses; what it lacks is as in MiniLM."""
+        """From a `config.json`, whichever names it uses; missing values are those of MiniLM."""
 
         def read(default: int, *names: str) -> int:
             found = [config[name] for name in names if isinstance(config.get(name), int)]
@@ -151,7 +151,7 @@ def forecast_encoders(
 def forecast_words(
     dataset: Dataset, config: Any, training: TrainConfig, heads: Callable[[EncoderSize], Sequence[HeadPlan]]
 ) -> Forecast:
-    """The same of networks over word vectors."""
+    """The same for networks over word vectors."""
     size = size_of_words(config.encoder)
     counts = count(heads(size), training.batch_size)
     need = forecast_member(dataset, size, counts, training, config.encoder.max_length)
@@ -172,7 +172,7 @@ def forecast_members(needs: Sequence[Forecast]) -> Forecast:
 def gpu_memory(
     size: EncoderSize, plans: Sequence[HeadPlan], *, rows: int, tokens: float, data: float, low: bool = False
 ) -> float:
-    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` lie on the card all the time.
+    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` bytes are on the GPU all the time.
 
     `low`: label vectors of two bytes a number.
     """
@@ -188,7 +188,7 @@ def gpu_memory(
 def micro_batches(
     training: TrainConfig, inputs: Encoded, plans: Sequence[HeadPlan], *, rows: Rows, batch: int, low: bool
 ) -> TrainConfig:
-    """As many micro-batches as the card's free memory asks for, said before the first step."""
+    """The number of micro-batches that fits the GPU's free memory, logged before the first step."""
     size = EncoderSize.of(inputs.encoder.settings)
     held = 8.0 * len(inputs.store.ids)  # and what the targets take
     mean = inputs.store.count(rows) / max(1, len(rows))
@@ -201,7 +201,7 @@ def micro_batches(
 
 
 def within_room(training: TrainConfig, batch: int, device: torch.device, needed: Callable[[int], float]) -> TrainConfig:
-    """As many micro-batches as the card's free memory asks for; `needed(micro)` are the bytes of that many."""
+    """The number of micro-batches that fits the GPU's free memory; `needed(micro)` are the bytes of so many."""
     micro, room = training.accumulate, float(devices.room(device))
     logger.info("about %.1f GiB of GPU memory, %.1f GiB are available", needed(micro) / 2**30, room / 2**30)
     while needed(micro) > room and micro < batch:

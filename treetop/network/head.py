@@ -40,7 +40,7 @@ class HeadPlan:
 
     @property
     def width(self) -> int:
-        """Numbers of a label vector."""
+        """Dimension of a label vector."""
         return self.dimension or self.view_width
 
 
@@ -88,7 +88,7 @@ class Head:
         return self.vectors.logits(h, ids)
 
     def rank(self, unseen: NDArray[np.bool_] | None = None) -> HeadRank:
-        """What the head becomes in a model; `unseen` labels are never returned."""
+        """The head as part of a model; `unseen` labels are never returned."""
         weight, bias = self.vectors.whole()
         offset = to_float32(bias).copy()
         if unseen is not None:

@@ -50,7 +50,7 @@ class Start:
 def initialise(
     head: Head, start: Start | None, Y: Csr, ancestor: NDArray[np.int64], *, hinge: bool, bias: bool
 ) -> None:
-    """Fill a head's vectors and biases; far from the log odds, the first steps would spoil the encoder.
+    """Fill a head's vectors and biases; far from the log odds, the first steps would damage the encoder.
 
     `ancestor` (labels,) names the node of each label on the head's level; `Y` are the targets of the training rows.
     """
@@ -75,14 +75,14 @@ def initialise(
 
 
 def conditional_bias(offset: Floats, share: float) -> Floats:
-    """Biases of labels of which so many are candidates: given that it is one, a label is likelier."""
+    """Biases given that a label is a candidate, which makes it more likely; `share` of all labels are candidates."""
     return offset if share >= 1 else np.minimum(offset - np.float32(np.log(share)), np.float32(0.0))
 
 
 def from_texts(
     dataset: Dataset, transformer: Learned[Any], *, init: Init, scale: float, length: float, seed: int
 ) -> dict[str, Start]:
-    """Per view of the transformer where its heads start: at the vectors of the label texts.
+    """Per view of the transformer the initialisation of its heads: the vectors of the label texts.
 
     They are so long that the cosine of a text with a label is multiplied by `scale` in its logit. A view in which texts
     say nothing is left out. `length` is what training multiplies the transformer's vectors by.

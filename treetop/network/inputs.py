@@ -22,11 +22,11 @@ class Inputs(Protocol):
 
     @property
     def lengths(self) -> Rows:
-        """(rows,) in whose order reading costs least."""
+        """(rows,) lengths; batches sorted by them cost least."""
         ...
 
     def load(self, rows: Rows, static: bool = False) -> Message:
-        """What the device needs to know of these rows."""
+        """The message to the device for these rows."""
         ...
 
     def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:

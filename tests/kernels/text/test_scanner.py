@@ -232,7 +232,7 @@ def test_second_process_compiles_nothing():
     code = (
         "from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig;"
         "from treetop.kernels.text import scanner, terms, weigh;"
-        "Tfidf.fit_transform(['a cat', 'the cat'], TfidfConfig(chars=(1, 3)))[0].transform(['cat']);"
+        "Tfidf.fit_transform(['a cat', 'the cat'], TfidfConfig(char_ngrams=(1, 3)))[0].transform(['cat']);"
         "found = [v for m in (scanner, terms, weigh) for v in vars(m).values() if hasattr(v, 'stats')];"
         "print(len(found), sum(v.stats.cache_misses.total() for v in found))"
     )

@@ -80,11 +80,11 @@ class DualPlan:
 
     @property
     def low(self) -> bool:
-        """Whether free label vectors have two bytes a number."""
+        """Whether free label vectors are stored in bfloat16."""
         return self.classifier is not None and self.classifier.label_memory == "low"
 
     def heads_over(self, width: int, n: int) -> list[HeadPlan]:
-        """The heads as forecasts count them, over an encoder's view of `width` numbers and `n` labels."""
+        """The heads as forecasts count them, over an encoder's view of dimension `width` and `n` labels."""
         pool, c = min(self.pool.size or n, n), self.classifier
         first = HeadPlan(view="", view_width=width, n=n, name="dual", pool=pool)
         heads = [] if self.dual is None else [replace(first, dimension=self.dual.projection_dim)]
@@ -94,7 +94,7 @@ class DualPlan:
         return heads
 
     def build(self, width: int, n: int, device: torch.device, *, world: World, seed: int) -> list[PoolHead]:
-        """The heads over an encoder's view of `width` numbers."""
+        """The heads over an encoder's view of dimension `width`."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             heads: list[PoolHead] = [] if self.dual is None else [TextHead(self.dual, width)]
@@ -114,7 +114,7 @@ class Trained:
 
 
 def fit_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan, job: Job) -> Model:
-    """The whole way for recipes of one stage."""
+    """The whole training for recipes with one stage."""
     prepared = prepare_dual(dataset, config, job)
     inputs = prepared.frozen(job) if config.frozen else prepared.learning(compiled=config.compile)
     search = (
@@ -139,7 +139,7 @@ def train_dual(
     dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, search: SearchConfig, job: Job, *,
     name: str = "train",
 ) -> Trained:  # fmt: skip
-    """Train the heads (and the encoder, unless `inputs` are of a frozen one); one stage, with checkpoints inside."""
+    """Train the heads (and the encoder, unless `inputs` come from a frozen one); one stage, with checkpoints inside."""
     world = World.join(prepared.device)
 
     def make() -> Part:
@@ -163,7 +163,7 @@ def train_dual(
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
-    """One level: search over all labels, or over the near ones where there are many."""
+    """One level: exact search over all labels, or approximate search if there are many."""
     near = index.index
     if near == "auto":
         near = "exact" if dataset.n_labels <= MANY else "hnsw" if importlib.util.find_spec("faiss") else "ivf"
@@ -178,7 +178,7 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig,
 
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:
-    """Encoder, tokens and label vectors with their optimiser states; a learning encoder reads a pool's labels too."""
+    """Encoder, tokens and label vectors with their optimiser states; a trained encoder reads label texts too."""
     size = EncoderSize.of(read_encoder_config(config.encoder.model))
     view = size.width * len(config.encoder.layers)
     heads = plan.heads_over(view, dataset.n_labels)
@@ -230,7 +230,7 @@ def _task(
 
 
 def _agreed(found: Tensor, world: World) -> Tensor:
-    """What the first process found, in all of them: bits of a GPU may differ."""
+    """The first process's result in all processes, as GPU results may differ in the last bits."""
     if world.size == 1:
         return found
     local = found.cpu().clone()
@@ -239,7 +239,7 @@ def _agreed(found: Tensor, world: World) -> Tensor:
 
 @torch.no_grad()
 def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
-    """Let the classifier's label vectors start at what the encoder makes of the label texts.
+    """Initialise the classifier's label vectors with the encoded label texts.
 
     The cosine with such a vector is multiplied by `init_scale` in a logit. Biases make up for the mean text, and where
     labels are judged one by one they start at the log odds.
@@ -266,7 +266,7 @@ def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
 
 
 def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainConfig:
-    """As many parts of a batch as the card's free memory asks for, said before the first step."""
+    """The number of micro-batches that fits the GPU's free memory, logged before the first step."""
     training, inputs, c = plan.train, task.inputs, plan.classifier
     if not isinstance(inputs, Encoded) or task.device.type != "cuda":
         return training

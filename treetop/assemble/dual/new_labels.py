@@ -22,7 +22,8 @@ BLOCK = 1 << 14  # labels whose margins are held at a time
 
 
 def with_map(rank: Dual, queries: Floats, counts: Ints) -> Dual:
-    """The same with the way from texts to the classifier's side, where there is one and enough seen labels.
+    """The same with a map from label texts to the classifier's vectors, if there is a classifier and enough trained
+    labels.
 
     `queries` (texts, width) are search vectors of training texts, `counts` (labels,) say how often labels were seen.
     """

@@ -14,7 +14,7 @@ CROWD = 50  # beyond this many, equal texts are not informative
 
 
 def known_of(dataset: Dataset) -> PoolTargets:
-    """Positives without ignored pairs; equal are ignored pairs, and labels that an equal text has but not this one."""
+    """Positives without ignored pairs; labels that only an equal text has are ignored too."""
     Y = dataset.Y.copy()
     Y.data = np.where(Y.data > 0, Y.data, 0).astype(np.float32)
     ignored = dataset.ignored

@@ -34,7 +34,7 @@ def searched(
     task: PoolNetwork, dataset: Dataset, transformer: Transformer, classifier: ClassifierConfig | None,
     search: SearchConfig, device: torch.device, seed: int,
 ) -> tuple[Towers, Dual]:  # fmt: skip
-    """What texts become and the label vectors they meet, by the weights as they are now."""
+    """The search vectors of texts and labels with the current weights."""
     transformer.encoder.to(device)  # in float32: label vectors are made once
     transformer.device = device
     towers: list[Tower] = []
@@ -73,7 +73,7 @@ def sampled(dataset: Dataset, seed: int) -> Texts:
 
 
 def with_unseen(rank: Dual, queries: Floats, unseen: NDArray[np.bool_], prior: Floats) -> Dual:
-    """The same with labels that no training text carries scored by their texts alone.
+    """The same, with labels without training texts scored by their texts alone.
 
     Their free vectors have only ever been pushed away. The classifier's score is predicted by a line through its scores
     over the dual encoder's, fitted on the seen labels nearest to some documents.
@@ -96,7 +96,7 @@ def _fitted_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tupl
 
 
 def _plain_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[float, float]:
-    """The same where labels are too few for a fit, which would be far too steep: the bare cosine.
+    """The same where labels are too few for a fit, which would be far too steep: the raw cosine.
 
     A label's own text (cosine 1) gets what the best labels of training texts get; a cosine as that of the other labels
     gets as much as they do, but no less than `FALL` below; and no cosine counts more than in training.
@@ -153,7 +153,7 @@ def twins_prior(dataset: Dataset) -> Floats:
 
 
 def mean_log_sum(queries: Floats, rank: Dual) -> float:
-    """The mean over texts of the log of all labels' summed exp(margin): what a label must reach to be likely."""
+    """The mean over texts of the log of all labels' summed exp(margin): the level at which a label becomes likely."""
     total = np.full(len(queries), -np.inf)
     for start in range(0, rank.n, 1 << 14):
         part = slice(start, start + (1 << 14))

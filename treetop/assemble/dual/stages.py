@@ -89,7 +89,7 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
 
 
 def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Dual]:
-    """The cosines of the stages asked for side by side; labels of equal texts keep the first stage's order."""
+    """The label vectors of the chosen stages, concatenated; labels with equal texts keep the first stage's order."""
     stages = {"both": (one, two), "dual": (one,), "classifier": (two,)}[search.heads]
     towers = [tower for stage in stages for tower in stage.features.towers]
     weight = np.hstack([stage.rank.weight for stage in stages])

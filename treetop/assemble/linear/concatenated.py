@@ -107,7 +107,7 @@ def _head(level: Level) -> Head:
 
 
 def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
-    """The clusters kept for each text."""
+    """The clusters in each text's beam."""
     n, parts = len(next(iter(vectors.values()))), []
     with progress("clusters of texts", n) as bar:
         for start, stop in threads.blocks(n, ROWS):
@@ -165,7 +165,7 @@ def _spans(slot_ptr: Ints, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _sides(task: AllTask, labels: NDArray[np.int32], config: ConcatenatedConfig, device: torch.device) -> Tensor:
-    """(texts, labels) targets as signs, costs as sizes, 0 where a pair counts for nothing."""
+    """(texts, labels) targets as signs, costs as magnitudes, 0 for ignored pairs."""
     sides = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
     for value, rows in ((0.0, task.problems.left_out), (config.cost_positive, task.problems.positives)):
         if len(rows.indptr) > 1:
@@ -177,7 +177,7 @@ def _sides(task: AllTask, labels: NDArray[np.int32], config: ConcatenatedConfig,
 
 
 def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, device: torch.device) -> Tensor:
-    """The network's vectors for embeddings of length `dense`, no words, its bias where it has one."""
+    """Warm start: the network's vectors for embeddings of norm `dense`, zeros for words, and its bias if any."""
     weights = np.zeros((n_words + head.weight.shape[1] + 1, len(labels)), np.float32)
     weights[n_words:-1] = head.weight[labels].T / dense
     weights[-1] = np.where(np.isfinite(head.bias[labels]), head.bias[labels], 0.0)

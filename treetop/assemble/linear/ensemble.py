@@ -78,7 +78,7 @@ def fit_trees(
 
 
 def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> Held:
-    """At most 2,000 texts kept out of `most` of all."""
+    """At most 2,000 held-out texts, from a sample of `most` texts."""
     rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
     kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
     part, X = dataset.take(rows[kept]), view.X[rows[kept]]
@@ -105,7 +105,7 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
 
 
 def _described(dataset: Dataset, nnz: float) -> float:
-    """Terms of all labels' descriptions: different ones in the texts of a label, counted for some labels."""
+    """Non-zeros of all label representations, estimated from the distinct terms of sampled labels."""
     by_label, X = dataset.Y.tocsc(), dataset.features.get("given")
     labels = np.random.default_rng(0).permutation(dataset.n_labels)[:200]
     found, all_terms = 0.0, 0.0

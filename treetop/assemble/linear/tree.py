@@ -250,7 +250,7 @@ def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], 
 
 
 def level_flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Copies pass their parent on; a node without positives is never returned."""
+    """Flags: copies pass on their parent's score; a node without positives is never returned."""
     empty = np.diff(problems.positives.indptr.view(np.int64)) == 0
     flags = np.where(empty, chunks.ABSENT, chunks.NORMAL).astype(np.uint8)
     copies = tree.copies[t] if tree.copies else None

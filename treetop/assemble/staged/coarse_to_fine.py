@@ -174,7 +174,7 @@ class _Descent:
         return trained.ranks[-1]
 
     def look_back(self, t: int, head: Head) -> None:
-        """What the next level needs of this one: embeddings of the texts, and nodes found for them."""
+        """What the next level needs: embeddings of the texts, and their nodes in the beam."""
         H, found = embed(self.prepared, self.job, f"fine-{t:02d}-views"), None
         if self.config.negatives != "tfn":
             part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t, head, H))
@@ -289,7 +289,7 @@ def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
 
 
 def with_dropout(transformer: Transformer, dropout: float | None) -> Transformer:
-    """The same encoder with a dropout of its own, which a stored one does not keep."""
+    """The same encoder with its own dropout, which is not stored."""
     if dropout is None:
         return transformer
     source = from_part(transformer.to_part(), transformer.name)

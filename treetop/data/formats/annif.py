@@ -48,7 +48,7 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
 
 
 def read_vocabulary(file: Path, reading: Reading) -> LabelSet:
-    """Labels of an Annif vocabulary: '<uri> TAB name' a line."""
+    """Labels of an Annif vocabulary: one '<uri> TAB name' per line."""
 
     def records() -> Iterator[tuple[int, dict[str, str]]]:
         for number, line in lines(file, reading.problem):

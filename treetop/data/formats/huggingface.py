@@ -37,7 +37,7 @@ def find(folder: Path) -> Source | None:
 
 
 def _is_plain(name: Any) -> bool:
-    """Whether a name is that of a file or folder in the same place."""
+    """Whether a name is a plain file or folder name in the same folder."""
     if not isinstance(name, str) or has_lone(name) or "\0" in name:
         return False
     return name == Path(name).name and name not in ("", "..") and len(os.fsencode(name)) <= 255

@@ -119,7 +119,7 @@ def xml_triples(file: Path) -> Iterator[Triple]:
 
 
 def _elements(stream: IO[bytes], file: Path) -> Iterator[Any]:
-    """Elements as they end; one that goes on and on is refused."""
+    """Elements as they end; an overlong one is refused."""
     limits, waiting = Limits.of_environment(), 0
     parser: Any = ElementTree.XMLPullParser()
     while part := stream.read(1 << 16):
@@ -166,7 +166,7 @@ def _clever_triples(text: str, error: ValueError, file: Path) -> list[Triple]:
 
 
 def _statements(text: str) -> Iterator[Triple]:
-    """Triples of `subject predicate object , object ; predicate object .`; blank nodes and lists are too clever."""
+    """Triples of `subject predicate object , object ; predicate object .`; blank nodes and lists are left to rdflib."""
     tokens = _tokens(text)
     end = ("", "")
     prefixes: dict[str, str] = {}

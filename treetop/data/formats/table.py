@@ -34,7 +34,7 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
         return to_row(line, record | cells, reading)
 
     yield from each_row(table_records(file, reading, ("labels",)), make, file, reading)
-    hint.tell(file)
+    hint.warn(file)
 
 
 def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -61,7 +61,7 @@ def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any
             raise ValueError(f"the cell of '{key}' starts with [ but is not a JSON list: {cell[:40]!r}.") from None
     pieces = [piece.strip() for piece in cell.split(separator) if piece.strip()]
     if key == "labels":
-        hint.see(cell)
+        hint.count(cell)
         return pieces
     try:
         return [parse_float(piece) for piece in pieces] or None
@@ -77,13 +77,13 @@ class _SeparatorHint:
         self.counts = dict.fromkeys((separator, "|", ";", ","), 0)
         self.cells = 0
 
-    def see(self, cell: str) -> None:
+    def count(self, cell: str) -> None:
         if cell:
             self.cells += 1
             for mark in self.counts:
                 self.counts[mark] += mark in cell
 
-    def tell(self, file: Path) -> None:
+    def warn(self, file: Path) -> None:
         best = max(self.counts, key=lambda mark: self.counts[mark])
         if self.counts[self.separator] == 0 and self.counts[best] > self.cells / 4:
             logger.warning(

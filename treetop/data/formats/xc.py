@@ -139,7 +139,7 @@ def _labels_new(folder: Path, targets: Path, reading: Reading) -> LabelSet:
 
 
 def rows_new(targets: Path, features: Path | None, texts: Path | None, reading: Reading) -> Iterator[Row]:
-    """Rows of the files of one split in step; all must have as many rows as the targets promise."""
+    """Rows of the files of one split in step; all must have as many rows as the targets declare."""
     promised = read_header(targets, 2)[0]
     if features is not None and (other := read_header(features, 2)[0]) != promised:
         sentence = f"the header promises {other:,} rows, that of {targets.name} {promised:,}. They must agree."

@@ -54,7 +54,7 @@ def join_text(record: Mapping[str, Any], reading: Reading) -> str:
 
 
 def kind(value: object) -> str:
-    """How a value is called in a message."""
+    """The description of a value in messages."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)
 

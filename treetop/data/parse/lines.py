@@ -64,7 +64,7 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_bytes(file: Path) -> Iterator[tuple[IO[bytes], io.BufferedReader]]:
-    """(the bytes after unpacking, the raw file for progress); gzip is known by its first bytes, not by the name."""
+    """(the unpacked bytes, the raw file for progress); gzip is recognised by its first bytes, not by the name."""
     try:
         raw = file.open("rb")
     except FileNotFoundError:

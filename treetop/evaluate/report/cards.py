@@ -105,7 +105,7 @@ def _answer(answer: Answer) -> str:
 
 
 def short_name(name: str) -> str:
-    """A label's name as HTML; the end of a long one shows when pointed at."""
+    """A label's name as HTML; a long one is shortened, with the full name as a tooltip."""
     if len(name) <= LONG:  # bdi: right-to-left names do not affect the text around them
         return f"<bdi>{escape(name)}</bdi>"
     return f'<bdi title="{escape(name)}">{escape(name[:LONG].rsplit(" ", 1)[0])} …</bdi>'

@@ -79,7 +79,7 @@ def render(page: Page) -> str:
 
 
 def headline(page: Page) -> str:
-    """The figures one looks at first, as tiles."""
+    """The headline figures as tiles."""
     tiles = []
     for name in [name for name in TILES if name in page.scores.values]:
         value, interval = page.scores[name], page.scores.intervals.get(name)

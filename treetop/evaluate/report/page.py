@@ -120,12 +120,12 @@ def number_cell(value: str, interval: tuple[float, float] | None) -> str:
 
 
 def spanned(counts: Sequence[int]) -> str:
-    """The least and the most of these counts."""
+    """The smallest and the largest of these counts."""
     return " – ".join(f"{count:,}" for count in sorted(set(counts)))
 
 
 def check_folder(folder: Path) -> None:
-    """Make the folder of a report; refuse one where the page would spoil a model or write over another page."""
+    """Make the folder of a report; refuse one where the page would damage a model or overwrite another page."""
     if model_at(folder):
         raise ConfigError(
             f"--report {folder}: is inside a model folder, which may contain nothing else. Choose another place."

@@ -85,8 +85,9 @@ def differences(page: Versus) -> str:
         for metric in shown
     )
     note = (
-        f"Points more than {page.first} on the same documents. ▲ better and ▼ worse where the 95 % interval of the "
-        "difference leaves out 0; p is how often exchanging answers at random gives as large a difference."
+        f"Difference from {page.first} in percentage points, on the same documents. ▲ better and ▼ worse where the 95 "
+        "% interval of the difference leaves out 0; p is how often exchanging answers at random gives as large a "
+        "difference."
     )
     return section("Paired differences", note, _table(["", *page.differences], rows, numbers=True))
 

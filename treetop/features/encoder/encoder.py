@@ -102,7 +102,7 @@ class Encoder(nn.Module):
 
     @property
     def room(self) -> int:
-        """Tokens the position table holds."""
+        """Maximum tokens of the position table."""
         return int(getattr(self.body.config, "max_position_embeddings", 1 << 30)) - self.offset
 
     @property
@@ -110,7 +110,7 @@ class Encoder(nn.Module):
         return int(self.body.get_input_embeddings().weight.shape[0])
 
     def view_width(self, pooling: Pooling) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         return self.width * len(pooling.layers)
 
     def layer(self, index: int) -> int:
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
         return Shapes(self.width, int(inner), int(heads), float(eps or 1e-12), float(dropout or 0.0))
 
     def fuse_layers(self) -> None:
-        """Norms and linear layers with a faster way back, for training on a GPU without compiling."""
+        """Norms and linear layers with a faster backward pass, for training on a GPU without compiling."""
         one_pass_layers.exchange(self.body)
 
     def compile_layers(self) -> None:
@@ -142,13 +142,13 @@ class Encoder(nn.Module):
             layer.forward = torch.compile(layer.forward, dynamic=True)
 
     def lay_out(self) -> None:
-        """Make prediction on a CPU fast: layers without modules where it has BERT's shape, else packed ones."""
+        """Make prediction on a CPU fast: layers without modules if it has BERT's architecture, else packed ones."""
         self._quick = QuickLayers.of(self)
         if self._quick is None:
             packed_linear.exchange(self.body)
 
     def forward(self, packed: Packed, poolings: Sequence[Pooling], detached: Collection[str] = ()) -> dict[str, Tensor]:
-        """Per view (rows, width); layers of a transformer learn from all views but those `detached`."""
+        """Per view (rows, width); gradients reach the transformer from all views except those `detached`."""
         wanted = sorted({self.layer(index) for pooling in poolings for index in pooling.layers})
         if self._quick is not None and torch.is_inference_mode_enabled() and not packed.ids.is_cuda:
             states = self._quick.states(packed, wanted)
@@ -186,7 +186,7 @@ class Encoder(nn.Module):
         return {index: state.flatten(0, 1)[place] for index, state in states.items()}
 
     def _run(self, wanted: Sequence[int], **inputs: Any) -> dict[int, Tensor]:
-        """The body once, with the hidden states of `wanted` caught on the way."""
+        """One forward pass that records the hidden states of `wanted`."""
         caught: dict[int, Tensor] = {}
         self._catch.wanted, self._catch.states = frozenset(wanted), caught
         try:
@@ -215,7 +215,7 @@ class Encoder(nn.Module):
 
     @torch.no_grad()
     def _probe(self) -> bool:
-        """Whether packed and padded sequences give the same; finds where positions start on the way."""
+        """Whether packed and padded sequences give the same result; also finds where positions start."""
         was, _ = self.body.training, self.body.eval()
         count = min(40, self.vocabulary)
         offsets = np.array([0, 3, 7, 12])

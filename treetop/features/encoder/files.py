@@ -24,7 +24,7 @@ UNSAFE = (
 
 
 def check_files(folder: Path) -> None:
-    """Refuse a folder that lacks a file, or holds something that would be opened and is not a regular file."""
+    """Refuse a folder that lacks a file, or where a file to be opened is not a regular one."""
     for name in ("config.json", "tokenizer.json"):
         if not (folder / name).exists():
             raise ConfigError(
@@ -58,7 +58,7 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 
 def check_settings(settings: Mapping[str, Any], weights: int) -> None:
-    """Refuse settings from which nothing can be built, or something without bounds."""
+    """Refuse settings from which no encoder, or an unreasonably large one, would be built."""
     waiting: list[tuple[str, Any, int]] = [("settings", settings, 0)]
     while waiting:
         name, value, depth = waiting.pop()

@@ -67,7 +67,7 @@ def find_encoder(name: str) -> Source:
 
 
 def read_encoder_config(name: str) -> dict[str, Any]:
-    """The settings of an encoder without opening its weights; nothing, and a word about it, where it must be fetched.
+    """The settings of an encoder without opening its weights; empty, with a warning, if it must be downloaded.
 
     What training would refuse is refused here in the same words.
     """
@@ -86,7 +86,7 @@ def read_encoder_config(name: str) -> dict[str, Any]:
 
 
 def local_config(name: str) -> dict[str, Any]:
-    """The settings of an encoder on this machine; nothing where there is none."""
+    """The settings of an encoder on this machine; empty if there is none."""
     folder = place_of(name)
     package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
     try:
@@ -129,7 +129,7 @@ def _from_model(folder: Path) -> Source:
 
 
 def _transformers(features: Part) -> list[Part]:
-    """Encoders among a model's features, also those joined with words or kept apart."""
+    """Encoders among a model's features, also those inside concatenated or namespaced features."""
     return [
         matching
         for part in features.parts.values()
@@ -158,7 +158,7 @@ def _from_folder(folder: Path, name: str) -> Source:
 
 
 def _check_size(config: Any, numbers: int) -> None:
-    """Refuse settings of an encoder much larger than its weights, before memory is taken for it."""
+    """Refuse settings of an encoder much larger than its weights, before memory is allocated."""
     torch, transformers = extra("torch", "torch"), extra("transformers", "torch")
     with model_errors(), quiet(transformers), torch.device("meta"):
         empty = transformers.AutoModel.from_config(config)

@@ -114,7 +114,7 @@ class Tokenizer:
         return Tokens(np.array(ids, self._type), _ends([np.array(lengths, np.int64)]), rows)
 
     def _encoded(self, texts: list[str]) -> list[Any]:
-        """What the library makes of each text; one that is cut anyway costs no more than its beginning.
+        """What the library makes of each text; of a text that will be truncated only the beginning is encoded.
 
         The beginning must give two windows of tokens beyond the first, so that the cut cannot have changed that one.
         """

@@ -56,14 +56,14 @@ class Transformer(Learned[Pooling]):
 
     @classmethod
     def load(cls, config: TransformerConfig, *, name: str = "encoder", **options: Any) -> Transformer:
-        """An encoder as it comes, before any training."""
+        """A pretrained encoder, before any training."""
         source = find_encoder(config.model)
         tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long_texts)
         poolings = [Pooling(config.pooling, config.layers)]
         return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
 
     def read(self, poolings: Sequence[Pooling]) -> None:
-        """Give these views from now on."""
+        """Set the views to compute."""
         for pooling in poolings:
             for layer in pooling.layers:
                 self.encoder.layer(layer)

@@ -40,7 +40,7 @@ class Cutter:
     within: str = "words"
 
     def __call__(self, texts: Texts) -> tuple[Array, ...]:
-        """(buffer, hashes, begins, ends, rows) of all grams; see `kernels/text.py`."""
+        """(buffer, hashes, begins, ends, rows) of all n-grams; see `kernels/text/`."""
         table = scanner.characters()
         odd = scanner.odd_texts(texts.blob, texts.offsets, table, self.lower)
         if odd.any():
@@ -211,7 +211,7 @@ def learn(cutter: Cutter, rules: Rules, texts: Texts) -> Vocabulary:
 
 
 def learn_rows(cutter: Cutter, rules: Rules, texts: Texts) -> tuple[Vocabulary, tuple[Array, Array, Array]]:
-    """The vocabulary and the rows of the same texts, scanned once; 8 bytes for each text and distinct term wait."""
+    """The vocabulary and the rows of the same texts, scanned once; keeps 8 bytes per text and distinct term."""
     vocabulary, fill = _learn(cutter, rules, texts, keep=True)
     return vocabulary, fill()
 

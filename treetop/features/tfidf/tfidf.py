@@ -68,7 +68,7 @@ class TfidfConfig:
                 raise ConfigError(f"{name}: {share} is not a fraction. Give 0.0 to 1.0, or a whole number of texts.")
 
     def cutters(self) -> dict[str, Cutter]:
-        """How texts are cut, for each group of columns."""
+        """How texts are split into terms, for each group of columns."""
         cutters_ = {}
         if self.ngrams is not None:
             marks = self.tokenizer == "unicode"
@@ -82,7 +82,7 @@ class TfidfConfig:
         return cutters_
 
     def rules(self) -> Rules:
-        """Which terms stay and how they weigh."""
+        """Which terms are kept and how they are weighted."""
         return Rules(
             min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, stable=self.tokenizer == "unicode",
             idf=self.idf, binary=self.binary, sublinear=self.sublinear, l2=self.l2,
@@ -114,7 +114,7 @@ class Tfidf(NamesTerms):
 
     @classmethod
     def fit_transform(cls, texts: Iterable[str], config: TfidfConfig = DEFAULT) -> tuple[Tfidf, Csr]:
-        """Learn terms and weights, and give the rows of the same texts without a second scan."""
+        """Learn terms and weights, and return the rows of the same texts without a second scan."""
         packed, rules = Texts.of(texts), config.rules()
         learned = {name: learn_rows(cutter, rules, packed) for name, cutter in config.cutters().items()}
         features = cls(config, {name: vocabulary for name, (vocabulary, _) in learned.items()})
@@ -130,7 +130,7 @@ class Tfidf(NamesTerms):
         return Views({"tfidf": lambda: self.transform(texts)})
 
     def _join(self, parts: Sequence[Rows]) -> Csr:
-        """One matrix from the rows of each group; each group weighs the same in a row that has several."""
+        """One matrix from the rows of each group; groups have equal weight in a row that has several."""
         parts_ = [_csr(rows, len(group.terms)) for rows, group in zip(parts, self.groups.values(), strict=True)]
         if len(parts_) == 1:
             return parts_[0]

@@ -48,12 +48,12 @@ class Bag(WordNet):
         self._laid: Tensor | None = None
 
     def view_width(self, task: Task) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         return self.width
 
     @torch.no_grad()
     def weigh(self, rarity: NDArray[np.float32]) -> None:
-        """How much each word counts."""
+        """Set the weight of each word."""
         self.rarity.copy_(torch.from_numpy(rarity))
 
     def train(self, mode: bool = True) -> Bag:
@@ -80,7 +80,7 @@ class Bag(WordNet):
         return F.dropout(x, self.config.dropout) if self.training and self.config.dropout else x
 
     def sums(self, packed: Packed) -> Tensor:
-        """(sequences, width) float32 sums at tf-idf weights of length 1."""
+        """(sequences, width) float32 sums with L2-normalised tf-idf weights."""
         return sums_of(self.words, self.rarity, packed)
 
 

@@ -97,12 +97,12 @@ class Inception(WordNet):
 
     @property
     def inner(self) -> int:
-        """Numbers before the last layer."""
+        """Dimension before the last layer."""
         return self.positions * self.config.filters
 
     @property
     def width(self) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         return int(self.words.shape[1]) if self.config.reduce_to_word_dim else self.inner
 
     def view_width(self, task: Task) -> int:

@@ -44,14 +44,14 @@ class WordNet(nn.Module):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Numbers that decide about memory, named as transformers names them."""
+        """Sizes that determine memory, named as in transformers."""
         width = self.words.shape[1]
         sizes = {"hidden_size": width, "intermediate_size": width, "vocab_size": len(self.words)}
         return {**sizes, "num_hidden_layers": 1, "max_position_embeddings": 0}
 
     @torch.no_grad()
     def init_words(self, vectors: Tensor) -> None:
-        """Word vectors to start from."""
+        """Set the initial word vectors."""
         self.words[:-1] = vectors
 
     def rectangle(self, packed: Packed, length: int) -> Tensor:
@@ -69,7 +69,7 @@ class WordNet(nn.Module):
         return F.embedding(torch.where(place < end, ids, pad), self.words, padding_idx=pad)
 
     def view_width(self, task: Task) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         raise NotImplementedError
 
     # What training and prediction ask of an encoder: nothing to do here.
@@ -104,7 +104,7 @@ class BatchNorm(nn.Module):
         return normed.view(x.shape).to(x.dtype)
 
     def fixed(self) -> Callable[[Tensor], Tensor]:
-        """What it does where it does not learn, in one call."""
+        """The layer in evaluation mode as one function."""
         scale = self.weight.float() * torch.rsqrt(self.spread.float() + EPS)
         shift = self.bias.float() - self.centre.float() * scale
         return lambda x: torch.addcmul(shift, x.float(), scale).to(x.dtype)
@@ -133,7 +133,7 @@ class Spectral(nn.Module):
 
 
 def sums_of(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:
-    """(sequences, width) float32 sums of word vectors, weighed by `rarity` scaled to length 1 in each text (tf-idf)."""
+    """(sequences, width) float32 sums of word vectors, weighted by `rarity`, L2-normalised in each text (tf-idf)."""
     n, device = packed.shape.sequences, packed.ids.device
     share = rarity.float().index_select(0, packed.ids)
     squares = torch.zeros(n, device=device).index_add_(0, packed.sequence, share.square())

@@ -94,7 +94,7 @@ def _slope(z: Tensor, loss: Loss) -> Tensor:
 
 
 def _shift(z: Tensor, positives: Positives, inside: Tensor, loss: Loss) -> Tensor:
-    """What a positive's slope lacks, given that of a negative."""
+    """Difference between a positive's slope and that of a negative."""
     t, k = positives.target, positives.strength
     if loss == "bce" and k is None:
         return torch.where(inside, -t, 0.0)

@@ -51,7 +51,7 @@ def full_descent(
     scale: float,
     value: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """(BCE loss, gradient over h), both times `scale`; the table makes its step at once.
+    """(BCE loss, gradient over h), both times `scale`; the table is updated in the same pass.
 
     Columns outside the table are left out. With `value=False` the loss is 0, or NaN if the gradient is not finite.
     """

@@ -12,7 +12,7 @@ KIND = tl.constexpr(tl.float32 if INTERPRETED else tl.bfloat16)  # the interpret
 
 
 def described(tensor, rows, columns):
-    """A matrix as the copy engine wants it: brought in blocks of this shape."""
+    """A tensor descriptor for the copy engine, with blocks of this shape."""
     return TensorDescriptor.from_tensor(tensor, [rows, columns])
 
 

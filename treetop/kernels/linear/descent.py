@@ -100,7 +100,7 @@ def _new_lanes(n_rows: int, n_features: int, settings: Settings, width: Any) -> 
 
 @tight
 def _first(settings: Settings) -> np.float32:
-    """How a dual of zero is kept."""
+    """How a zero dual is stored."""
     return np.float32(-FAR) if settings.loss == LOGISTIC else np.float32(0)
 
 
@@ -144,7 +144,7 @@ def _clear(side: F32, alpha: F32, lane: int, settings: Settings) -> None:
 
 @tight
 def _ask(local: Local, lanes: _Lanes, soon: Any, later: Any, diagonal: Any) -> None:
-    """Bring a row that comes soon into the cache: in random order the processor cannot guess it."""
+    """Prefetch a row that is visited soon: in random order the processor cannot predict it."""
     width = np.uint64(len(lanes.width))
     prefetch(local.indptr, np.uint64(later))
     begin, end = np.uint64(local.indptr[soon]), np.uint64(local.indptr[soon + np.uint32(1)])
@@ -158,7 +158,7 @@ def _ask(local: Local, lanes: _Lanes, soon: Any, later: Any, diagonal: Any) -> N
 
 @tight
 def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Settings) -> int:
-    """Visit the rows of `order` once; those that may move again come to its front. Returns their number."""
+    """Visit the rows of `order` once; active ones move to its front. Returns their number."""
     lanes.state[HIGH] = -np.inf
     lanes.state[LOW] = np.inf
     bias, awake, small = np.float32(settings.bias), np.uint64(0), np.float32(SMALL * settings.eps)
@@ -186,7 +186,7 @@ def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Sett
 
 @tight
 def _remember(state: F32, known: bool) -> None:
-    """Keep the extreme gradients of the pass: a dual that is at its bound by more than that may sleep."""
+    """Keep the extreme gradients of the pass: duals that are further beyond their bound are shrunk."""
     for lane in range(state.shape[1]):
         low, high = state[LOW, lane], state[HIGH, lane]
         state[LOW_BEFORE, lane] = low if known and low < 0.0 else -np.float32(np.inf)
@@ -289,7 +289,7 @@ def _done(state: F32, lane: int, age: int, settings: Settings) -> bool:
 
 @tight
 def _look_again(state: F32, holds: Any, age: Any, settings: Settings) -> bool:
-    """Whether the next pass has to see the sleeping rows too: all lanes seem to be done, or one has its last pass."""
+    """Whether the next pass must include shrunk rows: all lanes seem done, or one is in its last pass."""
     ready = True
     for lane in range(state.shape[1]):
         if holds[lane] >= 0:
@@ -301,7 +301,7 @@ def _look_again(state: F32, holds: Any, age: Any, settings: Settings) -> bool:
 
 @kernel
 def _in_order(counts: U32, starts: Any, features: U32, values: F32, bias: F32) -> Columns:
-    """Columns in the order of the problems, not in that of their ends."""
+    """Columns in the order of the problems, not of their completion."""
     total = 0
     for count in counts:
         total += count

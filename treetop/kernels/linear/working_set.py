@@ -111,7 +111,7 @@ def new_scratch(shared: Shared) -> Scratch:
 
 @kernel
 def take_in(working: WorkingSet, rows: U32, side: float, X: Rows, scratch: Scratch) -> WorkingSet:
-    """`known` with more rows; features seen for the first time start with weight zero."""
+    """`working` with more rows; new features start with weight zero."""
     old, n, d = working.design, len(working.side), len(working.features)
     nnz = np.uint64(len(old.indices))
     for row in rows:
@@ -151,7 +151,8 @@ def _background(cost: float) -> WorkingSet:
 
 @kernel
 def start(working: WorkingSet, cost_negative: float, shared: Shared) -> Any:
-    """(norm of the gradient at zero, u, v, mean of the positives) over the known rows, the first being no real one.
+    """(norm of the gradient at zero, u, v, mean of the positives) over the rows of the working set, the first of which
+    is artificial.
 
     The mean-separating start is u mean(positives) + v mean(all), with margin 1 at the mean of the positives and -2 on
     average over the negatives; the constant feature is part of both means.
@@ -238,7 +239,7 @@ def _left(scratch: Scratch, cost: float, bias: Any) -> Any:
 
 @kernel
 def _rounds(shared: Shared, working: WorkingSet, cost_negative: float, settings: Settings, scratch: Scratch) -> Any:
-    """(known, objective, rounds) at the minimum; `known` comes in with the background and the positives."""
+    """(working set, objective, rounds) at the minimum; `working` starts with the background row and the positives."""
     n, n_positive, last = len(scratch.margin), len(working.side) - 1, len(working.w) - 1
     norm, u, v, mean = start(working, cost_negative, shared)
     # of the start only the sparse part and the bias: the mean of all rows moves no margin by more than hundredths

@@ -183,6 +183,6 @@ def _sources() -> str:
 
 @functools.cache
 def _announce_compilation(*, cached: bool) -> None:
-    """Say why nothing seems to happen, the first time in a process."""
+    """Log that kernels are being compiled, once per process."""
     often = "once" if cached else "in every process, as no folder to keep them in is safe and writable (TREETOP_CACHE)"
     logger.info("compiling numeric kernels for this machine; this takes up to a minute, %s", often)

@@ -46,7 +46,7 @@ def run(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> lis
 
 
 def stream(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> Iterator[T]:
-    """Like `run`, handing results out in order while later ranges run; few results wait at any time."""
+    """Like `run`, yielding results in order while later ranges run; few results are buffered at a time."""
     threads = min(count(), len(ranges))
     if threads <= 1:
         yield from (work(start, stop) for start, stop in ranges)

@@ -36,7 +36,7 @@ def dots(table: F32, rows: F32) -> Any:
 
 @reassociating
 def gathered_dots(table: F32, rows: F32, ends: Any, ids: Any, products: F32) -> None:
-    """made[p - ends[0]] = <rows[i], table[ids[p]]> for p in ends[i]..ends[i + 1]; `ids` begins at ends[0]."""
+    """products[p - ends[0]] = <rows[i], table[ids[p]]> for p in ends[i]..ends[i + 1]; `ids` begins at ends[0]."""
     first = ends[0]
     for i in range(len(rows)):
         for p in range(ends[i] - first, ends[i + 1] - first):

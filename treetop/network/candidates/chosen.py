@@ -39,7 +39,7 @@ class Chosen:
     find: Callable[[Targets], Tensor]
 
     def pairs(self, logits: Tensor, known: BatchTargets) -> Pairs:
-        """The candidates with what is known of them."""
+        """The candidates with their targets."""
         target = known.positives.look_up(self.find)
         ignored = None if self.ids is None else self.ids < 0
         if known.ignored is not None:
