@@ -180,7 +180,7 @@ def test_labels_that_never_share_a_text_have_no_graph_and_it_is_said(recipe, glo
     first = data.Y.indices[data.Y.indptr[:-1]]
     Y = sparse.csr_matrix((np.ones(len(data), np.float32), first, np.arange(len(data) + 1)), data.Y.shape)
     model = treetop.fit(recipe, dataclasses.replace(data, Y=Y), settings=quick(recipe, glove))
-    assert f"{recipe}: no two labels share a text, so the label graph says nothing" in caplog.text
+    assert f"{recipe}: no two labels share a text, so the label graph adds nothing" in caplog.text
     assert model.predict(data.texts[0], k=3)
 
 
@@ -208,9 +208,9 @@ def test_equal_texts_empty_texts_and_labels_never_seen(recipe, glove):
 
 
 def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
-    blueprints, real = [], Blueprint.heads
+    blueprints, real = [], Blueprint.network
     monkeypatch.setattr(
-        Blueprint, "heads", lambda self, *args, **named: blueprints.append(self) or real(self, *args, **named)
+        Blueprint, "network", lambda self, *args, **named: blueprints.append(self) or real(self, *args, **named)
     )
     for again in (False, True):
         blueprints.clear()
@@ -222,5 +222,7 @@ def test_phases_may_have_clusters_of_their_own(glove, tmp_path, monkeypatch):
     assert [parts.free for parts in labels] == [False, True]
     assert [phase.learning.encoder.lr for phase in (first, second)] == [0.01, 0.003]
     assert first.words.before is None and second.words.before is not None and labels[1].init == "text"
-    with pytest.raises(ConfigError, match=r"network\.narrow: views need the dimension of the word vectors"):
+    with pytest.raises(
+        ConfigError, match=r"network\.reduce_to_word_dim: label texts have the dimension of the word vectors"
+    ):
         treetop.training.plan("inceptionxml_lf", settings={"network": {"reduce_to_word_dim": False}})
