@@ -165,7 +165,7 @@ def test_explains_what_its_page_says(recipe, fitted):
     if recipe in explainable():
         assert model.explain(text, k=1)[0].members[0][-1].words
     else:
-        with pytest.raises(ConfigError, match="explain: .* has no words to show"):
+        with pytest.raises(ConfigError, match="explain: .* has no terms to show"):
             model.explain(text, k=1)
 
 

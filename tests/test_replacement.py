@@ -97,7 +97,7 @@ def test_a_swap_before_any_file_is_met(models, saved, tmp_path, monkeypatch, pla
 def test_a_folder_that_never_rests_is_told(saved, monkeypatch):
     monkeypatch.setattr("treetop.core.folder.DESCRIPTORS", False)
     monkeypatch.setattr("treetop.core.folder.Folder.replaced", lambda self: True)
-    with pytest.raises(ModelError, match="replaced again and again while it was read. Load it when no process saves"):
+    with pytest.raises(ModelError, match="replaced repeatedly while it was read. Load it when no process saves"):
         treetop.load(saved / "m")
 
 
@@ -132,7 +132,7 @@ def test_a_change_of_labels_never_reaches_the_model_that_took_the_place(models, 
     model = treetop.load(tmp_path / "m").retire_labels(["L01"])
     with monkeypatch.context() as patch:
         patch.setattr(edits, step, stepping)
-        with pytest.raises(WorkError, match="another model took its place meanwhile; the change is not saved"):
+        with pytest.raises(WorkError, match="was replaced by another model in the meantime; the change is not saved"):
             model.save(tmp_path / "m")
     found = treetop.load(tmp_path / "m", check="full")
     assert same(found.rank(TEXTS, 5), models[1].rank(TEXTS, 5)) and found.edits is None
@@ -193,5 +193,5 @@ def test_data_written_to_while_they_are_read_are_told(tmp_path, monkeypatch):
         return real(*args)
 
     monkeypatch.setattr(jsonl, "to_row", reading)
-    with pytest.raises(DataError, match="changed each time while it was read. Wait until nothing writes to it"):
+    with pytest.raises(DataError, match="kept changing while it was read. Wait until nothing writes to it"):
         Dataset.read(tmp_path)

@@ -107,7 +107,7 @@ def test_a_shortlist_that_names_nodes_beyond_the_rank_is_refused_whatever_nodes_
 def test_indices_in_range_that_are_no_permutation_are_refused(model, part, name):
     folder = model("xr_linear")
     put_array(levels_of(folder)[-1] / part, name, lambda a: np.full_like(a, a[0]))
-    refused(folder, f"array '{name}' holds an index twice")
+    refused(folder, f"array '{name}' contains an index twice")
 
 
 def test_a_walk_over_levels_that_do_not_fit_takes_the_checked_way(trained):
@@ -159,7 +159,7 @@ def test_counts_that_no_training_could_have_found_are_refused(model):
     put_array(folder / "labels", "counts", first(-1))
     refused(folder, "counts: labels of -1 to")
     put_json(folder / "part.json", lambda part: part["config"].update(n_train=2**62))
-    refused(folder, "n_train: 4611686018427387904 is no number of training texts")
+    refused(folder, "n_train: 4611686018427387904 is not a number of training texts")
 
 
 # --- values that are not finite -------------------------------------------------------------------------------------

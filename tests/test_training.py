@@ -32,7 +32,7 @@ def with_retired_labels(data):
     [
         (with_roles, r"^toy: 0 texts with 0 labels and 60 rows of other roles\. Training needs at least one text"),
         (with_targets_of_nothing, r"^toy: 60 texts with 0 labels\. Training needs at least one text with one label"),
-        (with_retired_labels, r"^toy: all 40 labels are retired, so that none could be answered with\. Make at least"),
+        (with_retired_labels, r"^toy: all 40 labels are retired, so none could be predicted\. Make at least"),
     ],
 )
 @pytest.mark.parametrize("recipe", ["popular", "xr_linear"])
@@ -44,7 +44,7 @@ def test_data_that_teach_nothing_are_refused(recipe, change, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threads": 0}, r"^threads: 0 is out of range\. Allowed are whole numbers from 1"),
+        ({"threads": 0}, r"^threads: 0 is out of range\. Allowed: whole numbers from 1"),
         ({"threads": "2"}, r"^threads: '2' is out of range"),
         ({"device": None}, r"^device: unknown value 'None'"),
         ({"budget": 8}, r"^budget: expected text such as 'memory=8GB,time=10min', got 8"),
@@ -98,7 +98,9 @@ def test_models_of_ready_made_features_are_saved_verified_and_refuse_bare_texts(
     model.check_golden()
     assert len(model.rank_dataset(data, 3)) == len(data) and not model.answers_texts
     for ask in (model.predict, model.explain, lambda text: model.rank_dataset(toy.dataset())):
-        with pytest.raises(InputError, match=r"trained on ready-made features \('given'\), and texts have none\. Give"):
+        with pytest.raises(
+            InputError, match=r"trained on precomputed features \('given'\), and texts have none\. Give"
+        ):
             ask("a cat")
     assert treetop.fit("popular", data).golden or silent  # texts are enough
 
@@ -137,7 +139,7 @@ def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog
     monkeypatch.setattr(treetop.training, "_train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         treetop.fit("popular", toy.dataset(), out=tmp_path / "m")
-    assert "m.work: finished stages are kept here; go on with the same command and --resume" in caplog.text
+    assert "m.work: finished stages are kept here; continue with the same command and --resume" in caplog.text
     monkeypatch.undo()
     treetop.fit("popular", toy.dataset(), out=tmp_path / "m", resume=True)
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
@@ -149,12 +151,12 @@ def test_an_interrupted_training_says_how_to_go_on(tmp_path, monkeypatch, caplog
         (
             "xr_linear",
             "tree.top_branching=-1",
-            r"^tree\.top_branching: -1 is out of range\. Allowed is 1 or more\.",
+            r"^tree\.top_branching: -1 is out of range\. Allowed: 1 or more\.",
         ),  # grew without end
         (
             "bonsai",
             "tree.max_depth=1000000000000",
-            r"^tree\.max_depth: 1000000000000 is out of range\. Allowed is 1 to 100\.",
+            r"^tree\.max_depth: 1000000000000 is out of range\. Allowed: 1 to 100\.",
         ),
         (
             "xr_linear",
@@ -179,7 +181,7 @@ def test_resuming_a_finished_job_is_content_with_its_model(tmp_path, caplog):
     open_work(tmp_path / "n", {}).rename(tmp_path / "m.work")  # of another job
     with caplog.at_level("INFO", "treetop"):
         model = job(tmp_path / "m", device="cpu", threads=1)
-    assert model.predict("a cat") and f"{tmp_path / 'm'}: the model of this job is there already" in caplog.text
+    assert model.predict("a cat") and f"{tmp_path / 'm'}: the model of this job exists already" in caplog.text
     shutil.rmtree(tmp_path / "m.work")
     assert {f: (f.stat().st_mtime_ns, f.read_bytes()) for f in tmp_path.rglob("*") if f.is_file()} == before
 

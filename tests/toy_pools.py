@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from treetop.network.samplers.pools import PairsKnown
+from treetop.network.samplers.pools import PoolTargets
 
 N, LABELS = 30, 25
 
@@ -20,7 +20,7 @@ def data(seed=0, ignored=True, twins=True):
     text = np.full(LABELS, -1)
     text[[3, 7, 9]] = 3
     text[[4, 20]] = 4
-    known = PairsKnown(
+    known = PoolTargets(
         LABELS, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data,
         V.indptr.astype(np.int64) if ignored else None, V.indices.astype(np.int64) if ignored else None,
         text if twins else None,

@@ -1,7 +1,7 @@
-"""What a refactoring must not change: answers of a toy model of every recipe and augmentation, to the bit.
+"""Golden answers that a refactoring must not change: a toy model of every recipe and augmentation, bit by bit.
 
-python -m tools.golden record FILE        # before
-python -m tools.golden compare FILE       # after: names every model whose answers differ, and by how much
+python -m tools.golden record FILE        # before python -m tools.golden compare FILE       # after: names every model
+whose answers differ, and by how much
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from treetop.core.errors import TreetopError  # noqa: E402
 
 TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "beam": 4, "tfidf": {"min_df": 1}}
 FUSED = {"min_df": 1}
-# Beside every recipe as in the battery: what goes another way through training.
+# In addition to every recipe as in the battery: variants that take another path through training.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lightxml tree": ("lightxml", TREE),
     "lightxml bottleneck": ("lightxml", {**TREE, "projection_dim": 8, "loss": "squared_hinge", "ranker_weight": 0.5}),
@@ -74,31 +74,31 @@ BASES = ("lightxml", "inceptionxml", "decaf", "renee", "astec", "depsl", "cascad
 
 def cases() -> dict[str, tuple[str, dict[str, Any]]]:
     """Name -> recipe and settings."""
-    made = {name: (name, battery.brief(name)["settings"]) for name in battery.RECIPES}
+    table = {name: (name, battery.brief(name)["settings"]) for name in battery.RECIPES}
     for name, (recipe, settings) in VARIANTS.items():
-        made[name] = recipe, nested(battery.brief(recipe)["settings"], settings)
+        table[name] = recipe, nested(battery.brief(recipe)["settings"], settings)
     for wrapper in WRAPPED:
         for base in BASES:
-            made[f"{wrapper}+{base}"] = f"{wrapper}+{base}", battery.brief(base)["settings"]
-    made["mixup+lightxml tree"] = "mixup+lightxml", nested(battery.brief("lightxml")["settings"], TREE)
-    made["glas+lightxml tree"] = "glas+lightxml", nested(battery.brief("lightxml")["settings"], TREE)
-    return made
+            table[f"{wrapper}+{base}"] = f"{wrapper}+{base}", battery.brief(base)["settings"]
+    table["mixup+lightxml tree"] = "mixup+lightxml", nested(battery.brief("lightxml")["settings"], TREE)
+    table["glas+lightxml tree"] = "glas+lightxml", nested(battery.brief("lightxml")["settings"], TREE)
+    return table
 
 
 def nested(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The settings with dotted changes."""
-    made = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
+    settings = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
     for name, value in changes.items():
-        place, *inner = made, *name.split(".")
+        group, *inner = settings, *name.split(".")
         for key in inner[:-1]:
-            place = place.setdefault(key, {})
-        known = place.get(inner[-1])
-        place[inner[-1]] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
-    return made
+            group = group.setdefault(key, {})
+        current = group.get(inner[-1])
+        group[inner[-1]] = {**current, **value} if isinstance(current, dict) and isinstance(value, dict) else value
+    return settings
 
 
 def answers(recipe: str, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | str:
-    """(ids, scores) of the best ten labels of toy texts; or the sentence that refuses this combination."""
+    """(ids, scores) of the best ten labels of toy texts; or the error message where this combination is refused."""
     data = toy.barred()
     try:
         ranking = treetop.fit(recipe, data, settings=settings).rank(toy.dataset(seed=1).texts, 10)
@@ -110,31 +110,31 @@ def answers(recipe: str, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarr
 def run(file: Path, compare: bool, only: str) -> int:
     """Record or compare; returns the number of differences."""
     before = dict(np.load(file)) if compare else {}
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     differing = 0
     for name, (recipe, settings) in cases().items():
         if only not in name:
             continue
         start = time.process_time()
-        made = answers(recipe, settings)
-        pair = (np.array(made), np.zeros(0)) if isinstance(made, str) else made
-        found |= {f"{name}|ids": pair[0], f"{name}|scores": pair[1]}
+        answer = answers(recipe, settings)
+        pair = (np.array(answer), np.zeros(0)) if isinstance(answer, str) else answer
+        arrays |= {f"{name}|ids": pair[0], f"{name}|scores": pair[1]}
         verdict = ""
         if compare:
             old = before.get(f"{name}|ids"), before.get(f"{name}|scores")
             verdict = "new" if old[0] is None else difference(old, pair)
             differing += verdict not in ("same", "new")
-        note = made if isinstance(made, str) else ""
+        note = answer if isinstance(answer, str) else ""
         sys.stdout.write(f"{name:34} {time.process_time() - start:6.1f} s  {verdict:40} {note[:90]}\n")
         sys.stdout.flush()
     if not compare:
-        np.savez(file, **found)
-    sys.stdout.write(f"{len(found) // 2} models, {differing} differ\n")
+        np.savez(file, **arrays)
+    sys.stdout.write(f"{len(arrays) // 2} models, {differing} differ\n")
     return differing
 
 
 def difference(old: tuple[Any, Any], new: tuple[Any, Any]) -> str:
-    """How far answers are apart."""
+    """How much two answers differ."""
     if all(a.shape == b.shape and (a == b).all() for a, b in zip(old, new, strict=True)):
         return "same"
     if old[0].shape != new[0].shape or old[1].shape != new[1].shape or not len(old[1]):
@@ -147,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["record", "compare"])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--only", default="", help="models whose name holds this")
+    parser.add_argument("--only", default="", help="models whose name contains this")
     options = parser.parse_args()
     sys.exit(min(1, run(options.file, options.action == "compare", options.only)))
 

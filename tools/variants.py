@@ -1,4 +1,4 @@
-"""What each choice inside XR-Linear is worth: the same recipe with one setting changed, on the same texts.
+"""Ablation of XR-Linear: the same recipe with one setting changed, on the same texts.
 
 python -m tools.variants [DATASET...] [--data FOLDER]
 """
@@ -17,7 +17,7 @@ from treetop.core import log
 from treetop.core.log import logger
 
 MAN = "linear.negatives=tfn+man"
-COST = "linear.relevance=induce"  # each positive weighs its share of the text's labels, on every level
+COST = "linear.relevance=induce"  # each positive is weighted by its share of the text's labels, on every level
 VARIANTS: dict[str, tuple[str, ...]] = {
     "default": (),
     "man": (MAN,),
@@ -33,7 +33,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 
 def run(datasets: Sequence[str], *, data: Path, root: Path, seed: int = 0) -> Iterator[str]:
-    """Measure every variant on every data set that has no record of it yet; yields their names."""
+    """Measure every variant on every data set without a record of it; yields their names."""
     for dataset in datasets:
         file = root / "benchmarks" / "results" / "variants" / f"{dataset}.jsonl"
         for name, settings in VARIANTS.items():
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.variants", description=__doc__)
     parser.add_argument("datasets", nargs="*", default=BIG)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the data sets")
-    parser.add_argument("--seed", type=int, default=0, help="of every training")
+    parser.add_argument("--seed", type=int, default=0, help="seed of every training")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     options = parser.parse_args()
     for name in run(options.datasets, data=options.data, root=options.root, seed=options.seed):

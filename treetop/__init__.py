@@ -30,7 +30,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that `import treetop` and `treetop --help` stay quick."""
+    """Load a public name when it is first used, so that `import treetop` and `treetop --help` stay fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'treetop' has no attribute '{name}'. Public names: {', '.join(__all__)}.")
     found = getattr(importlib.import_module(_HOMES[name]), name)

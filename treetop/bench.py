@@ -1,4 +1,4 @@
-"""One recipe on one data set: what training cost, how large and fast the model is, and what it reaches on test."""
+"""One recipe on one data set: training cost, size and speed of the model, and its scores on test."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _tested(model: Model, test: Dataset) -> tuple[Scores, dict[str, float]]:
 
 
 def _one_by_one(model: Model, test: Dataset) -> dict[str, float]:
-    """Milliseconds for a text by itself, from the string to the ranking."""
+    """Milliseconds per single text, from the string to the ranking."""
     spent: list[float] = []
     cpu = 0.0
     for i in range(min(SINGLES, len(test)) + WARM):
@@ -93,7 +93,7 @@ def _one_by_one(model: Model, test: Dataset) -> dict[str, float]:
 
 
 def _peak_mb() -> float:
-    """The highest resident memory of this process so far; what rusage says may be of the process that started it."""
+    """The highest resident memory of this process so far; rusage may report that of the parent process."""
     status = Path("/proc/self/status")
     if status.exists():
         found = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]

@@ -56,7 +56,7 @@ def _walk(model: Model, m: int, views: Mapping[str, View], column: int) -> list[
             raise
         recipe = model.card.recipes(len(model.members))[m]
         raise ConfigError(
-            f"explain: this is a {model.card.title}, and '{recipe}' has no words to show for its part of a score. "
+            f"explain: this is a {model.card.title}, and '{recipe}' has no terms to show for its part of the score. "
             "Explain the linear models it was made of."
         ) from None
 

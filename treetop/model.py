@@ -122,12 +122,12 @@ class Model:
         return self._rank(Texts.of(texts), {}, k)
 
     def rank_dataset(self, dataset: Dataset, k: int = 5) -> Ranking:
-        """Like `rank` for the rows of a Dataset, which may bring ready-made features instead of texts."""
+        """Like `rank` for the rows of a Dataset, which may bring precomputed features instead of texts."""
         return self._rank(dataset.texts, dataset.features, k)
 
     def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int) -> Ranking:
         if type(k) is not int or k < 1:
-            raise ConfigError(f"k: {k!r} is not a number of labels. Allowed is 1 or more.")
+            raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
         k = min(k, len(self.labels))
         return Ranking.concat([self._rank_batch(views, k) for views in self.batches(texts, given)])
 
@@ -166,12 +166,12 @@ class Model:
         return checked_scores(blended(found, self.blend, k, self.weights))
 
     def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
-        """Texts as named matrices, a row each; ready-made ones win, the others are computed when first read."""
+        """Texts as named matrices, a row each; precomputed ones win, the others are computed when first read."""
         made = self._views(Texts.of(texts), given or {})
         if lacking := sorted(self._read - set(made)):
             raise InputError(
-                f"texts: the model was trained on ready-made features ('{lacking[0]}'), and texts have none. Give data "
-                "that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
+                f"texts: the model was trained on precomputed features ('{lacking[0]}'), and texts have none. Give "
+                "data that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
             )
         return made
 
@@ -188,7 +188,7 @@ class Model:
 
     @property
     def answers_texts(self) -> bool:
-        """Whether a text is enough to answer; not where training read ready-made features."""
+        """Whether a text is enough to answer; not where training read precomputed features."""
         return self._read <= set(self._views(Texts.of([]), {}))
 
     def evaluate(self, dataset: Dataset, **options: Any) -> Scores:

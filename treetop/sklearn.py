@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 
 class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Train and ask a treetop recipe the scikit-learn way.
+    """A treetop recipe with scikit-learn's interface.
 
     `X` is a list (or Series) of strings, or a sparse or dense matrix of features; `y` is a list of lists of label
     names, an indicator matrix, or one label per row. `predict` marks the best `k` labels of each row in a sparse
@@ -92,16 +92,16 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Csr:
         """(rows, labels) sparse indicator of the best `k` labels."""
-        made = self._rank(X, self.k).to_csr(len(self.model_.labels))
-        made.data = np.ones(len(made.data), np.int64)
-        made.sort_indices()
-        return made
+        matrix = self._rank(X, self.k).to_csr(len(self.model_.labels))
+        matrix.data = np.ones(len(matrix.data), np.int64)
+        matrix.sort_indices()
+        return matrix
 
     def decision_function(self, X: Any) -> Csr:
         """(rows, labels) sparse scores of the best `k` labels; higher is better, comparable inside one model."""
-        made = self._rank(X, self.k).to_csr(len(self.model_.labels))
-        made.sort_indices()
-        return made
+        matrix = self._rank(X, self.k).to_csr(len(self.model_.labels))
+        matrix.sort_indices()
+        return matrix
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean precision at 1."""
@@ -125,7 +125,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _inputs(self, X: Any, *, reset: bool) -> tuple[Texts, Csr | None]:
-        """Texts, or empty ones beside a checked feature matrix."""
+        """Texts, or empty ones with a checked feature matrix."""
         if isinstance(X, str):
             raise InputError("X: expected a list of strings, got one string. Wrap it: [text].")
         if isinstance(X, Texts) or (not sparse.issparse(X) and _holds_strings(X)):

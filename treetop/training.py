@@ -101,7 +101,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     else:
         values = override(values, settings)
     for name in values.keys() & {*registry.names("augment")} - {*before}:
-        raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' has not. Train {name}+{recipe}.")
+        raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' does not have. Train {name}+{recipe}.")
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_places(made, base)
@@ -151,7 +151,7 @@ def fit(
     folder = None if out is None else Path(out)
     limits = parse_budget(budget)
     if folder is not None and resume and not overwrite and _is_there(folder, _key(planned, dataset, seed, limits)):
-        logger.info("%s: the model of this job is there already", folder)
+        logger.info("%s: the model of this job exists already", folder)
         return load(folder)
     planned.check_device(device)
     needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}))
@@ -168,10 +168,10 @@ def fit(
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
     """Refuse a seed, a device or a number of threads that no recipe could use."""
     if type(seed) is not int or not 0 <= seed < 2**63:
-        raise ConfigError(f"seed: {shown(seed)} is out of range. Allowed are whole numbers from 0 to 2**63 - 1.")
+        raise ConfigError(f"seed: {shown(seed)} is out of range. Allowed: whole numbers from 0 to 2**63 - 1.")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ConfigError(
-            f"threads: {shown(threads)} is out of range. Allowed are whole numbers from 1, or None for all cores."
+            f"threads: {shown(threads)} is out of range. Allowed: whole numbers from 1, or None for all cores."
         )
     if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
         raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
@@ -201,7 +201,7 @@ def check_trainable(dataset: Dataset) -> None:
         )
     if not (dataset.labels.status == ACTIVE).any():
         raise InputError(
-            f"{dataset.name}: all {dataset.n_labels:,} labels are retired, so that none could be answered with. Make "
+            f"{dataset.name}: all {dataset.n_labels:,} labels are retired, so none could be predicted. Make "
             "at least one active in the labels file."
         )
 
@@ -263,7 +263,7 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
                     shutil.rmtree(work)
             raise
         except KeyboardInterrupt:
-            logger.warning("%s: finished stages are kept here; go on with the same command and --resume", work)
+            logger.warning("%s: finished stages are kept here; continue with the same command and --resume", work)
             raise
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:

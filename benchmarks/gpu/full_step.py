@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treetop.kernels.gpu import full_bce_fused as fused
+from treetop.kernels.gpu import full_bce_launch as launch
 from treetop.kernels.gpu.full_bce import Positives, full_loss
 from treetop.kernels.gpu.full_bce_low import CHUNK, Descent, LowRows, plain_descent
 from treetop.network.vectors.full import FullTable
@@ -151,7 +151,7 @@ def errors(n: int, width: int, rows: int) -> dict[str, Any]:
     found: dict[str, Any] = {"seed": seed}
     change = truth[2] - table.weight.double()
     ulp = 2.0 ** (torch.floor(torch.log2(truth[2].abs().clamp_min(1e-30))) - 7)
-    for name, work in (("fused", fused.fused_descent), ("plain", plain_descent)):
+    for name, work in (("fused", launch.triton_descent), ("plain", plain_descent)):
         total, draws = torch.zeros_like(change), 64
         for draw in range(draws):
             held = copied(table)
@@ -176,21 +176,21 @@ def same_bits() -> dict[str, Any]:
     h, table, positives = made_up(5000, 768, 256, soft=True)
     found: dict[str, list[Any]] = {"slopes": [], "steps": [], "chunks": []}
 
-    def go(tiles: fused.Tiles, seed: int = 1) -> Tensor:
+    def go(tiles: launch.Tiles, seed: int = 1) -> Tensor:
         held = copied(table)
-        fused.fused_descent(h, held, positives, rule(seed), scale=1 / 256, value=False, tiles=tiles)
+        launch.triton_descent(h, held, positives, rule(seed), scale=1 / 256, value=False, tiles=tiles)
         return held.weight
 
-    first = go(fused.Tiles())
-    options = [("slopes", fused.Tiles(slopes=t), t) for t in fused.SLOPES]
-    options += [("steps", fused.Tiles(steps=t), t) for t in fused.STEPS]
-    options += [("chunks", fused.Tiles(chunk=c), c) for c in (1024, 4096)]
+    first = go(launch.Tiles())
+    options = [("slopes", launch.Tiles(slopes=t), t) for t in launch.SLOPES]
+    options += [("steps", launch.Tiles(steps=t), t) for t in launch.STEPS]
+    options += [("chunks", launch.Tiles(chunk=c), c) for c in (1024, 4096)]
     for name, tiles, shown in options:
         try:
             found[name].append([shown, round(float((go(tiles) == first).float().mean()), 6)])
         except Exception as error:
             found[name].append([shown, f"{type(error).__name__}: {str(error)[:120]}"])
-    again, other = torch.equal(go(fused.Tiles()), first), float((go(fused.Tiles(), 2) == first).float().mean())
+    again, other = torch.equal(go(launch.Tiles()), first), float((go(launch.Tiles(), 2) == first).float().mean())
     return {**found, "repeats": again, "same_with_another_seed": round(other, 4)}
 
 
@@ -214,7 +214,7 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
 
     def in_parts(w: Tensor, m: int) -> Any:
         if m % 22:
-            return fused.product(slope[:m].T, w)
+            return launch.product(slope[:m].T, w)
         parts = slope[:m].view(22, -1, rows).transpose(1, 2)
         return torch.bmm(parts, w.view(22, -1, w.shape[1]), out_dtype=torch.float32).sum(0)
 
@@ -223,7 +223,7 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
 
     parts: dict[str, Callable[[Tensor, int], Any]] = {
         "logits": lambda w, m: torch.mm(w, h.T, out=logits[:m]),
-        "grad_h": lambda w, m: fused.product(slope[:m].T, w),
+        "grad_h": lambda w, m: launch.product(slope[:m].T, w),
         "grad_w": lambda w, m: torch.mm(slope[:m], h, out=grad[:m]),
     }
     for name, work in parts.items():
@@ -236,29 +236,29 @@ def bounds(report: Report, h: Tensor, table: LowRows, chunk: int) -> None:
     )  # fmt: skip
 
 
-def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> fused.Tiles:
+def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> launch.Tiles:
     """Every tile of both programs over the whole table, recorded; the fastest ones. Steps with the gradient over h."""
     n, rows, how = len(table.weight), len(h), rule(rate=0.0)
-    rooms = {tile: fused.Slopes.room(chunk, h, tile) for tile in fused.SLOPES}
-    space = rooms[fused.SLOPES[0]]
+    rooms = {tile: launch.Slopes.room(chunk, h, tile) for tile in launch.SLOPES}
+    space = rooms[launch.SLOPES[0]]
     space.made.copy_(torch.sigmoid(torch.randn(space.made.shape, device=GPU) - 8)), space.sums.fill_(0.01)
     spans = [(start, min(n, start + chunk)) for start in range(0, n, chunk)]
 
     def rows_of(a: int, b: int) -> LowRows:
         return LowRows(table.weight[a:b], table.bias[a:b], a)
 
-    def forward(tile: fused.Tile) -> None:
+    def forward(tile: launch.Tile) -> None:
         for a, b in spans:
-            fused.launch_slopes(h, rows_of(a, b), rooms[tile].first(b - a), rows, value=False, tile=tile)
+            launch.launch_slopes(h, rows_of(a, b), rooms[tile].first(b - a), rows, value=False, tile=tile)
 
     grad = torch.zeros(132, *h.shape, device=GPU)
 
-    def back(tile: fused.Tile) -> None:
+    def back(tile: launch.Tile) -> None:
         for a, b in spans:
-            fused.launch_back(space.first(b - a), h, rows_of(a, b), grad, how, scale=1 / rows, tile=tile)
+            launch.launch_back(space.first(b - a), h, rows_of(a, b), grad, how, scale=1 / rows, tile=tile)
 
     best = {}
-    for name, work, tiles in (("slopes", forward, fused.SLOPES), ("step", back, fused.STEPS)):
+    for name, work, tiles in (("slopes", forward, launch.SLOPES), ("step", back, launch.STEPS)):
         took = {}
         for tile in tiles:
             found = report.run(
@@ -267,22 +267,22 @@ def programs(report: Report, h: Tensor, table: LowRows, chunk: int) -> fused.Til
             if found:
                 took[tile] = found["ms"]
         best[name] = min(took, key=took.__getitem__) if took else tiles[0]
-    return fused.Tiles(best["slopes"], best["step"], chunk)
+    return launch.Tiles(best["slopes"], best["step"], chunk)
 
 
-def steps(report: Report, h: Tensor, table: LowRows, positives: Positives, best: fused.Tiles) -> None:
+def steps(report: Report, h: Tensor, table: LowRows, positives: Positives, best: launch.Tiles) -> None:
     """Whole steps, launched one by one and recorded."""
     scale, how = 1.0 / len(h), rule(rate=1e-3)
 
-    def fused_step(tiles: fused.Tiles | None, value: bool = False) -> Any:
-        return fused.fused_descent(h, table, positives, how, scale=scale, value=value, tiles=tiles)
+    def fused_step(tiles: launch.Tiles | None, value: bool = False) -> Any:
+        return launch.triton_descent(h, table, positives, how, scale=scale, value=value, tiles=tiles)
 
     for chunk in CHUNKS:
         tiles = replace(best, chunk=chunk)
         facts = {"chunk": chunk, "slopes": best.slopes, "steps": best.steps}
         report.run("fused, recorded", lambda t=tiles: {"ms": replayed(lambda: fused_step(t))}, **facts)
         report.run("fused, launched", lambda t=tiles: {"ms": timed(lambda: fused_step(t), 20)}, **facts)
-    for other in fused.SLOPES:
+    for other in launch.SLOPES:
         tiles = replace(best, slopes=other)
         facts = {"chunk": best.chunk, "slopes": other, "steps": best.steps}
         report.run("fused, recorded", lambda t=tiles: {"ms": replayed(lambda: fused_step(t))}, **facts)

@@ -25,7 +25,7 @@ from treetop.core.texts import Texts
 from treetop.data.catalog import bundled_folder
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.kernels.runtime import threads
-from treetop.shortlist.graph import Graph
+from treetop.shortlist.hnsw import Hnsw
 
 ROOT = Path(__file__).resolve().parents[2]
 QUERIES, K, BLOCK = 1000, 10, 1 << 12
@@ -72,21 +72,21 @@ def exact(vectors: Any, queries: Any) -> Any:
     return ids
 
 
-def kept(vectors: Any, file: Path) -> tuple[Graph, dict[str, float]]:
+def kept(vectors: Any, file: Path) -> tuple[Hnsw, dict[str, float]]:
     """The graph of these vectors and what it took to build, out of the file if it is there."""
     if not file.exists():
         started, used = time.perf_counter(), time.process_time()
-        made = Graph.of(np.array(vectors), np.zeros(len(vectors), np.float32), keep=100)
+        made = Hnsw.of(np.array(vectors), np.zeros(len(vectors), np.float32), keep=100)
         built = [time.perf_counter() - started, time.process_time() - used]
         part = made.to_part()
         np.savez(file, built=built, config=json.dumps(part.config), **part.arrays)
     with np.load(file) as held:
         arrays = {name: held[name] for name in held.files if name not in ("built", "config")}
-        part = Part(Graph.kind, json.loads(str(held["config"])), arrays)
-        return Graph.from_part(part), dict(zip(("build_s", "build_cpu_s"), held["built"].tolist(), strict=True))
+        part = Part(Hnsw.kind, json.loads(str(held["config"])), arrays)
+        return Hnsw.from_part(part), dict(zip(("build_s", "build_cpu_s"), held["built"].tolist(), strict=True))
 
 
-def asked(graph: Graph, queries: Any, truth: Any) -> dict[str, Any]:
+def asked(graph: Hnsw, queries: Any, truth: Any) -> dict[str, Any]:
     """One query at a time: candidates of the graph, as a model asks for them, and how many of the best they hold."""
     for row in queries[:50]:
         graph.candidates(row[None], None)
@@ -121,7 +121,7 @@ def main() -> None:
         graph, built = kept(vectors, options.vectors.with_suffix(".graph.npz"))
         runs = []
         for effort in options.efforts:
-            tried = Graph(graph.links, keep=100, effort=effort, weight=graph.weight)
+            tried = Hnsw(graph.links, keep=100, effort=effort, weight=graph.weight)
             runs.append({"effort": effort, "keep": 100} | asked(tried, queries, truth))
             print(json.dumps(runs[-1]), flush=True)
     found = {

@@ -233,7 +233,7 @@ def test_encoders_and_words_go_together(xr, encoder, tmp_path):
     opened = load(tmp_path / "m", check="full")
     opened.check_golden()
     assert same(opened, both)
-    with pytest.raises(ConfigError, match="explain: this is a blend of lightxml .3., .*'lightxml' has no words"):
+    with pytest.raises(ConfigError, match="explain: this is a blend of lightxml .3., .*'lightxml' has no terms"):
         opened.explain(TEXTS[0])
     with pytest.raises(ConfigError, match="labels add: a blend cannot place new labels.*blend again"):
         opened.add_labels({"new": "a new label"})
@@ -323,12 +323,12 @@ def test_raw_margins_cannot_be_averaged(xr):
     ("weights", "sentence"),
     [
         ((1, 2, 3), "weights: 3 for 2 models. Give one for each"),
-        ((1, -2), "weights: -2 is no weight"),
-        ((1, float("nan")), "weights: nan is no weight"),
+        ((1, -2), "weights: -2 is not a weight"),
+        ((1, float("nan")), "weights: nan is not a weight"),
         ((0, 0), "weights: all 2 are 0"),
-        ("4,1", "weights: '4,1' is no list of numbers"),
-        (5, "weights: 5 is no list of numbers"),
-        (iter([1, -2]), "weights: -2 is no weight"),
+        ("4,1", "weights: '4,1' is not a list of numbers"),
+        (5, "weights: 5 is not a list of numbers"),
+        (iter([1, -2]), "weights: -2 is not a weight"),
     ],
 )
 def test_bad_weights_are_refused_before_models_are_opened(weights, sentence):
@@ -361,7 +361,7 @@ def test_other_data_is_said_in_one_line(xr, caplog):
         treetop.blend([xr, fit("extremetext")])
         assert caplog.messages == []
         made = treetop.blend([xr, other])
-    assert caplog.messages == ["model 2: trained on other data than model 1, whose counts of texts the blend has"]
+    assert caplog.messages == ["model 2: trained on other data than model 1, whose training counts the blend keeps"]
     assert np.array_equal(made.counts, xr.counts) and made.n_train == xr.n_train
 
 

@@ -128,7 +128,7 @@ def test_loss_over_given_parents_weighs_counts(weighs, static):
 def test_the_first_level_weighs_counts_too(weighs):
     R = counts()[0]
     made = task(level_data(R, weighs), LabelTree((np.zeros(2, np.int32),)))
-    full = made.heads[0].fused
+    full = made.heads[0].one_pass
     full.init(torch.randn(2, WIDTH), torch.randn(2))
     W, b, rows = full.weight.numpy(), full.bias.numpy(), np.arange(10, 30)
     full.prepare(0.0, fuse=True, value=True)

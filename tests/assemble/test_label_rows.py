@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import toy
-from treetop.assemble.label_rows import tells, with_label_rows
+from treetop.assemble.label_rows import are_informative, with_label_rows
 from treetop.core.dataset import LabelSet
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 
@@ -40,11 +40,11 @@ def test_each_label_text_is_a_row_with_its_label(weighed):
 
 def test_names_tell_and_codes_do_not():
     data, tfidf, X = parts()
-    assert tells(X, tfidf.transform(data.labels.names), data, 0)
+    assert are_informative(X, tfidf.transform(data.labels.names), data, 0)
     codes = [f"code {i}" for i in range(40)]
-    assert not tells(X, tfidf.transform(codes), data, 0)
+    assert not are_informative(X, tfidf.transform(codes), data, 0)
     everywhere = [" ".join(toy.WORDS)] * 40  # words of all documents: no label's own
-    assert not tells(X, tfidf.transform(everywhere), data, 0)
+    assert not are_informative(X, tfidf.transform(everywhere), data, 0)
     silent = dataclasses.replace(data, labels=LabelSet.of(codes))
     assert with_label_rows(silent, X, tfidf, "auto", seed=0) == (silent, X)
     assert len(with_label_rows(data, X, tfidf, "auto", seed=0)[0]) == 120
@@ -58,7 +58,7 @@ def test_a_label_barred_for_its_own_text_gets_no_row(caplog):
     more, both = with_label_rows(data, X, tfidf, "always", seed=0)
     n, labels = len(data), [label for label in range(40) if label != 4]
     assert np.array_equal(more.Y[n:].toarray(), np.eye(40)[labels]) and both.shape[0] == n + 39
-    assert "label_rows: no row for labels barred for their own text: 1" in caplog.text
+    assert "label_rows: no row for labels that the filter excludes for their own text: 1" in caplog.text
     # the text of label 11 may not learn the label that is barred for an equal document as a negative
     assert more.filter_pairs.tolist() == [*data.filter_pairs.tolist(), [n + 10, data.filter_pairs[0, 1]]]
     own = dataclasses.replace(data.take(np.arange(40)), texts=data.labels.texts)

@@ -296,7 +296,7 @@ def test_resume_gives_the_same_bytes(tmp_path, monkeypatch):
 def test_wrong_settings_are_refused():
     with pytest.raises(ConfigError, match=r"linear.transform: unknown value 'hing3'"):
         treetop.fit("xr_linear", toy.dataset(), settings={"linear": {"transform": "hing3"}})
-    with pytest.raises(ConfigError, match="needs texts, but toy brings ready-made features"):
+    with pytest.raises(ConfigError, match="needs texts, but toy has precomputed features"):
         data = toy.dataset()
         X = sparse.random(60, 20, 0.3, format="csr", dtype=np.float32, random_state=0)
         treetop.fit(

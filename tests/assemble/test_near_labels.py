@@ -13,7 +13,7 @@ from toy_network import CPU, batch
 from treetop.assemble.near_labels import OwnLabels, nearest, nearest_of_all, shortlists
 from treetop.core.types import Join, Level, Ranking
 from treetop.network.candidates.given import GivenLabels
-from treetop.network.targets import Known, TargetRows
+from treetop.network.targets import BatchTargets, TargetRows
 from treetop.rank.head import Head
 from treetop.shortlist.everything import Everything
 
@@ -70,7 +70,7 @@ def test_values_stand_where_own_labels_stand(width):
     given = GivenLabels(lists, CPU)
     for matrix, whole in ((own.Y, data.Y), (own.relevance, weights)):
         targets, dense = TargetRows(matrix, CPU).gather(rows), whole.toarray()
-        values = given.choose(Known(targets), given.load(batch(rows), False), None).find(targets)
+        values = given.choose(BatchTargets(targets), given.load(batch(rows), False), None).find(targets)
         for i, row in enumerate(rows):
             expected = [dense[row, label] if label >= 0 else 0.0 for label in lists[row]]
             np.testing.assert_allclose(values[i], expected)

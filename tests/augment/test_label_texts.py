@@ -120,7 +120,7 @@ def test_barred_pairs_are_not_counted_and_bar_the_equal_label_text(caplog):
     plain[pairs[:, 0], pairs[:, 1]] = 0
     wanted = np.delete(reference.label_shares(plain, 0.0, 1.0), 4, 0)  # label 4 is barred for its own text: no row
     np.testing.assert_allclose(made.Y[N:].toarray(), wanted, rtol=1e-6)
-    assert "gandalf: no row for labels barred for their own text: 1" in caplog.text
+    assert "gandalf: no row for labels that the filter excludes for their own text: 1" in caplog.text
     # the text of label 11 may not learn `first` as a negative
     assert made.filter_pairs.tolist() == [*pairs.tolist(), [N + 10, pairs[0, 1]]]
     # and mixtures have no such partner
@@ -151,10 +151,12 @@ def test_labels_without_text_get_no_row_and_codes_are_refused(caplog):
     assert made.Y[N + 4].toarray()[0, 5] == 1  # rows and targets stay together
     codes = dataclasses.replace(data, labels=LabelSet.of([*data.labels.ids]))
     for module in (gandalf, identity, random_walk, label_mixup):
-        with pytest.raises(InputError, match=r"no label of toy has a text or a name beside its id\. Give label texts"):
+        with pytest.raises(
+            InputError, match=r"no label of toy has a text or a name other than its id\. Give label texts"
+        ):
             module.rows(codes, module.Config(), Job())
     given = dataclasses.replace(data, features={"given": sparse.csr_matrix((N, 3), dtype=np.float32)})
-    with pytest.raises(InputError, match="gandalf: toy brings ready-made features"):
+    with pytest.raises(InputError, match="gandalf: toy has precomputed features"):
         gandalf.rows(given, gandalf.Config(), Job())
 
 

@@ -131,6 +131,6 @@ def test_what_has_no_place_is_refused_in_one_sentence(words, caplog):
             plan(name)
     bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(L)]))
     treetop.fit("decaf", bare, settings=settings("decaf", words))
-    assert "ids are read in their place" in caplog.text
+    assert "ids are read instead" in caplog.text
     with pytest.raises(InputError, match=r"gandalf: no label of .* has a text"):
         treetop.fit("gandalf+inceptionxml", bare, settings=settings("inceptionxml", words))

@@ -46,7 +46,7 @@ def test_copies_have_the_labels_of_their_text(monkeypatch):
     some = dataclasses.replace(data, sample=np.arange(60) < 10)  # copies of what is not learned from would undo that
     assert len(synonym.rows(some, synonym.Config(encoder="", word_fraction=1.0), Job())) == 60 + 9
     given = dataclasses.replace(data, features={"given": sparse.csr_matrix((60, 3), dtype=np.float32)})
-    with pytest.raises(InputError, match="synonym: toy brings ready-made features"):
+    with pytest.raises(InputError, match="synonym: toy has precomputed features"):
         synonym.rows(given, synonym.Config(), Job())
 
 

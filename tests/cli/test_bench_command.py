@@ -51,7 +51,7 @@ def test_quiet_is_quiet_for_each_recipe(data):
     [
         (["peers"], "peers"),  # a subcommand of old: no such data set
         (["DATA", "popular", "neighbour"], "Did you mean 'neighbours'"),
-        (["DATA", "popular", "--record", "."], "--record .: a folder"),
+        (["DATA", "popular", "--record", "."], "--record .: is a folder"),
     ],
 )
 def test_mistakes_are_one_sentence_before_any_work(data, words, said):

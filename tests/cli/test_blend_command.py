@@ -57,8 +57,8 @@ def test_the_command_does_what_python_does(home):
         (["{home}/parabel", "--out", "{home}/x", "--how", "rank_average"], "{home}/parabel: its 3 members are blended"),
         (["{home}/parabel", "--out", "{home}/x", "--how", "mean"], "blend: unknown value 'mean'"),
         (["{home}/parabel", "--out", "{home}/x", "--weights", "4"], "weights: 1 for 2 models."),
-        (["{home}/parabel", "--out", "{home}/x", "--weights", "4,-1"], "weights: -1.0 is no weight."),
-        (["{home}/parabel", "--out", "{home}/x", "--weights", "nan,1"], "weights: nan is no weight."),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "4,-1"], "weights: -1.0 is not a weight."),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "nan,1"], "weights: nan is not a weight."),
         (["{home}/parabel", "--out", "{home}/x", "--weights", "0,0"], "weights: all 2 are 0."),
         (
             ["{home}/parabel", "--out", "{home}/x", "--weights", "1,5e-324"],
@@ -76,7 +76,7 @@ def test_mistakes_are_one_sentence(home, words, sentence):
 
 
 def test_verify_evaluate_compare_and_predict(home):
-    assert "intact (40 labels, 8 golden inputs answered alike)" in run("verify", home / "both").stdout
+    assert "intact (40 labels, 8 golden inputs with the same answers)" in run("verify", home / "both").stdout
     scores = json.loads(run("evaluate", home / "both", home / "test.jsonl", "--json").stdout)
     assert 0 < scores["P@1"] <= 100
     done = run("compare", home / "test.jsonl", home / "xr_linear", home / "both", "--report", home / "report")
@@ -93,7 +93,7 @@ def test_explain_says_where_each_member_comes_from(home):
         "(" not in run("explain", home / "parabel", "--text", "cat", "-k", 1).stdout.split("member 1")[1].split("\n")[0]
     )
     done = run("explain", home / "ranked", "--text", "cat and horses")
-    assert "'neighbours' has no words to show for its part of a score" in str(done.exception)
+    assert "'neighbours' has no terms to show for its part of the score" in str(done.exception)
 
 
 def test_labels_of_a_blend_change_but_are_not_added(home):
@@ -125,7 +125,7 @@ def test_nothing_is_written_into_a_model(home, tmp_path):
         ("evaluate", home / "parabel", home / "test.jsonl", "--per-label", home / "parabel/labels.csv"),
     ):
         done = run(*words)
-        assert isinstance(done.exception, TreetopError) and "lies in the model's folder" in str(done.exception)
+        assert isinstance(done.exception, TreetopError) and "is inside the model folder" in str(done.exception)
     assert run("verify", home / "parabel").exit_code == 0
-    with pytest.raises(TreetopError, match="lies in the model's folder"):
+    with pytest.raises(TreetopError, match="is inside the model folder"):
         write(toy.dataset(), home / "parabel/data")

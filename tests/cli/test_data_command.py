@@ -62,8 +62,8 @@ def test_validate_good_and_bad(folder):
 def test_validate_strict_counts_odd_rows(folder):
     report = json.loads(run("validate", folder, "--json", "--strict").stdout)
     assert report["problems"] == [
-        f"{folder}/train.jsonl:5: row without labels. Mend the row, or read without strict.",
-        f"{folder}/test.jsonl:1: label unknown to train: 'new'. Mend the row, or read without strict.",
+        f"{folder}/train.jsonl:5: row without labels. Fix the row, or read without strict.",
+        f"{folder}/test.jsonl:1: label unknown to train: 'new'. Fix the row, or read without strict.",
     ]
 
 

@@ -93,7 +93,7 @@ def test_a_label_file_spoils_no_data(run, tmp_path):
     data = tmp_path / "test.jsonl"
     data.write_text("mine", encoding="utf-8")
     for source, file in ((data, data), (tmp_path, data), (tmp_path, tmp_path / "labels.jsonl")):
-        with pytest.raises(ConfigError, match="lies among the data"):
+        with pytest.raises(ConfigError, match="is inside the folder of the data"):
             run("evaluate", "forward", str(source), "--per-label", str(file), "--overwrite")
     run("evaluate", "forward", str(data), "--per-label", str(tmp_path / "l.csv"))
     assert data.read_text(encoding="utf-8") == "mine"
@@ -179,12 +179,12 @@ def test_a_report_spoils_neither_a_model_nor_another_page(run, tmp_path):
         (tmp_path / "model").mkdir(exist_ok=True)
         for name in ("manifest.json", "part.json"):
             (tmp_path / "model" / name).write_text("{}")
-        with pytest.raises(ConfigError, match="lies in a model's folder"):
+        with pytest.raises(ConfigError, match="is inside a model folder"):
             run("evaluate", "forward", "toy", "--report", str(place))
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["manifest.json", "part.json"]
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("<p>my own page</p>")
-    with pytest.raises(ConfigError, match="no report of treetop"):
+    with pytest.raises(ConfigError, match="not a treetop report"):
         run("compare", "toy", "forward", "reverse", "--report", str(tmp_path / "site"))
     assert "my own" in (tmp_path / "site" / "index.html").read_text()
     for _ in range(2):  # a report may take the place of an older one
@@ -245,7 +245,7 @@ def test_fit_leaves_the_hash_that_compare_looks_at(tmp_path):
 def test_a_page_of_one_model_speaks_of_one(run, tmp_path):
     run("compare", "toy", "forward", "--report", str(tmp_path))
     html = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "best of a row" not in html and "the first is the measure" not in html and "★" not in html
+    assert "best of a row" not in html and "the first is the baseline" not in html and "★" not in html
 
 
 def test_models_alike_are_said_to_be(run, tmp_path):

@@ -88,10 +88,10 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
     (tmp_path / "noid.csv").write_text("key,text\na,a cat\n")
     (tmp_path / "new.jsonl").write_text('{"id": "a", "text": "a cat"}\n')
     (tmp_path / "into.csv").write_text("id,into\nL01,\n")
-    assert "'neighbours' learns labels from training texts alone" in refused("add", model, tmp_path / "new.jsonl")
+    assert "'neighbours' learns labels from training texts only" in refused("add", model, tmp_path / "new.jsonl")
     broken = refused("add", model, tmp_path / "bad.jsonl")
     assert "bad.jsonl:2: broken JSON" in broken and 'such as {"id": "cat"' in broken
-    assert "twice.csv:3: label id 'a' stands twice" in refused("add", model, tmp_path / "twice.csv")
+    assert "twice.csv:3: label id 'a' appears twice" in refused("add", model, tmp_path / "twice.csv")
     assert "noid.csv:1: the header has no column 'id'" in refused("add", model, tmp_path / "noid.csv")
     assert "no such file" in refused("add", model, tmp_path / "nothing.jsonl")
     assert "unknown kind of file" in refused("add", model, model / "README.md")
@@ -109,22 +109,22 @@ def test_mistakes_are_one_sentence_and_nothing_is_lost(home, tmp_path):
         )
     assert "into2.csv:3: label 'nobody': unknown" in refused("merge", model, "--file", tmp_path / "into2.csv")
     assert "into2.csv:2: label 'L01': is not retired" in refused("restore", model, "--file", tmp_path / "into2.csv")
-    assert "empty.jsonl: no label in it. Give one" in refused("retire", model, "--file", tmp_path / "empty.jsonl")
-    assert "label 'L01': stands twice" in refused("retire", model, "L01", "L01")
+    assert "empty.jsonl: contains no labels. Give one" in refused("retire", model, "--file", tmp_path / "empty.jsonl")
+    assert "label 'L01': appears twice" in refused("retire", model, "L01", "L01")
     assert "no label would be left" in refused("retire", model, *(f"L{i:02d}" for i in range(40)))
     assert "One of the two is needed" in refused("retire", model)
-    assert "say --into LABEL" in refused("merge", model, "L01")
+    assert "give --into LABEL" in refused("merge", model, "L01")
     assert "into.csv:2: label 'L01' has no 'into'" in refused("merge", model, "--file", tmp_path / "into.csv")
     assert "neither a new name nor a new text" in refused("rename", model, "L01")
     name = json.loads(labels("list", model, "--find", "L01", "--json"))["name"]
-    assert "label 'L01': is called so already. Nothing is to be changed." in refused("rename", model, "L01", name)
+    assert "label 'L01': already has this name. There is nothing to change." in refused("rename", model, "L01", name)
     (tmp_path / "names.csv").write_text("id,name\nL01,One\nL02,\n")
     (tmp_path / "names.jsonl").write_text('{"id": "L01", "name": "One"}\n{"id": "L02", "name": " "}\n')
     assert "names.csv:3: label 'L02': neither a new name" in refused("rename", model, "--file", tmp_path / "names.csv")
-    assert "names.jsonl:2: label 'L02': its name is empty or no string. Give it words" in refused(
+    assert "names.jsonl:2: label 'L02': its name is empty or not a string. Give some text" in refused(
         "rename", model, "--file", tmp_path / "names.jsonl"
     )
-    assert "no change is left" in refused("undo", model)
+    assert "there is no change left" in refused("undo", model)
     assert "no such model folder" in refused("list", tmp_path / "none")
     assert not (model / "edits").exists() and "intact (40 labels, 8 golden" in run("verify", model).stdout
 
@@ -143,7 +143,7 @@ def test_add_by_file_of_any_kind(tmp_path):
     (tmp_path / "known.csv").write_text("id,text\nN9,a lamp\nL03,a cat\n")
     (tmp_path / "bare.jsonl").write_text('{"id": "N8", "text": "a lamp"}\n\n{"id": "N9"}\n')
     for file, message in (
-        ("empty.jsonl", "empty.jsonl: no label in it. Give one label a row, with 'id' and 'text'"),
+        ("empty.jsonl", "empty.jsonl: contains no labels. Give one label per row, with 'id' and 'text'"),
         ("known.csv", "known.csv:3: label 'L03': is known already, and a new label needs an id of its own."),
         ("bare.jsonl", "bare.jsonl:3: label 'N9': no text. A new label is found by its words; give it a text"),
     ):

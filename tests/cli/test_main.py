@@ -173,7 +173,7 @@ def test_compare_verify_and_recipes(home):
     run("fit", "popular", home / "data", "--out", home / "popular")
     done = run("compare", home / "data", home / "model", home / "popular")
     assert done.returncode == 0 and "P@1" in done.stdout, done.stderr
-    assert "intact (40 labels, 8 golden inputs answered alike)" in run("verify", home / "model").stdout
+    assert "intact (40 labels, 8 golden inputs with the same answers)" in run("verify", home / "model").stdout
     rows = json.loads(run("recipes", "--json").stdout)
     assert {"name", "group", "summary", "scores"} == set(rows[0]) and rows[0]["name"] == "popular"
     assert "tfidf.min_df" in run("recipes", "neighbours").stdout
@@ -202,8 +202,8 @@ def test_dry_run_says_what_it_needs(home):
         (["predict", "{home}/absent", "-"], "no such model folder"),
         (["predict", "{home}/model", "{home}/absent.txt"], "no such file"),
         (["predict", "{home}/model", "my cat"], "my cat: no such file. To ask for one text, pipe it: echo TEXT |"),
-        (["predict", "{home}/model", "-"], "standard input: no texts in it. Give at least one."),
-        (["predict", "{home}/model", os.devnull, "--out", "x"], f"{os.devnull}: no texts in it. Give at least one."),
+        (["predict", "{home}/model", "-"], "standard input: contains no texts. Give at least one."),
+        (["predict", "{home}/model", os.devnull, "--out", "x"], f"{os.devnull}: contains no texts. Give at least one."),
         (["predict", "{home}/model", "-", "--threshold", "0.5"], "not calibrated"),
         (["predict", "{home}/model", "-", "--precision", "0.9"], "not calibrated"),
         (["predict", "{home}/model", "-", "--shard", "3/2"], "expected i/n"),
@@ -218,20 +218,20 @@ def test_dry_run_says_what_it_needs(home):
         (["fit", "popular", "{home}/data", "--out", "x", "--device", "gpu"], "device: unknown value 'gpu'"),
         (["fit", "neighbours", "{home}/data", "--out", "x", "--set", "power=.inf"], "power: inf is out of range"),
         (["fit", "neighbours", "{home}/data", "--out", "x", "--set", "tfidf.min_df=999"], "lower min_df"),
-        (["fit", "popular", "{home}/data", "--out", "."], "no name for a folder"),
+        (["fit", "popular", "{home}/data", "--out", "."], "not a folder name"),
         (["fit", "popular", "{home}/data", "--out", "{home}/data", "--overwrite"], "only models are overwritten"),
-        (["fit", "popular", "{home}/data", "--out", "{home}/data/train.jsonl/x/y"], "train.jsonl is no folder"),
+        (["fit", "popular", "{home}/data", "--out", "{home}/data/train.jsonl/x/y"], "train.jsonl is not a folder"),
         (["fit", "popular", "{home}/data", "--out", "{home}/new/../model"], "{home}/model: exists already"),
         (["fit", "popular", "", "--out", "x"], "an empty path"),
         (["predict", "{home}/model", "{home}/data"], "a folder. Give one file"),
         (["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "."], "a folder. Give the name of a file"),
         (
             ["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "no/where"],
-            "there is no folder no. Make it first.",
+            "there is no folder no. Create it first.",
         ),
         (
             ["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "{home}/data/test.jsonl"],
-            "the file the texts come from",
+            "is the file the texts are read from",
         ),
         (
             ["predict", "{home}/model", "-", "--out", "{home}/data/train.jsonl"],
@@ -246,22 +246,28 @@ def test_dry_run_says_what_it_needs(home):
             ["evaluate", "{home}/model", "{home}/data", "--report", "{home}/data/test.jsonl"],
             "a file. Give the name of a folder",
         ),
-        (["explain", "{home}/model", "--label", "L00", "--data", "metamath"], "metamath: no label 'L00' in it."),
+        (["explain", "{home}/model", "--label", "L00", "--data", "metamath"], "metamath: has no label 'L00'."),
         (["recipes", "gandalf+popular"], "'popular' does not support training rows"),
         (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),
         (["data", "stats", "a\nb"], "a b: no such file or folder"),
         (["explain", "{home}/model"], "explain: give either --text or --label."),
         (["explain", "{home}/model", "--label", "x"], "--data: missing. Name the training data"),
         (["fit", "gandalf+popular", "{home}/data", "--out", "x"], "'popular' does not support training rows"),
-        (["blend", "{home}/model", "{home}/model"], "--out: missing. Say where the blend goes."),
+        (["blend", "{home}/model", "{home}/model"], "--out: missing. Name the folder to write the blend to."),
         (["blend", "{home}/model", "{home}/model", "--out", "x", "--weights", "4:1"], "--weights: cannot read '4:1'."),
-        (["compare", "{home}/model", "{home}/model"], "model: a treetop model, where data are expected. Give a folder"),
-        (["explain", "{home}/model", "--text", "-"], "standard input: no text in it. Give one."),
-        (["recipes", "--preset", "x"], "--preset: whose? Name the recipe too."),
-        (["recipes", "gandalf", "--preset", "x"], "--preset x: an augmentation has none. Show a recipe, or gandalf+"),
+        (
+            ["compare", "{home}/model", "{home}/model"],
+            "model: this is a treetop model, but data are expected. Give a folder",
+        ),
+        (["explain", "{home}/model", "--text", "-"], "standard input: contains no text. Give one."),
+        (["recipes", "--preset", "x"], "--preset: needs a recipe. Name the recipe too."),
+        (
+            ["recipes", "gandalf", "--preset", "x"],
+            "--preset x: an augmentation has no presets. Show a recipe, or gandalf+",
+        ),
         (
             ["fit", "xr_linear", "{home}/data", "--out", "x", "--set", "identity.label_fraction=0.5"],
-            "identity: settings of an augmentation that 'xr_linear' has not. Train identity+xr_linear.",
+            "identity: settings of an augmentation that 'xr_linear' does not have. Train identity+xr_linear.",
         ),
         (["nosuch"], "No such command 'nosuch'"),
         (["blnd"], "No such command 'blnd'. Did you mean 'blend'? See `treetop --help`."),
@@ -398,7 +404,7 @@ def test_predict_reads_what_training_reads(home, tmp_path):
     (tmp_path / "b.csv").write_text('text\n"open')
     assert "b.csv:2: broken CSV" in run("predict", home / "model", tmp_path / "b.csv").stderr
     (tmp_path / "c.csv").write_text("body\nx\n")
-    sentence = "c.csv:1: the header needs the column 'text' (found: body). Rename what is there."
+    sentence = "c.csv:1: the header needs the column 'text' (found: body). Rename the columns."
     assert sentence in run("predict", home / "model", tmp_path / "c.csv").stderr
     (tmp_path / "d.parquet").write_bytes(b"PAR1 nothing")
     assert "cannot be read as Parquet" in run("predict", home / "model", tmp_path / "d.parquet").stderr
@@ -430,5 +436,5 @@ def test_ctrl_c_and_sigterm_tidy_up_and_say_how_to_go_on(home, tmp_path, number,
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     os.close(end)
-    assert process.returncode == code and "Traceback" not in err and "give the command again" in err
+    assert process.returncode == code and "Traceback" not in err and "Run the command again" in err
     assert [file.name for file in tmp_path.iterdir()] == ["pipe"]

@@ -112,7 +112,7 @@ def test_arguments_are_utf_8_in_any_locale(home, tmp_path):
     done = subprocess.run(call, capture_output=True, text=True, env=env)
     assert done.returncode == 0 and done.stdout == f"{tmp_path}/é: 1 label renamed (change 1)\n", done.stderr
     assert "L01\tnée\t" in run("labels", "list", tmp_path / "é").stdout
-    sentence = r"'n\udcffe': holds bytes that are not UTF-8. Type it anew."
+    sentence = r"'n\udcffe': contains bytes that are not UTF-8. Type it again."
     assert refused(run("labels", "rename", tmp_path / "é", "L01", os.fsdecode(b"n\xffe")), sentence)
 
 
@@ -145,7 +145,10 @@ def raised(error, within=None):
         (OSError(errno.EMFILE, "Too many open files"), faults.FILES),
         (ImportError("libx.so: cannot open shared object file: Too many open files"), faults.FILES),
         (raised(KeyError("numba"), MemoryError()), faults.MEMORY),
-        (FileNotFoundError(errno.ENOENT, "No such file", "x"), "x: No such file. Check the path, its rights and the"),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file", "x"),
+            "x: No such file. Check the path, its permissions and the",
+        ),
         (OSError(errno.EBADF, "Bad file descriptor"), faults.STREAM),
         (KeyError("x"), None),
         (raised(KeyError("x"), FileNotFoundError(errno.ENOENT, "No such file", "x")), None),

@@ -32,7 +32,7 @@ def header(entries, body=b""):
     [
         (b"", "the header declares"),
         ((1 << 40).to_bytes(8, "little") + b"{}", "the header declares 1,099,511,627,776 bytes in a file of 10"),
-        ((2).to_bytes(8, "little") + b"[]", "no table of arrays"),
+        ((2).to_bytes(8, "little") + b"[]", "not a table of arrays"),
         ((2).to_bytes(8, "little") + b"{x", "not valid JSON"),
         (header({"a": 1}), "entry of array 'a' is malformed"),
         (header({"a": {"dtype": "O", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)), "malformed"),

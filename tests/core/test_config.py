@@ -33,7 +33,7 @@ class Outer:
         ({"beam": "8"}, "beam: expected int, got str '8'. YAML read it as text: write 8 without quotes."),
         ({"beam": True}, "beam: expected int, got bool True."),
         ({"beam": 1.5}, "beam: expected int, got float 1.5."),
-        ({"beam": 0}, "beam: 0 is out of range. Allowed is 1 to 100."),
+        ({"beam": 0}, "beam: 0 is out of range. Allowed: 1 to 100."),
         ({"cap": 10**5000}, "cap: a number of 5001 digits is out of range. Give a smaller one."),
         ({"cap": [10**5000]}, "cap: expected int or null, got list (too many digits to show)."),
         ({"cap": 10**400}, "cap: a number of 401 digits is out of range. Give a smaller one."),
@@ -46,15 +46,15 @@ class Outer:
          "write 5.0e-5 without quotes."),
         ({"inner": {"rate": "1e5"}}, "inner.rate: expected float, got str '1e5'. YAML read it as text: "
          "write 1.0e+5 without quotes."),
-        ({"inner": {"rate": float("nan")}}, "inner.rate: nan is out of range. Allowed is 0.0 or more."),
+        ({"inner": {"rate": float("nan")}}, "inner.rate: nan is out of range. Allowed: 0.0 or more."),
         ({"inner": {"rate": "nan"}}, "inner.rate: expected float, got str 'nan'. Write a finite number."),
         ({"inner": {"layers": [1, "2"]}}, "inner.layers[1]: expected int, got str '2'. YAML read it as text: "
          "write 2 without quotes."),
         ({"inner": {"layers": 3}}, "inner.layers: expected a list, got int 3. Write [a, b]."),
-        ({"inner": Inner(rate=-1.0)}, "inner.rate: -1.0 is out of range. Allowed is 0.0 or more."),
+        ({"inner": Inner(rate=-1.0)}, "inner.rate: -1.0 is out of range. Allowed: 0.0 or more."),
         ({"span": 2}, "span: expected tuple[int, int] or null, got int 2. Write [a, b]."),
-        ({"beam": "8,fast=true"}, "beam: expected int, got str '8,fast=true'. Give every setting a --set of its own."),
-        ({"inner": 3}, "inner: a group of settings, got int 3. Set one of inner.rate, inner.layers."),
+        ({"beam": "8,fast=true"}, "beam: expected int, got str '8,fast=true'. Give each setting its own --set."),
+        ({"inner": 3}, "inner: expected a group of settings, got int 3. Set one of inner.rate, inner.layers."),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_refused_with_path_and_hint(values, message):

@@ -25,7 +25,7 @@ def test_jobs_beyond_budget_or_machine_are_refused(tmp_path):
         Forecast(1, 1, 3 * 3600).check({"time": 600}, None)
     with pytest.raises(ResourceError, match="this machine allows"):
         Forecast(1e18, 1, 1).check({}, None)
-    with pytest.raises(ResourceError, match="of disk needed"):
+    with pytest.raises(ResourceError, match="of disk space needed"):
         Forecast(1, 1e18, 1).check({}, tmp_path)
 
 

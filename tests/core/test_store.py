@@ -55,7 +55,7 @@ def test_damage_is_named(tmp_path):
         text = (f / "manifest.json").read_text().replace('"part.json"', '"../part.json"')
         (f / "manifest.json").write_text(text)
 
-    refused(outside, "names '../part.json', which leaves the folder")
+    refused(outside, "names '../part.json', which is outside the folder")
     refused(outside, "changed after it was written", "full")
 
     def linked(f):

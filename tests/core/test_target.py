@@ -10,7 +10,7 @@ from treetop.core.edits import Edit, write_edits
 from treetop.core.errors import ResourceError, WorkError
 from treetop.core.sealed import unseal
 from treetop.core.store import Part, write_manifest, write_part
-from treetop.core.target import alone, check_new_file, check_target, replacing, replacing_file
+from treetop.core.target import check_new_file, check_target, exclusive_lock, replacing, replacing_file
 from treetop.core.work import open_work
 from treetop.data.write import write
 
@@ -28,7 +28,7 @@ def saved(folder):
 def test_nothing_is_written_into_a_model(tmp_path, check, overwrite, place):
     saved(tmp_path / "m")
     (tmp_path / "latest").symlink_to("m")
-    with pytest.raises(WorkError, match=r"lies in the model's folder .*m, which may hold nothing else"):
+    with pytest.raises(WorkError, match=r"is inside the model folder .*m, which may contain nothing else"):
         check(tmp_path / place, overwrite=overwrite)
     check(tmp_path / "beside", overwrite=overwrite)
     check_target(tmp_path / "m", overwrite=True)  # a model as a whole may be replaced
@@ -39,10 +39,12 @@ def test_places_that_are_taken_or_out_of_reach_are_refused_at_once(tmp_path, mon
     (tmp_path / "file").write_text("mine")
     with pytest.raises(WorkError, match=r"/file: exists already"):
         check(tmp_path / "new/../file", overwrite=False)
-    with pytest.raises(WorkError, match=r"/file/x/y: cannot be made, as .*/file is no folder\. Choose another place"):
+    with pytest.raises(
+        WorkError, match=r"/file/x/y: cannot be created, as .*/file is not a folder\. Choose another place"
+    ):
         check(tmp_path / "file/x/y", overwrite=False)
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.F_OK and Path(path).exists())  # root may write all
-    with pytest.raises(WorkError, match=r"x/y: nothing may be written in .*\. Change the rights of that folder"):
+    with pytest.raises(WorkError, match=r"x/y: no permission to write in .*\. Change its permissions"):
         check(tmp_path / "x/y", overwrite=False)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
@@ -96,8 +98,8 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_stays(tmp_p
     for name in (".m.abcdef_1.tmp", ".m.abcdef_2.tmp", ".m.mine.tmp", ".mm.abcdef_1.tmp"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "half").touch()
-    with alone(tmp_path / ".m.abcdef_2.tmp", "busy"), replacing(tmp_path / "m") as fresh:
-        with pytest.raises(WorkError, match="busy"), alone(fresh, "busy"):
+    with exclusive_lock(tmp_path / ".m.abcdef_2.tmp", "busy"), replacing(tmp_path / "m") as fresh:
+        with pytest.raises(WorkError, match="busy"), exclusive_lock(fresh, "busy"):
             pass
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
             [".m.abcdef_2.tmp", ".m.mine.tmp", ".mm.abcdef_1.tmp", fresh.name]

@@ -20,7 +20,7 @@ def test_labels_are_found_by_id_or_unambiguous_name():
         labels.find("dog")
     with pytest.raises(LabelError, match=r"label 'cot': unknown id or name. Did you mean 'cat'\?"):
         labels.find("cot")
-    with pytest.raises(LabelError, match="id 'a' stands twice"):
+    with pytest.raises(LabelError, match="id 'a' appears twice"):
         LabelSet.of(["a", "b", "a"])
     assert list(LabelSet.of(["x", "y"], texts=["", "why"]).names) == ["x", "why"]
 
@@ -35,7 +35,7 @@ def test_parts_of_a_dataset_that_do_not_fit_are_refused():
         ({"roles": np.zeros(3, np.uint8)}, "3 roles for 2 rows"),
         ({"ids": Texts.of(["1"])}, "1 ids for 2 rows"),
         ({"features": {"given": sparse.csr_matrix((3, 1))}}, "features 'given' have 3 rows for 2 texts"),
-        ({"relevance": sparse.csr_matrix(np.ones((2, 2), np.float32))}, "exactly where targets stand"),
+        ({"relevance": sparse.csr_matrix(np.ones((2, 2), np.float32))}, "exactly the sparsity pattern of the targets"),
         ({"filter_pairs": np.array([[0, 2]])}, "a filter pair lies outside the 2 rows and 2 labels"),
     ):
         with pytest.raises(InputError, match=message):

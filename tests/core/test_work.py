@@ -33,7 +33,7 @@ def test_without_a_folder_nothing_is_kept():
 def test_foreign_or_unasked_work_is_refused(tmp_path):
     out = tmp_path / "m"
     open_work(out, KEY)
-    with pytest.raises(WorkError, match="an interrupted run. Add --resume"):
+    with pytest.raises(WorkError, match="is an interrupted run. Add --resume"):
         open_work(out, KEY)
     with pytest.raises(WorkError, match="belongs to a job with other settings"):
         open_work(out, {**KEY, "settings": {"a": 2}}, resume=True)
@@ -45,7 +45,7 @@ def test_foreign_or_unasked_work_is_refused(tmp_path):
     for place in (out, out / "thesis.txt"):
         with pytest.raises(WorkError, match="only models are overwritten"):
             open_work(place, KEY, overwrite=True)
-    with pytest.raises(WorkError, match="no name for a folder"):
+    with pytest.raises(WorkError, match="not a folder name"):
         open_work(Path(), KEY)
 
 
@@ -64,7 +64,9 @@ def test_files_of_a_person_are_never_taken_for_work(tmp_path, options):
     (tmp_path / "n.work").write_text("mine")
     (tmp_path / "l.work").symlink_to(tmp_path / "m.work")
     for name in ("m", "n", "l"):
-        with pytest.raises(WorkError, match=rf"{name}\.work: is no interrupted run, and stages of .*/{name} would lie"):
+        with pytest.raises(
+            WorkError, match=rf"{name}\.work: is not an interrupted run, but the stages of .*/{name} would be stored"
+        ):
             open_work(tmp_path / name, KEY, **options)
     assert (tmp_path / "m.work/thesis.txt").read_text() == (tmp_path / "n.work").read_text() == "mine"
 

@@ -56,15 +56,15 @@ JSONL = [
     ('{"text": "a", "labels": ["x"], "targets": [0.5, 1]}\n', "2 targets for 1 labels. Give one number per label."),
     (
         '{"text": "a", "labels": ["x"], "targets": [1.5]}\n',
-        "targets has 1.5. Allowed are numbers from 0 to 1; put weights into 'relevance'.",
+        "targets has 1.5. Allowed: numbers from 0 to 1; put weights into 'relevance'.",
     ),
     (
         '{"text": "a", "labels": ["x"], "targets": [NaN]}\n',
-        "broken JSON (NaN is no JSON number). Allowed are finite numbers; mend the row.",
+        "broken JSON (NaN is not a JSON number). Allowed: finite numbers; fix the row.",
     ),
     (
         '{"text": "a", "labels": ["x"], "relevance": [1e999]}\n',
-        "relevance has inf. Allowed are numbers finite and not below 0.",
+        "relevance has inf. Allowed: finite numbers, 0 or more.",
     ),
     (
         '{"text": "a", "labels": [], "role": "cat"}\n',
@@ -136,7 +136,7 @@ def test_rows_without_labels_are_kept_counted_warned_or_refused(tmp_path, caplog
     file = folder(tmp_path, train__jsonl=GOOD + '{"text": "b", "labels": []}\n' * 2) / "train.jsonl"
     assert read(file).Y.shape == (3, 1)
     assert warnings(caplog) == [f"{file}:2: row without labels; kept (2 times)."]
-    assert sentence(file, strict=True) == "PATH:2: row without labels. Mend the row, or read without strict."
+    assert sentence(file, strict=True) == "PATH:2: row without labels. Fix the row, or read without strict."
 
 
 def test_repeated_labels_are_merged_counted_warned_or_refused(tmp_path, caplog):
@@ -144,7 +144,7 @@ def test_repeated_labels_are_merged_counted_warned_or_refused(tmp_path, caplog):
     file = folder(tmp_path, train__jsonl=line) / "train.jsonl"
     assert read(file).Y.toarray().tolist() == [[np.float32(0.4), 1.0]]
     assert warnings(caplog) == [f"{file}:1: the same label twice in one row (merged); kept."]
-    want = "PATH:1: the same label twice in one row (merged). Mend the row, or read without strict."
+    want = "PATH:1: the same label twice in one row (merged). Fix the row, or read without strict."
     assert sentence(file, strict=True) == want
 
 
@@ -156,7 +156,7 @@ def test_labels_unknown_to_train_are_kept_warned_or_refused(tmp_path, caplog):
     assert warnings(caplog) == [f"{path}/test.jsonl:1: label unknown to train: 'new'; kept (2 times)."]
     with pytest.raises(DataError) as error:
         read(path, "test", strict=True)
-    want = f"{path}/test.jsonl:1: label unknown to train: 'new'. Mend the row, or read without strict."
+    want = f"{path}/test.jsonl:1: label unknown to train: 'new'. Fix the row, or read without strict."
     assert str(error.value) == want
 
 
@@ -165,7 +165,7 @@ def test_labels_unknown_to_the_labels_file(tmp_path, caplog):
     data = read(path)
     assert list(data.labels.ids) == ["dog", "pet"] and data.Y.toarray().tolist() == [[0, 1]]
     assert warnings(caplog) == [f"{path}/train.jsonl:1: label unknown to the labels file: 'pet'; kept."]
-    assert "label unknown to the labels file: 'pet'. Mend" in sentence(path, strict=True)
+    assert "label unknown to the labels file: 'pet'. Fix" in sentence(path, strict=True)
 
 
 def test_truncated_and_damaged_gzip(tmp_path):
@@ -213,7 +213,7 @@ def test_unknown_format(tmp_path):
         "PATH: unknown format; it starts with 'hello there'. Known are huggingface, lf, xc, "
     )
     assert sentence(folder(tmp_path, train__json="[1]\n") / "train.json") == (
-        "PATH: a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'"
+        "PATH: this is a JSON list; expected one object per line. Convert it, for example with: jq -c '.[]'"
     )
     assert sentence(folder(tmp_path, empty__jsonl="") / "empty.jsonl") == (
         "PATH: the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md)."
@@ -223,7 +223,7 @@ def test_unknown_format(tmp_path):
 def test_labels_file(tmp_path):
     path = folder(tmp_path, train__jsonl=GOOD, labels__jsonl='{"id": "a"}\n{"id": "a"}\n')
     assert sentence(path) == (
-        "PATH/labels.jsonl:2: label id 'a' stands twice (first in line 1). Give each label its own id."
+        "PATH/labels.jsonl:2: label id 'a' appears twice (first in line 1). Give each label its own id."
     )
     (tmp_path / "labels.jsonl").write_text('{"name": "a"}\n')
     assert sentence(path) == "PATH/labels.jsonl:1: a label needs an 'id' that is a string (found: name). Add it."
@@ -239,8 +239,8 @@ def test_filter_file(tmp_path):
     pairs = '{"split": "train", "row": 7, "label": "pet"}\n{"split": "train", "row": 0, "label": "cow"}\n'
     path = folder(tmp_path, train__jsonl=GOOD, filter__jsonl=pairs)
     assert validate(path).problems == [
-        f"{path}/filter.jsonl:1: row 7 is out of range. Allowed is 0 to 0. Mend the row or the header.",
-        f"{path}/filter.jsonl:2: filter pair names the unknown label 'cow'. Mend or drop the line.",
+        f"{path}/filter.jsonl:1: row 7 is out of range. Allowed: 0 to 0. Fix the row or the header.",
+        f"{path}/filter.jsonl:2: filter pair names the unknown label 'cow'. Fix or drop the line.",
     ]
 
 
@@ -248,35 +248,35 @@ OLD = [
     (
         "3 4 2\n0 0:1\n",
         2,
-        "the header promises 3 rows but the file ends after 1. Copy the file again, or mend the header.",
+        "the header promises 3 rows but the file ends after 1. Copy the file again, or fix the header.",
     ),
-    ("1 4 2\n0 0:1\n1 1:1\n", 3, "the header promises 1 rows but more follow. Mend the header."),
+    ("1 4 2\n0 0:1\n1 1:1\n", 3, "the header promises 1 rows but more follow. Fix the header."),
     (
         "1 4 2\n2 0:1\n",
         2,
-        "label 2 is out of range. Allowed is 0 to 1; ids seem to start at 1: read with one_based=True (--one-based).",
+        "label 2 is out of range. Allowed: 0 to 1; ids seem to start at 1: read with one_based=True (--one-based).",
     ),
     (
         "1 4 2\n1 4:1\n",
         2,
-        "feature 4 is out of range. Allowed is 0 to 3; ids seem to start at 1: read with one_based=True (--one-based).",
+        "feature 4 is out of range. Allowed: 0 to 3; ids seem to start at 1: read with one_based=True (--one-based).",
     ),
-    ("1 4 2\n1 9:1\n", 2, "feature 9 is out of range. Allowed is 0 to 3. Mend the row or the header."),
+    ("1 4 2\n1 9:1\n", 2, "feature 9 is out of range. Allowed: 0 to 3. Fix the row or the header."),
     (
         "1 4 2\n0 1:nan\n",
         2,
-        "a feature value is NaN or infinite. Allowed are finite numbers; mend or drop the row.",
+        "a feature value is NaN or infinite. Allowed: finite numbers; fix or drop the row.",
     ),
-    ("1 4 2\n0 1:1e99\n", 2, "a feature value is NaN or infinite. Allowed are finite numbers; mend or drop the row."),
-    ("1 4 2\n0 1:x\n", 2, "'1:x' is no pair of a whole number and a value, such as 12:0.5."),
-    ("1 4 2\n0 1:2:3 3\n", 2, "'1:2:3' is no pair of a whole number and a value, such as 12:0.5."),
-    ("1 4 2\n0 1: 2\n", 2, "'1:' is no pair of a whole number and a value, such as 12:0.5."),
+    ("1 4 2\n0 1:1e99\n", 2, "a feature value is NaN or infinite. Allowed: finite numbers; fix or drop the row."),
+    ("1 4 2\n0 1:x\n", 2, "'1:x' is not a pair of a whole number and a value, such as 12:0.5."),
+    ("1 4 2\n0 1:2:3 3\n", 2, "'1:2:3' is not a pair of a whole number and a value, such as 12:0.5."),
+    ("1 4 2\n0 1: 2\n", 2, "'1:' is not a pair of a whole number and a value, such as 12:0.5."),
     (
         "1 4 2\n0 99999999999999999999:1\n",
         2,
-        "'99999999999999999999:1' is no pair of a whole number and a value, such as 12:0.5.",
+        "'99999999999999999999:1' is not a pair of a whole number and a value, such as 12:0.5.",
     ),
-    ("1 4 2\n0, 1:1\n", 2, "labels '0,' are no whole numbers with commas between, such as 3,17."),
+    ("1 4 2\n0, 1:1\n", 2, "labels '0,' are not whole numbers separated by commas, such as 3,17."),
 ]
 
 
@@ -307,7 +307,7 @@ def test_one_based_ids_shift_only_when_asked(tmp_path, caplog):
     assert shifted.features["given"].indices.tolist() == [0, 2, 1] and shifted.Y.indices.tolist() == [0, 0]
     file.write_text("1 4 2\n0 1:1\n")
     assert sentence(file, one_based=True) == (
-        "PATH:2: label 0 is out of range. Allowed is 1 to 2; ids seem to start at 0: read without one_based."
+        "PATH:2: label 0 is out of range. Allowed: 1 to 2; ids seem to start at 0: read without one_based."
     )
 
 
@@ -333,7 +333,7 @@ def test_xc_new(tmp_path):
     )
     folder(tmp_path, trn_X_Xf__txt="2 2\n0:1\n")
     assert sentence(path) == (
-        "PATH/trn_X_Xf.txt:2: the header promises 2 rows but the file ends after 1. Copy the file again, or mend the "
+        "PATH/trn_X_Xf.txt:2: the header promises 2 rows but the file ends after 1. Copy the file again, or fix the "
         "header."
     )
     folder(tmp_path, trn_X_Xf__txt="rows\n")
@@ -349,7 +349,7 @@ def test_lf(tmp_path):
     assert sentence(path) == "PATH: there is no lbl.json.gz, which says what the label numbers mean. Add it."
     assert sentence(path / "trn.json") == "PATH: this is one file of a lf folder. Give the folder instead."
     folder(tmp_path, lbl__json='{"uid": "x", "title": "a"}\n')
-    assert "label 1 is out of range. Allowed is 0 to 0; ids seem to start at 1" in sentence(path)
+    assert "label 1 is out of range. Allowed: 0 to 0; ids seem to start at 1" in sentence(path)
     folder(tmp_path, trn__json='{"title": "a", "target_ind": ["1"]}\n')
     assert sentence(path) == (
         "PATH/trn.json:1: field 'target_ind' must be a list of whole numbers, the lines of lbl.json from 0."
@@ -358,18 +358,18 @@ def test_lf(tmp_path):
 
 def test_pecos(tmp_path):
     path = folder(tmp_path, Y__trn__npz=b"PK no matrix", X__trn__txt="a\n")
-    assert "PATH/Y.trn.npz: no sparse matrix in npz form (" in sentence(path)
+    assert "PATH/Y.trn.npz: not a sparse matrix in npz form (" in sentence(path)
     sparse.save_npz(tmp_path / "Y.trn.npz", sparse.csr_matrix(np.ones((2, 2), np.float32)))
     assert sentence(path) == ("PATH/X.trn.txt:1: fewer texts than the 2 rows of Y.trn.npz. One line per row is needed.")
     np.savez(tmp_path / "Y.trn.npz", data=np.array([{}], dtype=object))
-    assert "no sparse matrix in npz form" in sentence(path)
+    assert "not a sparse matrix in npz form" in sentence(path)
     bad = sparse.csr_matrix(np.ones((1, 2), np.float32))
     bad.data[1] = np.nan
     sparse.save_npz(tmp_path / "Y.trn.npz", bad)
-    assert sentence(path) == "PATH/Y.trn.npz:1: relevance has nan. Allowed are numbers finite and not below 0."
+    assert sentence(path) == "PATH/Y.trn.npz:1: relevance has nan. Allowed: finite numbers, 0 or more."
     bad.data[1], bad.indices[1] = 1, 77
     sparse.save_npz(tmp_path / "Y.trn.npz", bad)
-    assert "no sparse matrix in npz form" in sentence(path)
+    assert "not a sparse matrix in npz form" in sentence(path)
 
 
 def test_attentionxml(tmp_path):
@@ -381,10 +381,10 @@ def test_attentionxml(tmp_path):
 
 def test_fasttext_libsvm_annif(tmp_path):
     assert sentence(folder(tmp_path, a__txt="__label__x one\n__label__ two\n") / "a.txt") == (
-        "PATH:2: '__label__' without a name behind it. Write __label__cat, without a blank."
+        "PATH:2: '__label__' without a name after it. Write __label__cat, without a blank."
     )
     assert sentence(folder(tmp_path, a__svm="x 1:2\ny 1:\n") / "a.svm") == (
-        "PATH:2: '1:' is no pair of a whole number and a value, such as 12:0.5."
+        "PATH:2: '1:' is not a pair of a whole number and a value, such as 12:0.5."
     )
     many = "one\t<u:1>\n" * 9999
     assert sentence(folder(tmp_path, a__tsv=many + "two <u:2>\n") / "a.tsv") == (
@@ -394,7 +394,7 @@ def test_fasttext_libsvm_annif(tmp_path):
 
 def test_tables(tmp_path):
     assert sentence(folder(tmp_path, a__csv="body,labels\na,b\n") / "a.csv") == (
-        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels). Rename what is there."
+        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels). Rename the columns."
     )
     assert sentence(folder(tmp_path, a__csv="text,labels\na,b\na,b,c\n") / "a.csv") == (
         "PATH:3: 3 cells under a header of 2. Put cells with the delimiter inside into quotes."
@@ -410,7 +410,7 @@ def test_tables(tmp_path):
         "PATH:1: the header has the column 'text' twice. Rename or remove one."
     )
     assert sentence(folder(tmp_path, a__xlsx=b"PK\x03\x04 sheet") / "a.xlsx") == (
-        "PATH: a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'."
+        "PATH: this is a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'."
     )
     assert "PATH: cannot be read as Parquet (" in sentence(folder(tmp_path, a__parquet=b"PAR1 nothing") / "a.parquet")
 
@@ -441,7 +441,7 @@ def test_wrong_utf8_in_every_text_format(name, tmp_path):
 @pytest.mark.parametrize("separator", ["", None])
 def test_a_separator_must_separate(tmp_path, separator):
     (tmp_path / "train.csv").write_text("text,labels\na cat,cat|pet\n")
-    with pytest.raises(InputError, match=r"^separator: .* separates nothing\. Give what stands between labels"):
+    with pytest.raises(InputError, match=r"^separator: .* is not a separator\. Give the characters between labels"):
         read(tmp_path, separator=separator)
 
 
@@ -466,8 +466,8 @@ def test_labels_and_filters_are_tables_as_rows_are(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train_csv": ROWS.replace("\n", "\r")}, r"train\.csv:1: lines end with CR alone, as on old Macs\. Save the"),
-        ({"labels_csv": "id,text\rcat,a cat\r"}, r"labels\.csv:1: lines end with CR alone"),
+        ({"train_csv": ROWS.replace("\n", "\r")}, r"train\.csv:1: lines end with CR only, as on old Macs\. Save the"),
+        ({"labels_csv": "id,text\rcat,a cat\r"}, r"labels\.csv:1: lines end with CR only"),
         ({"labels_csv": "id,text\ncat,a small, tame cat\n"}, r"labels\.csv:2: 3 cells under a header of 2\. Put cells"),
         ({"labels_csv": 'id,text\ncat,"a cat\n'}, r"labels\.csv:\d: broken CSV \(unexpected end of data\)"),
         (
@@ -497,10 +497,10 @@ def test_chosen_fields_that_are_not_there(tmp_path):
     )
     assert sentence(folder(tmp_path, a__csv="text,title,labels\na,b,\n") / "a.csv", fields=["title", "body"]) == (
         "PATH:1: the header needs the columns 'title' and 'body' and 'labels' (found: text, title, labels). "
-        "Rename what is there."
+        "Rename the columns."
     )
     for wrong in ("title", [1]):
         with pytest.raises(
-            InputError, match=r"^fields: .* is no list of names\. Give one, as \['title', 'content'\]\.$"
+            InputError, match=r"^fields: .* is not a list of names\. Give one, such as \['title', 'content'\]\.$"
         ):
             read(file, fields=wrong)

@@ -66,7 +66,7 @@ def test_mistakes_are_sentences():
     )
     assert sentence(["a"], [float("nan")]).startswith("labels: row 0 is missing (nan).")
     assert sentence(["a"], [["x", None]]) == (
-        "labels: row 0 holds NoneType None. Labels are strings (or whole numbers); take missing values out first."
+        "labels: row 0 holds NoneType None. Labels are strings (or whole numbers); remove missing values first."
     )
     assert "holds float 2.5" in sentence(["a"], [[2.5]])
     assert sentence("a", [["x"]]) == "texts: expected a list of strings, got one string. Write [text]."
@@ -94,7 +94,7 @@ def test_strings_in_a_frame_are_split_only_when_asked():
     with pytest.raises(InputError) as error:
         from_frame(frame)
     assert str(error.value) == (
-        "frame: row 0 of column 'labels' is the string 'x|y', expected a list of labels. Say where to split it, for "
+        "frame: row 0 of column 'labels' is the string 'x|y', expected a list of labels. Give the separator, for "
         "example separator='|'."
     )
     assert label_ids(Dataset.from_frame(frame, separator="|")) == [["x", "y"], ["y", "z"], []]

@@ -141,7 +141,9 @@ def test_facts_of_another_kind_are_refused(tmp_path, facts):
 
 def test_deep_json_in_a_cell_is_refused(tmp_path):
     path = folder(tmp_path, train__csv=f"text,labels\na,x\nb,{DEEP}\n")
-    assert refused(path) == f"PATH/train.csv:3: the cell of 'labels' starts with [ but is no JSON list: {DEEP[:40]!r}."
+    assert (
+        refused(path) == f"PATH/train.csv:3: the cell of 'labels' starts with [ but is not a JSON list: {DEEP[:40]!r}."
+    )
 
 
 def test_deep_json_in_a_row_is_refused(tmp_path):
@@ -218,7 +220,7 @@ def pecos(tmp_path, **parts):
 def test_targets_that_are_not_numbers_are_refused(tmp_path, kind):
     sentence = refused(pecos(tmp_path, data=np.zeros(3, kind)))
     assert sentence == (
-        f"PATH/Y.trn.npz: no sparse matrix in npz form (values of type {np.dtype(kind)}, expected numbers). "
+        f"PATH/Y.trn.npz: not a sparse matrix in npz form (values of type {np.dtype(kind)}, expected numbers). "
         "Copy the file again."
     )
 
@@ -233,7 +235,7 @@ def test_targets_that_are_not_numbers_are_refused(tmp_path, kind):
     ids=str,
 )  # fmt: skip
 def test_parts_of_a_matrix_that_do_not_fit_are_refused(tmp_path, parts):
-    assert refused(pecos(tmp_path, **parts)).startswith("PATH/Y.trn.npz: no sparse matrix in npz form (")
+    assert refused(pecos(tmp_path, **parts)).startswith("PATH/Y.trn.npz: not a sparse matrix in npz form (")
 
 
 # --- numbers
@@ -249,7 +251,7 @@ def test_only_plain_digits_are_numbers(tmp_path, number):
     }
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-        with pytest.raises(InputError, match="no pair of|no whole numbers|expected numbers such as"):
+        with pytest.raises(InputError, match="not a pair of|not whole numbers|expected numbers such as"):
             read(tmp_path / name)
 
 
@@ -275,7 +277,7 @@ def test_ids_with_half_of_a_pair_are_refused(tmp_path):
             path = folder(tmp_path, train__jsonl='{"text": "a", ' + row.format(half) + "}\n")
             what = "the label" if name == "labels" else "the id"
             sentence = f"PATH/train.jsonl:1: {what} '{half}' has half of a surrogate pair, which UTF-8 cannot hold. "
-            assert refused(path) == sentence + "Mend it."
+            assert refused(path) == sentence + "Fix it."
 
 
 @pytest.mark.parametrize("field", ["id", "name"])

@@ -170,7 +170,7 @@ def test_a_writer_names_what_would_be_lost(name, tmp_path):
 
 def test_csv_names_exactly_the_features(tmp_path):
     with pytest.raises(
-        InputError, match="cannot hold ready-made features, features under other names than 'given'. Leave"
+        InputError, match="cannot hold precomputed features, features under other names than 'given'. Leave"
     ):
         write(FULL, tmp_path / "set", "csv")
 

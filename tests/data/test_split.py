@@ -65,5 +65,5 @@ def test_small_sets_have_both_sides():
         assert len(train) == len(valid) == 1
     with pytest.raises(InputError, match="a split needs at least two different texts"):
         holdout(from_lists(["a", "A!"], [["x"], ["y"]]))
-    with pytest.raises(ConfigError, match="fraction: 1 is out of range. Allowed is between 0 and 1"):
+    with pytest.raises(ConfigError, match="fraction: 1 is out of range. Allowed: between 0 and 1"):
         holdout(corpus(100), 1)

@@ -105,7 +105,7 @@ def test_names_change_and_scores_do_not(recipe, fitted):
 @pytest.mark.parametrize("recipe", LINEAR)
 def test_recipes_without_label_vectors_say_so(recipe, fitted, tmp_path):
     model = fitted(recipe)
-    with pytest.raises(ConfigError, match=f"labels add: '{recipe}' learns labels from training texts alone") as caught:
+    with pytest.raises(ConfigError, match=f"labels add: '{recipe}' learns labels from training texts only") as caught:
         model.add_labels({"new": "a new label"})
     assert "\n" not in str(caught.value) and model.edits is None
 
@@ -198,7 +198,7 @@ def test_undo_goes_back_step_by_step(fitted, tmp_path):
         model = treetop.load(tmp_path / "m").undo_labels()
         model.save(tmp_path / "m")
         assert (scores(model), list(model.labels.names)) == expected
-    with pytest.raises(WorkError, match="no change is left"):
+    with pytest.raises(WorkError, match="there is no change left"):
         model.undo_labels()
     assert [e.action for e in treetop.load(tmp_path / "m").edits.log].count("undo") == 4
 
@@ -345,7 +345,7 @@ def test_kills_at_any_moment_leave_a_whole_model(fitted, tmp_path):
     [
         (lambda m: m.retire_labels(["nobody"]), LabelError, "label 'nobody': unknown id or name"),
         (lambda m: m.retire_labels([]), InputError, "none given"),
-        (lambda m: m.retire_labels(["L01", "L01"]), LabelError, "stands twice"),
+        (lambda m: m.retire_labels(["L01", "L01"]), LabelError, "appears twice"),
         (lambda m: m.retire_labels([3]), InputError, "expected ids or names as strings"),
         (lambda m: m.retire_labels(5), InputError, "expected ids or names"),
         (lambda m: m.retire_labels(["L09"]), LabelError, "label 'L09': is retired already"),
@@ -353,8 +353,8 @@ def test_kills_at_any_moment_leave_a_whole_model(fitted, tmp_path):
         (lambda m: m.rename_labels({"L01": ""}), InputError, "name is empty"),
         (lambda m: m.rename_labels({"L01": {"text": "  "}}), InputError, "text is empty"),
         (lambda m: m.rename_labels({"L01": {}}), InputError, "neither a new name nor a new text"),
-        (lambda m: m.rename_labels({"L01": {"title": "x"}}), InputError, "is no name or text"),
-        (lambda m: m.rename_labels({"L01": 7}), InputError, "is no name or text"),
+        (lambda m: m.rename_labels({"L01": {"title": "x"}}), InputError, "is not a name or text"),
+        (lambda m: m.rename_labels({"L01": 7}), InputError, "is not a name or text"),
         (lambda m: m.rename_labels({"nobody": "x"}), LabelError, "unknown id"),
         (lambda m: m.rename_labels({"L01": "x"}, re_encode=True), LabelError, "was trained"),
         (lambda m: m.rename_labels(["L01"]), InputError, "expected {label: new name}, got list"),
@@ -362,8 +362,8 @@ def test_kills_at_any_moment_leave_a_whole_model(fitted, tmp_path):
         (lambda m: m.retire_labels(["L01"], who=3), InputError, "'who' must be a string of UTF-8 text, got 3"),
         (lambda m: m.retire_labels(["L01"], note=None), InputError, "'note' must be a string"),
         (lambda m: m.retire_labels(["L01"], who="\udcff"), InputError, "'who' must be a string of UTF-8"),
-        (lambda m: m.merge_labels({"L01": "L01"}), LabelError, "merged and merged into at once"),
-        (lambda m: m.merge_labels({"L01": "L02", "L02": "L03"}), LabelError, "merged and merged into at once"),
+        (lambda m: m.merge_labels({"L01": "L01"}), LabelError, "both merged and merged into"),
+        (lambda m: m.merge_labels({"L01": "L02", "L02": "L03"}), LabelError, "both merged and merged into"),
         (lambda m: m.merge_labels({"L01": "L09"}), LabelError, "'L09': is retired, nothing can be merged"),
         (lambda m: m.merge_labels({"L09": "L01"}), LabelError, "'L09': is retired already"),
         (lambda m: m.merge_labels({"L01": "nobody"}), LabelError, "unknown id"),

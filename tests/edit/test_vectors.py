@@ -153,7 +153,7 @@ def test_adding_can_be_taken_back_but_ids_are_never_free_again(encoder, tmp_path
     added = scores(model)
     model = model.undo_labels()
     assert scores(model) == before and len(model.labels) == 40
-    with pytest.raises(LabelError, match="label 'L02': was retired, and ids are never given away twice"):
+    with pytest.raises(LabelError, match="label 'L02': was retired, and ids are never reused"):
         model.add_labels({"L02": "again"})
     model = model.restore_labels(list(new_labels()))
     assert scores(model) == added
@@ -175,10 +175,10 @@ def retired(encoder):
         ({"L01": "a text"}, LabelError, "label 'L01': was retired"),
         ({"new": ""}, InputError, "label 'new': its text is empty"),
         ({"new": " \n"}, InputError, "label 'new': its text is empty"),
-        ({"new": None}, InputError, "label 'new': None is no name or text"),
+        ({"new": None}, InputError, "label 'new': None is not a name or text"),
         ({"new": {}}, InputError, "label 'new': no text"),
         ({"new": "\x00\u200b \x01"}, InputError, "label 'new': no text"),
-        ({"new": {"txt": "a"}}, InputError, "is no name or text"),
+        ({"new": {"txt": "a"}}, InputError, "is not a name or text"),
         ({"": "a text"}, LabelError, "an id must not be empty"),
         ({3: "a text"}, InputError, "expected ids or names as strings"),
         ({}, InputError, "none given"),
@@ -198,7 +198,7 @@ def test_texts_that_tell_nothing_are_refused(encoder):
     labels = LabelSet.of([f"L{i:02d}" for i in range(40)], [f"{i * 7919 % 1000}" for i in range(40)])
     model = toy_heads.model(encoder, data)
     blind = dataclasses.replace(model, labels=labels)
-    with pytest.raises(ConfigError, match="label texts of this model tell too little"):
+    with pytest.raises(ConfigError, match="label texts of this model are not informative enough"):
         blind.add_labels({"new": "a cat"})
 
 
@@ -296,6 +296,6 @@ def test_cascadexml_with_a_linear_last_level_says_so(encoder):
     }
     chosen = {**chosen, "encoder": {"model": encoder, "max_length": 32}, "train": {"epochs": 1.0, "batch_size": 16}}
     model = treetop.fit("cascadexml", data, settings=chosen)
-    with pytest.raises(ConfigError, match="'cascadexml' learns labels from training texts alone \\(rank.linear.1\\)"):
+    with pytest.raises(ConfigError, match="'cascadexml' learns labels from training texts only \\(rank.linear.1\\)"):
         model.add_labels({"new": "a cat"})
     assert model.retire_labels(["L00"]).labels.status[0] == 1

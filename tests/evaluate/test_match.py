@@ -38,7 +38,7 @@ def test_labels_are_aligned_and_unknown_ones_are_misses(caplog):
     assert "1 labels the model does not know (for example 'l3') and 1 rows without labels" in caplog.text
     assert found["P@1"] == pytest.approx(100 / 3) and found["R@3"] == pytest.approx(50)
     assert found.counts["labels_tested_unknown"] == 1
-    with pytest.raises(InputError, match="does not know .* Drop --strict to count them as misses"):
+    with pytest.raises(InputError, match="does not know .* Leave out --strict to count them as misses"):
         evaluate_model(model, dataset, strict=True)
 
 
@@ -73,7 +73,7 @@ def test_true_labels_that_a_filter_bars_are_told(caplog):
     dataset = dataset_of([{1: 1.0, 2: 1.0}, {0: 1.0}], 3, filter_pairs=pairs)
     with caplog.at_level(logging.WARNING, "treetop"):
         match(Descending(["l0", "l1", "l2"]), dataset)
-    assert "2 true labels are barred by its filter and count as misses" in caplog.text
+    assert "2 true labels are excluded by its filter and count as misses" in caplog.text
 
 
 def test_scores_on_the_training_texts_are_told(caplog):
@@ -93,5 +93,6 @@ def test_data_of_another_model_are_told(caplog):
         assert "no label in it is known" not in caplog.text
         match(Descending(["other"]), dataset_of([{0: 1.0}, {2: 1.0}], 3))
     assert (
-        "no label in it is known to the model. Give data that name labels by the ids it was trained on." in caplog.text
+        "none of its labels is known to the model. Give data that name labels by the ids it was trained on."
+        in caplog.text
     )

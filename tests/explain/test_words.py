@@ -38,5 +38,5 @@ def test_words_add_up_to_margins_and_levels_to_the_score(recipe, settings):
 
 
 def test_recipes_without_words_say_so():
-    with pytest.raises(ConfigError, match=r"explain: rank.popular.1 has no words to show. Use a linear recipe"):
+    with pytest.raises(ConfigError, match=r"explain: rank.popular.1 has no terms to show. Use a linear recipe"):
         treetop.fit("popular", toy.dataset()).explain("a cat")

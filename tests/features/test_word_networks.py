@@ -80,11 +80,11 @@ def test_bad_files_are_refused(tmp_path, glove, monkeypatch):
     with pytest.raises(ConfigError, match=r"glove\.txt has numbers that are not finite for the word 'cat'"):
         find_vectors(WordsConfig(model=str(glove)), TEXTS)
     glove.write_text("cat 1 2\ndog 1 two\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="the vector of 'dog' holds something that is no number"):
+    with pytest.raises(ConfigError, match="the vector of 'dog' contains something that is not a number"):
         find_vectors(WordsConfig(model=str(glove)), TEXTS)
     for content, message in (
         ("", r"glove\.txt holds no word vectors\. Give lines such as"),
-        ("cat 1\ndog 1\n", r"glove\.txt:2 has 1 numbers\. Give each word as many, two or more"),
+        ("cat 1\ndog 1\n", r"glove\.txt:2 has 1 numbers\. Every word needs equally many, two or more"),
     ):
         glove.write_text(content, encoding="utf-8")
         with pytest.raises(ConfigError, match=message):
@@ -96,12 +96,12 @@ def test_bad_files_are_refused(tmp_path, glove, monkeypatch):
     folder.mkdir()
     (folder / "words.txt").write_text("cat\n")
     (folder / "vectors.npy").write_bytes(b"no array")
-    with pytest.raises(ConfigError, match=r"vectors\.npy is no array of numbers\. Save it with numpy\.save"):
+    with pytest.raises(ConfigError, match=r"vectors\.npy is not an array of numbers\. Save it with numpy\.save"):
         find_vectors(WordsConfig(model=str(folder)), TEXTS)
     with pytest.raises(ConfigError, match="no file"):
         find_vectors(WordsConfig(model=str(tmp_path / "nothing.txt")), TEXTS)
     monkeypatch.chdir(folder)
-    with pytest.raises(ConfigError, match="encoder: '' is no name"):
+    with pytest.raises(ConfigError, match="encoder: '' is not a name"):
         find_vectors(WordsConfig(model=""), TEXTS)
 
 
@@ -129,7 +129,7 @@ def test_main_axes_keep_distances():
 def make(glove, net="inception", views=TASKS, config=None):
     found = find_vectors(WordsConfig(model=str(glove)), TEXTS)
     config = config or InceptionConfig(filters=4)
-    return Words.begin(net, config, found, max_length=8, views=views, seed=0)
+    return Words.untrained(net, config, found, max_length=8, views=views, seed=0)
 
 
 def test_bag_equals_sums_by_tf_idf(glove):
@@ -180,7 +180,7 @@ def test_damaged_parts_are_refused(glove):
             Words.from_part(type(part)(**fields))
 
     refused("network 'x'", config={**part.config, "net": "x"})
-    refused("no views", config={**part.config, "views": ["other"]})
+    refused("are not views", config={**part.config, "views": ["other"]})
     refused("filters", config={**part.config, "settings": {"filters": "many"}})
     refused("array 'scales'", arrays={**part.arrays, "scales": np.zeros(3, np.float32)})
     refused("array 'words'", arrays={**part.arrays, "words": np.zeros(3, np.float32)})

@@ -139,5 +139,5 @@ def test_neighbours_of_a_label():
 
 
 def test_walks_that_hardly_end_are_refused():
-    with pytest.raises(ConfigError, match=r"^walk\.hops: 1000001 is out of range\. Allowed is 1 to 1000000\."):
+    with pytest.raises(ConfigError, match=r"^walk\.hops: 1000001 is out of range\. Allowed: 1 to 1000000\."):
         build(WalkConfig, {"hops": 10**6 + 1}, path="walk")

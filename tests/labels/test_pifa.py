@@ -6,7 +6,7 @@ import toy
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import InputError
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
-from treetop.labels.combine import beside, mixed
+from treetop.labels.combine import concatenated, mixed
 from treetop.labels.pifa import pifa, unit_rows
 from treetop.labels.text import label_text
 
@@ -42,7 +42,7 @@ def test_label_text_and_combinations():
     features = Tfidf.fit(data.texts, TfidfConfig())
     text = label_text(data.labels, features, "tfidf")
     assert text.shape[0] == toy.N_LABELS and text.nnz > 0
-    assert beside(text, text).shape == (toy.N_LABELS, 2 * text.shape[1])
+    assert concatenated(text, text).shape == (toy.N_LABELS, 2 * text.shape[1])
     assert np.allclose(mixed(text, text * 0).toarray(), 0.5 * text.toarray())
     with pytest.raises(InputError, match="cannot mix descriptions"):
         mixed(text, text[:, :3])

@@ -12,7 +12,7 @@ from treetop.network.candidates.everything import Everything
 from treetop.network.head import Head, HeadPlan
 from treetop.network.losses.settings import LossConfig
 from treetop.network.projection import Projection
-from treetop.network.targets import Known, TargetRows
+from treetop.network.targets import BatchTargets, TargetRows
 from treetop.network.vectors.dense import Dense
 from treetop.network.vectors.full import FullTable
 from treetop.network.vectors.rows import RowTable
@@ -72,7 +72,7 @@ def test_every_label_is_scored_as_a_plain_loop_does(kind, loss, reduce, ignores,
     config = LossConfig(kind=loss, bce_reduction=reduce)
     head = Head(plan, vectors, Everything(LABELS), config, projection=Projection(WIDTH), device=CPU)
     gathered = [TargetRows(sparse.csr_matrix(x.astype(np.float32)), CPU).gather(np.arange(ROWS)) for x in case()]
-    known = Known(gathered[0], gathered[1] if weighs else None, gathered[2] if ignores else None)
+    known = BatchTargets(gathered[0], gathered[1] if weighs else None, gathered[2] if ignores else None)
     h = torch.randn(ROWS, WIDTH, requires_grad=True)
     loaded = Loaded(batch(range(ROWS)), {"labels": Message()})
     value, above = head.loss({"v": h}, known, loaded, None)

@@ -99,7 +99,7 @@ def test_vectors_of_a_length_give_the_margins_of_the_model():
     (rank,), (head,) = task.ranks(), task.heads
     h = head.projection.eval()(torch.from_numpy(views))
     assert h.norm(dim=1).numpy() == pytest.approx(7.0)
-    margins = (h @ head.fused.weight.T + head.fused.bias).detach().numpy()
+    margins = (h @ head.one_pass.weight.T + head.one_pass.bias).detach().numpy()
     ours = unit(views) @ rank.weight.T + rank.bias
     seen = np.isfinite(rank.bias)
     np.testing.assert_allclose(ours[:, seen], margins[:, seen], atol=1e-3)

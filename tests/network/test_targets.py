@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 torch = pytest.importorskip("torch")
-from treetop.network.targets import Known, TargetRows, Targets, joined
+from treetop.network.targets import BatchTargets, TargetRows, Targets, joined
 
 CPU = torch.device("cpu")
 
@@ -39,7 +39,7 @@ def test_ignored_pairs_weigh_nothing_and_void_the_positives_among_them():
         TargetRows(sparse.csr_matrix(x), CPU).gather(np.array([1, 0])) for x in (Y, weights, ignored)
     )
     for strengths in (None, relevance):
-        made = Known(positives, strengths, barred).full()
+        made = BatchTargets(positives, strengths, barred).full()
         found = {}
         columns = (part.tolist() for part in (made.row, made.column, made.target, made.strength))
         for row, column, target, strength in zip(*columns, strict=True):

@@ -64,10 +64,10 @@ def test_rows_in_the_order_of_lists_give_the_same():
     a, b = (rank.rank(view, everything, Join(), 60) for rank in (plain, made))
     np.testing.assert_allclose(a.score, b.score, rtol=1e-5, atol=1e-6)
     assert sorted(b.ids[:60].tolist()) == list(range(60))
-    with pytest.raises(ModelError, match="order of their own"):
+    with pytest.raises(ModelError, match="already permuted"):
         made.ordered(order)
     part = made.to_part()
-    with pytest.raises(ModelError, match="holds an index twice"):
+    with pytest.raises(ModelError, match="contains an index twice"):
         Dual.from_part(type(part)(part.kind, part.config, {**part.arrays, "order": np.zeros(60, np.int32)}))
 
 

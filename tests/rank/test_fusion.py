@@ -97,5 +97,5 @@ def test_saved_and_damaged():
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
     part = rank.to_part()
     for name, value in (("tree_left", 0 * rank.tree.left), ("tree_feature", rank.tree.feature + 5)):
-        with pytest.raises(ModelError, match="circles"):
+        with pytest.raises(ModelError, match="cycle"):
             Fusion.from_part(type(part)(part.kind, part.config, {**part.arrays, name: value}))

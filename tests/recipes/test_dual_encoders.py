@@ -226,7 +226,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
         ),
         ("renee", {"init": "here"}, "init: unknown value 'here'"),
         ("renee", {"label_memory": "low", "train": {"average": "ema"}}, "does not support weight averaging"),
-        ("renee", {"label_memory": "low", "sgd": {"lr": 0.0}}, r"^sgd.lr: 0.0 is out of range. Allowed is 1e-06 to"),
+        ("renee", {"label_memory": "low", "sgd": {"lr": 0.0}}, r"^sgd.lr: 0.0 is out of range. Allowed: 1e-06 to"),
         (
             "unidec",
             {"classifier": {"label_memory": "low"}},
@@ -256,4 +256,4 @@ def test_labels_without_text_are_read_by_their_ids_and_it_is_said(encoder, recip
     bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(toy.N_LABELS)]))
     quick = settings(encoder, recipe, train={"epochs": 1.0})
     assert treetop.fit(recipe, bare, settings=quick).predict(bare.texts[0], k=3)
-    assert caplog.text.count("no label has a text or a name beside its id; ids are read in their place") == 1
+    assert caplog.text.count("no label has a text or a name other than its id; ids are read instead") == 1

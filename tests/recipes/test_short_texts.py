@@ -180,7 +180,7 @@ def test_labels_that_never_share_a_text_have_no_graph_and_it_is_said(recipe, glo
     first = data.Y.indices[data.Y.indptr[:-1]]
     Y = sparse.csr_matrix((np.ones(len(data), np.float32), first, np.arange(len(data) + 1)), data.Y.shape)
     model = treetop.fit(recipe, dataclasses.replace(data, Y=Y), settings=quick(recipe, glove))
-    assert f"{recipe}: no two labels share a text, so the label graph says nothing" in caplog.text
+    assert f"{recipe}: no two labels share a text, so the label graph adds nothing" in caplog.text
     assert model.predict(data.texts[0], k=3)
 
 
@@ -188,7 +188,7 @@ def test_labels_that_never_share_a_text_have_no_graph_and_it_is_said(recipe, glo
 def test_labels_without_text_are_read_by_their_ids_and_it_is_said(recipe, glove, caplog):
     bare = dataclasses.replace(toy.dataset(), labels=LabelSet.of([f"L{i:02d}" for i in range(toy.N_LABELS)]))
     assert treetop.fit(recipe, bare, settings=quick(recipe, glove)).predict(bare.texts[0], k=3)
-    assert f"{recipe}: no label has a text or a name beside its id; ids are read in their place" in caplog.text
+    assert f"{recipe}: no label has a text or a name other than its id; ids are read instead" in caplog.text
 
 
 @pytest.mark.parametrize("recipe", ["eclare", "inceptionxml_lf"])

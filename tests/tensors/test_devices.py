@@ -20,5 +20,5 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert devices.pick("cuda:1") == torch.device("cuda:1") and devices.pick("cuda").index == 0
-    with pytest.raises(ConfigError, match=r"--device: there is no GPU 2 here\. Allowed are cuda:0 to cuda:1"):
+    with pytest.raises(ConfigError, match=r"--device: there is no GPU 2 here\. Allowed: cuda:0 to cuda:1"):
         devices.pick("cuda:2")

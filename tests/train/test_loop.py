@@ -216,5 +216,5 @@ def test_a_last_step_that_breaks_the_weights_is_told():
 
 @pytest.mark.parametrize("epochs", [0, -1.0, 1e300])
 def test_epochs_that_train_nothing_or_never_end_are_refused(epochs):
-    with pytest.raises(ConfigError, match=r"^train\.epochs: .* is out of range\. Allowed is 1e-06 to 1000000"):
+    with pytest.raises(ConfigError, match=r"^train\.epochs: .* is out of range\. Allowed: 1e-06 to 1000000"):
         build(TrainConfig, {"epochs": epochs}, path="train")

@@ -98,6 +98,6 @@ def test_low_precision_weights_no_loss_touched_stay_as_they_are():
 @pytest.mark.parametrize("rate_", [0, -1.0, 1e-12, 1e9, float("nan"), float("inf")])
 @pytest.mark.parametrize(("kind", "most"), [(AdamConfig, 10.0), (DescentConfig, 1e6)])
 def test_rates_that_teach_nothing_or_run_away_are_refused(kind, most, rate_):
-    with pytest.raises(ConfigError, match=rf"^learn\.lr: .* is out of range\. Allowed is 1e-0[69] to {most}\."):
+    with pytest.raises(ConfigError, match=rf"^learn\.lr: .* is out of range\. Allowed: 1e-0[69] to {most}\."):
         build(kind, {"lr": rate_}, path="learn")
     assert build(kind, {"lr": most}).lr == most

@@ -24,13 +24,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if unknown := set(options.kinds) - set(KINDS):
         parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(KINDS)}")
     kinds = options.kinds or (["tables"] if options.file else KINDS)
-    found: list[Path] = []
+    stale_files: list[Path] = []
     for kind in KINDS:
         if kind in kinds:
-            found += WRITERS[kind](options.root, options.check, options.file)
-    for file in found:
+            stale_files += WRITERS[kind](options.root, options.check, options.file)
+    for file in stale_files:
         sys.stdout.write(f"{file}: {'out of date' if options.check else 'updated'}\n")
-    return int(options.check and bool(found))
+    return int(options.check and bool(stale_files))
 
 
 def write_pages(root: Path, check: bool, files: list[Path] | None = None) -> list[Path]:
@@ -43,17 +43,17 @@ def write_tables(root: Path, check: bool, files: list[Path] | None = None) -> li
     """Tables of README.md, docs/ and benchmarks/, and the scores `treetop recipes` shows."""
     results = root / "benchmarks" / "results"
     usual = [root / "README.md", *sorted((root / "docs").rglob("*.md")), root / "benchmarks" / "README.md"]
-    made = [file for file in files or usual if tables.update(file, results, check=check)]
+    changed = [file for file in files or usual if tables.update(file, results, check=check)]
     if files:
-        return made
+        return changed
     scores = {"scores.json": json.dumps(tables.scores(results), indent=1, sort_keys=True) + "\n"}
-    return made + (generated.stale if check else generated.write)(root / "treetop" / "recipes", scores)
+    return changed + (generated.stale if check else generated.write)(root / "treetop" / "recipes", scores)
 
 
 def write_figures(root: Path, check: bool, files: list[Path] | None = None) -> list[Path]:
     """Figures of docs/figures."""
-    made = figures.figures(root / "benchmarks" / "results")
-    return (generated.stale if check else generated.write)(root / "docs" / "figures", made)
+    drawn = figures.figures(root / "benchmarks" / "results")
+    return (generated.stale if check else generated.write)(root / "docs" / "figures", drawn)
 
 
 WRITERS = {"pages": write_pages, "tables": write_tables, "figures": write_figures}

@@ -93,24 +93,24 @@ def steps(low: float, high: float, count: int = 4) -> list[float]:
     power = 10.0 ** floor(log10(rough))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
     start = floor(low / step + 1e-9)
-    made = [start * step]
-    while made[-1] < high - 1e-9 * step:
+    ticks = [start * step]
+    while ticks[-1] < high - 1e-9 * step:
         start += 1
-        made.append(start * step)
-    return [round(value, 10) for value in made]
+        ticks.append(start * step)
+    return [round(value, 10) for value in ticks]
 
 
 def _legend(names: Sequence[str], panels: Sequence[Panel]) -> str:
-    made, x = [], 16
+    parts, x = [], 16
     bars = any(isinstance(panel, Bars) for panel in panels)
     for look, name in zip(LOOKS, names, strict=False):
         if bars:
-            made.append(f'<rect class="bar {look}" x="{x}" y="40" width="24" height="12"/>')
+            parts.append(f'<rect class="bar {look}" x="{x}" y="40" width="24" height="12"/>')
         else:
-            made.append(f'<line class="line {look}" x1="{x}" x2="{x + 30}" y1="46" y2="46"/>')
-        made.append(f'<text x="{x + 38}" y="50">{escape(name)}</text>')
+            parts.append(f'<line class="line {look}" x1="{x}" x2="{x + 30}" y1="46" y2="46"/>')
+        parts.append(f'<text x="{x + 38}" y="50">{escape(name)}</text>')
         x += 38 + round(7.2 * len(name)) + 28
-    return "".join(made)
+    return "".join(parts)
 
 
 def _short(title: str) -> str:
@@ -118,14 +118,14 @@ def _short(title: str) -> str:
 
 
 def _axis(ticks: Sequence[float], bottom: float) -> str:
-    made = []
+    parts = []
     for tick in ticks:
         at = _at(tick, ticks, bottom)
-        made.append(
+        parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
             f'<text class="small" x="{LEFT - 7}" y="{at + 4:.1f}" text-anchor="end">{tick:g}</text>'
         )
-    return "".join(made)
+    return "".join(parts)
 
 
 def _at(value: float, ticks: Sequence[float], bottom: float) -> float:
@@ -134,30 +134,30 @@ def _at(value: float, ticks: Sequence[float], bottom: float) -> float:
 
 def _bars(panel: Bars, ticks: Sequence[float]) -> str:
     bottom = HEIGHT - 16 - 15 * max((len(lines) for lines in panel.below), default=0)
-    made = [f'<text class="title" x="{LEFT}" y="18">{_short(panel.title)}</text>', _axis(ticks, bottom)]
+    parts = [f'<text class="title" x="{LEFT}" y="18">{_short(panel.title)}</text>', _axis(ticks, bottom)]
     wide = (WIDTH - LEFT - RIGHT) / max(len(panel.groups), 1)
     for j, name in enumerate(panel.names):
-        made.append(f'<text class="small" x="{LEFT - 7}" y="{bottom + 16 + 15 * j}" text-anchor="end">{name}</text>')
+        parts.append(f'<text class="small" x="{LEFT - 7}" y="{bottom + 16 + 15 * j}" text-anchor="end">{name}</text>')
     for i, (group, lines) in enumerate(zip(panel.groups, panel.below, strict=True)):
         bar = 0.8 * wide / max(len(group), 1)
         for j, (look, one) in enumerate(zip(LOOKS, group, strict=False)):
             x, y = LEFT + wide * (i + 0.1) + j * bar, _at(one.value, ticks, bottom)
-            made.append(
+            parts.append(
                 f'<rect class="bar {look}" x="{x + 1:.1f}" y="{y:.1f}" width="{bar - 2:.1f}" '
                 f'height="{bottom - y:.1f}"><title>{escape(one.title)}</title></rect>'
             )
             ends = [_at(one.value + side * one.spread, ticks, bottom) for side in (-1, 1)]
             middle = x + bar / 2
             if one.spread:
-                made.append(f'<path class="spread" d="M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}"/>')
+                parts.append(f'<path class="spread" d="M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}"/>')
             label = f"{one.value:.1f}" if one.value < 9.95 else f"{one.value:.0f}"  # longer ones touch
-            made.append(
+            parts.append(
                 f'<text class="small" x="{middle:.1f}" y="{ends[1] - 4:.1f}" text-anchor="middle">{label}</text>'
             )
         for j, line in enumerate(lines):
             place = f'x="{LEFT + wide * (i + 0.5):.1f}" y="{bottom + 16 + 15 * j}"'
-            made.append(f'<text class="small" {place} text-anchor="middle">{escape(line)}</text>')
-    return "".join(made)
+            parts.append(f'<text class="small" {place} text-anchor="middle">{escape(line)}</text>')
+    return "".join(parts)
 
 
 def _lines(panel: Lines) -> str:
@@ -170,22 +170,22 @@ def _lines(panel: Lines) -> str:
     def across(x: float) -> float:
         return LEFT + 8 + (WIDTH - LEFT - RIGHT - 24) * (x - low) / ((high - low) or 1.0)
 
-    made = [f'<text class="title" x="{LEFT}" y="18">{_short(panel.title)}</text>', _axis(ticks, bottom)]
+    parts = [f'<text class="title" x="{LEFT}" y="18">{_short(panel.title)}</text>', _axis(ticks, bottom)]
     for x, name in panel.ticks:
         place = f'x="{across(x):.1f}" y="{bottom + 17}"'
-        made.append(f'<text class="small" {place} text-anchor="middle">{escape(name)}</text>')
+        parts.append(f'<text class="small" {place} text-anchor="middle">{escape(name)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
-    made.append(
+    parts.append(
         f'<text class="small" x="{middle:.1f}" y="{bottom + 34}" text-anchor="middle">{escape(panel.below)}</text>'
     )
     for look, line in zip(LOOKS, panel.series, strict=False):
         kept = line if len(line) <= DOTS else [line[i * (len(line) - 1) // (DOTS - 1)] for i in range(DOTS)]
         points = [(across(x), _at(y, ticks, bottom), y) for x, y in kept]
         drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
-        made.append(f'<polyline class="line {look}" points="{drawn}"/>')
+        parts.append(f'<polyline class="line {look}" points="{drawn}"/>')
         if panel.dots:
-            made += [_dot(look, x, y, value) for x, y, value in points]
-    return "".join(made)
+            parts += [_dot(look, x, y, value) for x, y, value in points]
+    return "".join(parts)
 
 
 def _dot(look: str, x: float, y: float, value: float) -> str:

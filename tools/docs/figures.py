@@ -40,18 +40,18 @@ def figures(results: Path) -> dict[str, str]:
     """File name -> SVG of every figure there are records for."""
     file = results / "gpu" / f"{FILE}.jsonl"
     runs = list(lines(file)) if file.exists() else []
-    made = {}
+    drawn = {}
     for data in dict.fromkeys(run["data"] for run in runs if "data" in run):
         tested, held = ([r for r in runs if (r.get("data"), r.get("on")) == (data, part)] for part in PARTS)
         first, second = paired(tested), paired(held)
         pairs, title = first or second, f"{data}, {PARTS[0 if first else 1]}"
-        made[f"gandalf-bins-{data}.svg"] = bins(pairs, f"{title}: what bins of labels add to P@5", "P@5_share")
-        made[f"gandalf-recall-{data}.svg"] = bins(pairs, f"{title}: R@10 by bins of labels", "R@10")
-        made[f"gandalf-loss-{data}.svg"] = losses(pairs, data)
-        made[f"gandalf-steps-{data}.svg"] = progress([*first, *second], data)
+        drawn[f"gandalf-bins-{data}.svg"] = bins(pairs, f"{title}: what bins of labels add to P@5", "P@5_share")
+        drawn[f"gandalf-recall-{data}.svg"] = bins(pairs, f"{title}: R@10 by bins of labels", "R@10")
+        drawn[f"gandalf-loss-{data}.svg"] = losses(pairs, data)
+        drawn[f"gandalf-steps-{data}.svg"] = progress([*first, *second], data)
         for recipe in dict.fromkeys(str(run["recipe"]).split("+")[-1] for run in held):
-            made[f"gandalf-rows-{recipe}-{data}.svg"] = rows(held, recipe, f"{data}, {PARTS[1]}")
-    return {name: svg for name, svg in made.items() if svg}
+            drawn[f"gandalf-rows-{recipe}-{data}.svg"] = rows(held, recipe, f"{data}, {PARTS[1]}")
+    return {name: svg for name, svg in drawn.items() if svg}
 
 
 def bins(pairs: Sequence[Pair], title: str, metric: str) -> str:
@@ -104,12 +104,12 @@ def rows(runs: Sequence[Run], recipe: str, data: str) -> str:
 
 
 def _along(found: dict[float, list[Run]], key: str) -> list[tuple[float, float]]:
-    made = []
+    points = []
     for share, runs in sorted(found.items()):
         value = middle(by_seed(runs, figure(key)))
         if value is not None:
-            made.append((100.0 * share, value[0]))
-    return made
+            points.append((100.0 * share, value[0]))
+    return points
 
 
 def losses(pairs: Sequence[Pair], data: str) -> str:

@@ -40,13 +40,13 @@ NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 def pages(docs: Path) -> dict[str, str]:
     """Path below docs/ -> text of every generated page; what was written by hand behind it stays."""
-    made = {"cli.md": _commands()}
+    written = {"cli.md": _commands()}
     for name in registry.names("recipe"):
-        made[f"recipes/{name}.md"] = _recipe(name, docs)
-        made[f"settings/{name}.md"] = _reference(name)
+        written[f"recipes/{name}.md"] = _recipe(name, docs)
+        written[f"settings/{name}.md"] = _reference(name)
     for name in registry.names("augment"):
-        made[f"augmentations/{name}.md"] = _augmentation(name) + _tail(docs / f"augmentations/{name}.md")
-    return made
+        written[f"augmentations/{name}.md"] = _augmentation(name) + _tail(docs / f"augmentations/{name}.md")
+    return written
 
 
 def _tail(file: Path) -> str:
@@ -136,14 +136,14 @@ def _commands() -> str:
 
     from treetop.cli.main import app
 
-    made = [
+    blocks = [
         NOTE,
         "# Commands",
         "Progress goes to standard error, results to standard output; exit code 2 is your mistake,",
     ]
-    made[-1] += " 1 is ours. `--json` where a program reads."
-    made += _walk(get_command(app), "treetop")
-    return "\n\n".join(made) + "\n"
+    blocks[-1] += " 1 is ours. `--json` where a program reads."
+    blocks += _walk(get_command(app), "treetop")
+    return "\n\n".join(blocks) + "\n"
 
 
 def _walk(command: Any, path: str) -> list[str]:
@@ -152,8 +152,8 @@ def _walk(command: Any, path: str) -> list[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
     usage = " ".join([path, *(p.metavar or str(p.name).upper() for p in arguments)])
-    made = [f"## {path}", str(command.help).strip(), f"    {usage}"]
+    blocks = [f"## {path}", str(command.help).strip(), f"    {usage}"]
     rows = [f"| {', '.join(f'`{word}`' for word in p.opts)} | {p.help or ''} |" for p in options]
     if rows:
-        made.append("| option | what it does |\n|---|---|\n" + "\n".join(row.replace("\n", " ") for row in rows))
-    return made
+        blocks.append("| option | what it does |\n|---|---|\n" + "\n".join(row.replace("\n", " ") for row in rows))
+    return blocks

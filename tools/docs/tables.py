@@ -30,12 +30,12 @@ def update(file: Path, results: Path, *, check: bool = False) -> bool:
         build = TABLES[choose(f"{file}: table", name, TABLES, InputError)]
         return f"{found[1]}\n{build(results, words)}\n\n{found[4]}"
 
-    made = MARKED.sub(fresh, text)
-    if made.count("<!-- table:") != len(MARKED.findall(text)):
+    updated = MARKED.sub(fresh, text)
+    if updated.count("<!-- table:") != len(MARKED.findall(text)):
         raise InputError(f"{file}: a '<!-- table: ... -->' has no '<!-- end -->' after it.")
-    if made != text and not check:
-        file.write_text(made, encoding="utf-8")
-    return made != text
+    if updated != text and not check:
+        file.write_text(updated, encoding="utf-8")
+    return updated != text
 
 
 def load(file: Path) -> Records:

@@ -91,9 +91,9 @@ def _from_texts(name: str, data: Path) -> tuple[dict[str, Csr], NDArray[np.int64
 
 
 def _plain(matrix: Any) -> Csr:
-    made = sparse.csr_matrix(matrix, dtype=np.float32)
-    made.sort_indices()
-    return made
+    csr = sparse.csr_matrix(matrix, dtype=np.float32)
+    csr.sort_indices()
+    return csr
 
 
 def _describe(parts: dict[str, Csr]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 | file | wires |
 |---|---|
-| `view.py` | texts, or ready-made features, into the sparse matrix a recipe trains on |
+| `view.py` | texts, or precomputed features, into the sparse matrix a recipe trains on |
 | `label_tree.py`, `label_graph.py` | a description of the labels into a tree; texts they share into a graph |
 | `linear/tree.py` | a tree and a sparse matrix into levels of linear rankers |
 | `linear/ensemble.py` | several such trees into a model; the shape of the data into a forecast |

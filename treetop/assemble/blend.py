@@ -109,7 +109,7 @@ def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
     name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model, check="full"))
     if found.edits is not None and (changes := len(found.edits.live())):
         raise InputError(
-            f"{name}: its labels were changed after training (changes: {changes}). Take them back in a copy of it "
+            f"{name}: its labels were changed after training (changes: {changes}). Undo the changes in a copy "
             "(`treetop labels undo`; in Python use model.trained), and change the labels of the blend instead."
         )
     return name, found.trained

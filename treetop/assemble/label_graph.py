@@ -15,7 +15,7 @@ from treetop.core.work import Job
 from treetop.labels.graph import ShareConfig, WalkConfig, counted, links, share_graph, share_needs, walk_graph
 
 
-def shared(dataset: Dataset, config: ShareConfig, job: Job, name: str, *, symmetric: bool = False) -> Csr:
+def share_graph_stage(dataset: Dataset, config: ShareConfig, job: Job, name: str, *, symmetric: bool = False) -> Csr:
     """(labels, labels) shares of texts that labels have in common, for the augmentation `name`."""
 
     def make() -> Csr:
@@ -30,11 +30,11 @@ def shared(dataset: Dataset, config: ShareConfig, job: Job, name: str, *, symmet
     return _stage(job, f"{name}-graph", make)
 
 
-def walked(dataset: Dataset, config: WalkConfig, job: Job, name: str) -> Csr:
+def walk_graph_stage(dataset: Dataset, config: WalkConfig, job: Job, name: str) -> Csr:
     """(labels, labels) how often random walks between labels that share a document meet, for the recipe `name`."""
     G = _stage(job, "graph", lambda: walk_graph(counted(dataset), config, seed=job.seed))
     if not links(G):
-        logger.warning("%s: no two labels share a text, so the label graph says nothing beside label texts", name)
+        logger.warning("%s: no two labels share a text, so the label graph adds nothing to the label texts", name)
     return G
 
 

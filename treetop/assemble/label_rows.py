@@ -1,6 +1,6 @@
-"""Label texts as further rows to learn from: each is a text that has just its own label.
+"""Label texts as additional training rows, each with its own label.
 
-A label seen three times has little to go by; its text is one more text that surely has it. Whether label texts say
+A label seen three times has little training data; its text is one more text that surely has it. Whether label texts say
 anything about the documents (names do, codes do not) is seen from the words they share.
 """
 
@@ -18,68 +18,68 @@ from treetop.core.texts import Texts
 from treetop.features.tfidf.tfidf import Tfidf
 from treetop.labels.text import label_words, plain
 
-Barred = dict[str, set[int]]
+ExcludedLabels = dict[str, set[int]]
 LabelRows = Literal["auto", "always", "never"]
 SAMPLE = 5000  # documents that are asked
 LEAST, TIMES = 0.02, 3.0  # share of pairs whose texts share words, and how much rarer chance pairs must do so
 
 
 def with_label_rows(dataset: Dataset, X: Csr, tfidf: Tfidf, how: LabelRows, *, seed: int) -> tuple[Dataset, Csr]:
-    """The data set and its tf-idf with a row for every label that has a text, where asked for or worth it."""
+    """The data set and its tf-idf with a row for every label that has a text, if requested or informative."""
     if how == "never":
         return dataset, X
     texts = label_words(dataset.labels)
     words = tfidf.transform(texts)
-    if how == "auto" and not tells(X, words, dataset, seed):
-        logger.info("label texts say nothing about the documents: no rows of their own")
+    if how == "auto" and not are_informative(X, words, dataset, seed):
+        logger.info("label texts are not informative about the documents: they are not added as training rows")
         return dataset, X
-    barred = barred_texts(dataset)
-    labels = allowed(dataset, np.flatnonzero(np.diff(texts.offsets) > 0), barred, "label_rows")
-    logger.info("%s label texts are rows to learn from", f"{len(labels):,}")
-    return with_rows_of(dataset, labels, barred), sparse.vstack([X, words[labels]], format="csr")
+    excluded = excluded_labels(dataset)
+    labels = not_excluded(dataset, np.flatnonzero(np.diff(texts.offsets) > 0), excluded, "label_rows")
+    logger.info("%s label texts are added as training rows", f"{len(labels):,}")
+    return with_rows_of(dataset, labels, excluded), sparse.vstack([X, words[labels]], format="csr")
 
 
-def barred_texts(dataset: Dataset) -> Barred:
-    """Text of a document -> the labels barred for it."""
-    made: Barred = {}
+def excluded_labels(dataset: Dataset) -> ExcludedLabels:
+    """Text of a document -> the labels excluded for it."""
+    by_text: ExcludedLabels = {}
     for row, column in [] if dataset.filter_pairs is None else dataset.filter_pairs.tolist():
-        made.setdefault(plain(dataset.texts[row]), set()).add(column)
-    return made
+        by_text.setdefault(plain(dataset.texts[row]), set()).add(column)
+    return by_text
 
 
-def allowed(dataset: Dataset, labels: Ints, barred: Barred, name: str) -> Ints:
-    """The labels that are not barred for a document with their own text, which a row would gainsay."""
-    if not barred:
+def not_excluded(dataset: Dataset, labels: Ints, excluded: ExcludedLabels, name: str) -> Ints:
+    """The labels that are not excluded for a document with their own text, which a row would contradict."""
+    if not excluded:
         return labels
     texts = label_words(dataset.labels).take(labels)
     pairs = zip(labels.tolist(), texts, strict=True)
-    kept = np.array([label not in barred.get(plain(text), ()) for label, text in pairs], bool)
+    kept = np.array([label not in excluded.get(plain(text), ()) for label, text in pairs], bool)
     if not kept.all():
-        logger.info("%s: no row for labels barred for their own text: %s", name, f"{np.sum(~kept):,}")
+        logger.info("%s: no row for labels that the filter excludes for their own text: %s", name, f"{np.sum(~kept):,}")
     return labels[kept]
 
 
-def with_rows_of(dataset: Dataset, labels: Ints, barred: Barred) -> Dataset:
-    """The data set with the texts of these labels as rows behind the documents, each with its own label."""
+def with_rows_of(dataset: Dataset, labels: Ints, excluded: ExcludedLabels) -> Dataset:
+    """The data set with the texts of these labels as rows after the documents, each with its own label."""
     n, ones = len(labels), np.ones(len(labels), np.float32)
-    own = sparse.csr_matrix((ones, labels, np.arange(n + 1)), (n, dataset.n_labels))
-    return with_texts_of(dataset, labels, own, barred)
+    targets = sparse.csr_matrix((ones, labels, np.arange(n + 1)), (n, dataset.n_labels))
+    return with_texts_of(dataset, labels, targets, excluded)
 
 
-def with_texts_of(dataset: Dataset, labels: Ints, targets: Csr, barred: Barred) -> Dataset:
-    """The same with these targets; what is barred for a document is barred for a label's text that equals it."""
+def with_texts_of(dataset: Dataset, labels: Ints, targets: Csr, excluded: ExcludedLabels) -> Dataset:
+    """The same with these targets; labels excluded for a document are excluded for an equal label text."""
     texts = label_words(dataset.labels).take(labels)
-    rows = enumerate(texts if barred else ())
-    pairs = [(row, column) for row, text in rows for column in sorted(barred.get(plain(text), ()))]
+    rows = enumerate(texts if excluded else ())
+    pairs = [(row, column) for row, text in rows for column in sorted(excluded.get(plain(text), ()))]
     ones = sparse.csr_matrix((np.ones_like(targets.data), targets.indices, targets.indptr), targets.shape)
-    made = Dataset(
+    rows_added = Dataset(
         texts, targets, dataset.labels, relevance=ones, filter_pairs=np.array(pairs, np.int64).reshape(-1, 2)
     )
-    return with_rows(dataset, made, LABEL_TEXT)
+    return with_rows(dataset, rows_added, LABEL_TEXT)
 
 
 def with_rows(dataset: Dataset, rows: Dataset, role: int) -> Dataset:
-    """The data set with other rows, of one role, behind its own; all are learned from."""
+    """The data set followed by other rows of one role; all are trained on."""
     n, weights, pairs = len(rows), dataset.relevance, dataset.filter_pairs
     roles = np.full(len(dataset), DOCUMENT, np.uint8) if dataset.roles is None else dataset.roles
     if weights is not None:
@@ -99,7 +99,7 @@ def with_rows(dataset: Dataset, rows: Dataset, role: int) -> Dataset:
     )
 
 
-def tells(X: Csr, words: Csr, dataset: Dataset, seed: int) -> bool:
+def are_informative(X: Csr, words: Csr, dataset: Dataset, seed: int) -> bool:
     """Whether documents share words with the texts of their own labels more often than with those of others."""
     rng = np.random.default_rng([seed, 5])
     rows = rng.permutation(np.flatnonzero(dataset.documents))[:SAMPLE]

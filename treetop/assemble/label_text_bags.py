@@ -14,7 +14,7 @@ from treetop.core.work import Job
 from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.features.words.bag import DOCUMENT, BagConfig
 from treetop.features.words.vectors import WordsConfig
-from treetop.labels.text import label_words, tell_wordless
+from treetop.labels.text import label_words, warn_wordless
 from treetop.network.build import Blueprint, LabelWords, Learning
 from treetop.network.fit import Trained, as_levels, train_network
 from treetop.network.forecast import forecast_words
@@ -31,7 +31,7 @@ from treetop.train.task import TrainConfig, warmed_up
 
 @dataclass(frozen=True, kw_only=True)
 class BagsConfig:
-    """Settings of bags of words whose label vectors are made from label texts, too."""
+    """Settings of bag-of-words models whose label vectors are also composed from label texts."""
 
     encoder: WordsConfig = setting(WordsConfig(max_length=64), "pretrained word vectors")
     network: BagConfig = setting(BagConfig(), "text encoder on top of the word vectors")
@@ -59,11 +59,11 @@ def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> For
     )
 
 
-def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, own: Job, job: Job) -> Prepared:
-    """The m-th member's bag of words, which reads label texts too."""
+def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, member_job: Job, job: Job) -> Prepared:
+    """The m-th member's bag of words, whose vocabulary includes the label texts."""
     return prepare_words(
         dataset, config.encoder, ("decaf", config.network), (DOCUMENT,),
-        name=member_name("words", m), seed=own.seed, job=job, more=label_words(dataset.labels),
+        name=member_name("words", m), seed=member_job.seed, job=job, more=label_words(dataset.labels),
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def train_bag(
     dataset: Dataset, config: BagsConfig, prepared: Prepared, tree: LabelTree, clusters: PartsPlan, labels: PartsPlan,
     job: Job, *, bias: bool = True,
 ) -> Member:  # fmt: skip
-    """Train words, blocks and free vectors of both levels at once; vectors are made of these parts."""
+    """Train word vectors, blocks and free vectors of both levels jointly."""
     view, width = DOCUMENT.name, prepared.features.encoder.width
     plans = two_heads(view, view, width, tree.sizes, config.beam, clusters, labels)
     learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=bias)
@@ -98,17 +98,17 @@ def two_heads(
 
 
 def words_of(prepared: Prepared, before: Blocks | None = None) -> LabelWords:
-    """What label vectors are composed from."""
+    """The words that label vectors are composed from."""
     return LabelWords(prepared.features.tokenizer, prepared.tokens, prepared.features.encoder, before)
 
 
 def two_levels(trained: Trained, tree: LabelTree, plans: Sequence[HeadPlan], combine: Combine = "path") -> list[Level]:
-    """Clusters, then the labels of the best, as a model has them."""
+    """The trained heads as levels: clusters, then the labels of the best ones."""
     views = [f"{trained.features.name}/{plan.view}" for plan in plans]
     return as_levels(views, tree, trained.ranks, plans, combine)
 
 
 def check_labels(dataset: Dataset, job: Job, recipe: str) -> None:
-    """Say what is missing in the labels; refuse several processes."""
-    tell_wordless(dataset.labels, recipe)
-    World.join(devices.pick(job.device)).alone(recipe)
+    """Warn if labels have no texts; refuse several processes."""
+    warn_wordless(dataset.labels, recipe)
+    World.join(devices.pick(job.device)).require_one_process(recipe)

@@ -39,11 +39,11 @@ class ClustersConfig:
     )
 
     def is_flat(self, labels: int) -> bool:
-        """Whether so many labels have no clusters."""
+        """Whether a label set of this size gets no clusters."""
         return labels < FEW if self.clusters == "auto" else self.clusters == "none" or labels <= self.tree.max_leaf
 
     def kept(self, labels: int, clusters: int) -> int:
-        """Clusters whose labels are about four roots of all."""
+        """Clusters that together have about 4 · √(number of labels) labels."""
         return min(clusters, self.beam or math.ceil(4.0 * math.sqrt(labels) * clusters / labels))
 
 
@@ -74,7 +74,7 @@ def tree_stage(job: Job, name: str, make: Callable[[], LabelTree]) -> LabelTree:
 def smoothed_clusters(
     dataset: Dataset, tfidf: TfidfConfig, config: BalancedConfig, walk: WalkConfig | Csr | None, job: Job
 ) -> LabelTree:
-    """One level of balanced clusters above the labels, by their texts' words, smoothed by random walks if asked for.
+    """One level of balanced clusters above the labels, from PIFA, smoothed by random walks if requested.
 
     `walk` may be the graph of such walks.
     """
@@ -90,5 +90,5 @@ def smoothed_clusters(
 
 
 def in_clusters(tree: LabelTree) -> LabelTree:
-    """The same tree; where it is flat, one cluster of all labels above it."""
+    """The same tree; if it is flat, with one cluster of all labels on top."""
     return tree if len(tree.sizes) > 1 else LabelTree((np.zeros(1, np.int32), np.zeros(tree.sizes[0], np.int32)))

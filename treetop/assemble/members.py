@@ -10,7 +10,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import Level
 from treetop.core.work import Job
-from treetop.features.concatenate import Fuse
+from treetop.features.concatenate import Concatenated
 from treetop.features.encoder.transformer import TransformerConfig
 from treetop.features.learned import Learned
 from treetop.features.tfidf.tfidf import Tfidf
@@ -34,13 +34,15 @@ def fit_members(
     With `words` levels may read the view `fused` of tf-idf and encoder, vectors of length `dense`.
     """
     transformers: list[Any] = []
-    made: list[list[Level]] = []
+    built: list[list[Level]] = []
     for m in range(count_members(members, encoders)):
-        found, several = build(m, job_of(job, m))
-        transformers += found
-        made += several
+        member, several = build(m, job_of(job, m))
+        transformers += member
+        built += several
     features: dict[str, Any] = {transformer.name: transformer for transformer in transformers}
-    return Model.over(dataset, features if words is None else {"fused": Fuse(words, transformers, dense)}, made)
+    return Model.over(
+        dataset, features if words is None else {"fused": Concatenated(words, transformers, dense)}, built
+    )
 
 
 def count_members(members: int, encoders: Sequence[str]) -> int:
@@ -51,7 +53,7 @@ def count_members(members: int, encoders: Sequence[str]) -> int:
 
 
 def job_of(job: Job, m: int) -> Job:
-    """The first member's stages are the job's own; each further one has a seed and a folder to itself."""
+    """The first member's stages are the job's own; each further one has its own seed and folder."""
     if m == 0:
         return job
     work = None if job.work is None else job.work / f"member-{m:02d}"

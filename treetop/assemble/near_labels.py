@@ -1,4 +1,4 @@
-"""Shortlists found beforehand: a text's own labels, then the nearest others (DeepXML's way)."""
+"""Precomputed shortlists: a text's positive labels, then the nearest others (as in DeepXML)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK = 4_096  # texts whose near labels are held at a time
 
 @dataclass(frozen=True, eq=False)
 class OwnLabels:
-    """The labels of each row, the surest first, so that the least sure are left out of a short list."""
+    """The labels of each row, highest target first, so that a short list drops the lowest."""
 
     Y: Csr  # (rows, labels) columns of a row in that order, not ascending
     relevance: Csr | None  # in the same order
@@ -49,7 +49,7 @@ def _keys(matrix: Csr) -> NDArray[np.int64]:
 
 
 def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
-    """The labels each of these vectors is near to, the nearest first.
+    """The nearest labels of each of these vectors, nearest first.
 
     On the CPU as the level finds them; a GPU looks at all in less time, and labels without texts it leaves out.
     """
@@ -68,24 +68,24 @@ def nearest_of_all(H: Floats, head: Head, keep: int, device: torch.device) -> Ra
     return Ranking(indptr, seen[rows].astype(np.int32).ravel(), score.ravel(), score.ravel())
 
 
-def shortlists(own: OwnLabels, found: Ranking, width: int) -> Ids:
-    """(rows, width) labels of each row: its own first, then those found for it; -1 stands behind the last."""
-    Y = own.Y
+def shortlists(positives: OwnLabels, near: Ranking, width: int) -> Ids:
+    """(rows, width) labels of each row: its positives first, then the nearest ones; padded with -1."""
+    Y = positives.Y
     n_rows, n = Y.shape
     mine = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(Y.indptr))
-    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(found.indptr))
-    free = ~np.isin(rows * n + found.ids, np.concatenate([mine * n + Y.indices, own.ignored]))
-    rows, ids = rows[free], found.ids[free]
-    made = np.full((n_rows, width), -1, np.int32)
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(near.indptr))
+    free = ~np.isin(rows * n + near.ids, np.concatenate([mine * n + Y.indices, positives.ignored]))
+    rows, ids = rows[free], near.ids[free]
+    lists = np.full((n_rows, width), -1, np.int32)
     first = np.diff(Y.indptr).astype(np.int64)
     for at, what, start in ((mine, Y.indices, np.zeros(n_rows, np.int64)), (rows, ids, first)):
         column = start[at] + _within(at, n_rows)
         fits = column < width
-        made[at[fits], column[fits]] = what[fits]
-    return made
+        lists[at[fits], column[fits]] = what[fits]
+    return lists
 
 
 def _within(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Place of each entry inside its row; rows ascend."""
+    """Index of each entry within its row; rows ascend."""
     counts = np.bincount(rows, minlength=n)
     return np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,4 +1,4 @@
-"""A short probe: train on small samples, see how the model grows, and correct a forecast by it."""
+"""A short probe: train on small samples, measure how the model grows, and correct the forecast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Seen(NamedTuple):
 
 
 def probed(fit: Callable[[Dataset], Model], dataset: Dataset, needs: Forecast) -> Forecast:
-    """`needs` with the model's size, its memory and the time as samples foretell them; small data is left alone."""
+    """`needs` with the model's size, its memory and the time extrapolated from samples, except for small data."""
     n = len(dataset)
     if not needs.copies or n < 8 * SAMPLE:
         return needs
@@ -39,7 +39,7 @@ def probed(fit: Callable[[Dataset], Model], dataset: Dataset, needs: Forecast) -
 
 
 def _further(sizes: list[float], doublings: float) -> float:
-    """What is added by so many more doublings of the texts, each adding a constant ratio of the one before."""
+    """Growth after more doublings of the texts, each adding a constant ratio of the previous one."""
     first, second = sizes[1] - sizes[0], max(sizes[2] - sizes[1], 0.0)
     ratio = min(max(second / max(first, 1.0), 1.4), 2.1)
     return float(second * ratio * (ratio**doublings - 1.0) / (ratio - 1.0))
@@ -54,7 +54,7 @@ def _train(fit: Callable[[Dataset], Model], sample: Dataset) -> _Seen:
 
 
 def model_bytes(model: Model) -> float:
-    """Bytes of features and levels, labels aside."""
+    """Bytes of features and levels, without labels."""
     parts = [level.rank.to_part() for member in model.members for level in member]
     parts += [features.to_part() for features in model.features.values()]
     return sum(map(part_bytes, parts))

@@ -1,4 +1,4 @@
-"""The sparse view a recipe trains on: tf-idf of the texts, or the features the data set brings."""
+"""The sparse view a recipe trains on: tf-idf of the texts, or the data set's precomputed features."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class SparseView(NamedTuple):
 
 
 def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
-    """Ready-made features when the data set has them, else tf-idf fitted on its documents; one resumable stage."""
+    """Precomputed features when the data set has them, else tf-idf fitted on its documents; one resumable stage."""
     if GIVEN in dataset.features:
-        logger.info("using the %d ready-made features of %s", dataset.features[GIVEN].shape[1], dataset.name)
+        logger.info("using the %d precomputed features of %s", dataset.features[GIVEN].shape[1], dataset.name)
         return SparseView({}, GIVEN, dataset.features[GIVEN])
     part = job.stage("tfidf", lambda: _fit(dataset, config))
     tfidf: Tfidf = Tfidf.from_part(part.parts["features"])
@@ -37,7 +37,7 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
 
 
 def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]:
-    """(non-zero features of all rows, bytes of the vocabulary) as a forecast needs them: known, or by text length."""
+    """(non-zero features of all rows, bytes of the vocabulary) for forecasts: known, or estimated from text length."""
     if GIVEN in dataset.features:
         return float(dataset.features[GIVEN].nnz), 0.0
     low, high = config.ngrams or (1, 5)

@@ -1,4 +1,4 @@
-"""What else can be learned from? Augmentations stand before a recipe's name: `gandalf+lightxml`.
+"""What else can be learned from? Augmentations are written before a recipe's name: `gandalf+lightxml`.
 
 | file | answer | hook |
 |---|---|---|
@@ -11,7 +11,6 @@
 | `label_mixup.py` | mixtures of a text with the text of one of its labels | mix |
 
 An answer is a module with `NAME`, a frozen `Config`, `needs(config)` (what a recipe must have a place for, see
-`compose.py`) and `OFFERS`, which names its functions (`offers.py`).
-`label_texts.py` is what the four share whose rows are label texts. Trees, frequencies, propensities and evaluation see
-the documents alone.
+`compose.py`) and `OFFERS`, which names its functions (`offers.py`). `label_texts.py` is what the four share whose rows
+are label texts. Trees, frequencies, propensities and evaluation see the documents alone.
 """

@@ -1,6 +1,6 @@
-"""Names such as `gandalf+lightxml`: which augmentations stand before which recipe, and whether it has a place for them.
+"""Names such as `gandalf+lightxml`: which augmentations precede which recipe, and whether it has the hooks they need.
 
-A recipe names its places in `HOOKS`: "rows" (it learns from rows that are no documents), "soft" (targets between 0 and
+A recipe names its places in `HOOKS`: "rows" (it trains on rows that are not documents), "soft" (targets between 0 and
 1 mean probabilities), "sample" (some rows are there but not learned from), "mix" and "penalty". It is read from the
 source, so that torch need not be there; a recipe without it has no places.
 """
@@ -40,12 +40,12 @@ class Augmentation:
 
     @property
     def offers(self) -> Offers:
-        """What it brings."""
+        """What it provides."""
         return self.module.OFFERS
 
     @property
     def needs(self) -> list[str]:
-        """What a recipe must have a place for."""
+        """The hooks it needs in a recipe."""
         return self.module.needs(self.config)
 
 
@@ -94,7 +94,7 @@ def augmentation(name: str, values: Any) -> Augmentation:
 
 
 def with_augmentations(needs: Forecast, augmentations: Sequence[Augmentation], dataset: Dataset) -> Forecast:
-    """A recipe's forecast with what further rows and graphs take."""
+    """A recipe's forecast including additional rows and graphs."""
     for a in augmentations:
         n, more = max(1, len(dataset)), 0.0
         if a.offers.added is not None and "rows" in a.needs:
@@ -109,7 +109,7 @@ def with_augmentations(needs: Forecast, augmentations: Sequence[Augmentation], d
 
 
 def check_places(augmentations: Sequence[Augmentation], base: str) -> None:
-    """Refuse a recipe that has no place for what an augmentation brings."""
+    """Refuse a recipe that lacks a hook an augmentation needs."""
     places = places_of(base) if augmentations else ()
     for augmentation in augmentations:
         for need in augmentation.needs:
@@ -121,12 +121,12 @@ def check_places(augmentations: Sequence[Augmentation], base: str) -> None:
 
 
 def recipes_with(place: str) -> list[str]:
-    """Recipes that have a place for something."""
+    """Recipes that have a hook."""
     return [name for name in registry.names("recipe") if place in places_of(name)]
 
 
 def places_of(recipe: str) -> tuple[str, ...]:
-    """The places a recipe names in `HOOKS`; its source is read, not imported."""
+    """The hooks a recipe lists in `HOOKS`; its source is parsed, not imported."""
     for node in ast.parse(registry.source("recipe", recipe)).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "HOOKS":
             return tuple(ast.literal_eval(node.value))
@@ -134,7 +134,7 @@ def places_of(recipe: str) -> tuple[str, ...]:
 
 
 def augmented(augmentations: Sequence[Augmentation], dataset: Dataset, job: Job) -> tuple[Dataset, Job]:
-    """The data set with all further rows, and the job with the hooks; rows come first, whatever the order of names."""
+    """The data set with all additional rows, and the job with the hooks; rows come first in any order of names."""
     for a in augmentations:
         if a.offers.rows is not None:
             dataset = a.offers.rows(dataset, a.config, job)
@@ -147,7 +147,7 @@ def augmented(augmentations: Sequence[Augmentation], dataset: Dataset, job: Job)
     return dataset, job
 
 
-def _only(a: Augmentation, before: Any, made: Any) -> Any:
+def _only(a: Augmentation, before: Any, offered: Any) -> Any:
     if before is not None:
         raise ConfigError(f"{a.name}: another augmentation does this already. Name one of them only.")
-    return made
+    return offered

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treetop.assemble.label_graph import shared
+from treetop.assemble.label_graph import share_graph_stage
 from treetop.augment.label_texts import RowsConfig, added_rows, needs_of, with_label_texts
 from treetop.augment.offers import Offers
 from treetop.core.config import setting
@@ -41,31 +41,31 @@ class Config(ShareConfig, RowsConfig):
 
 
 def needs(config: Config) -> list[str]:
-    """A price on vectors, or rows with soft targets."""
+    """A penalty on label vectors, or rows with soft targets."""
     return ["penalty"] if config.form == "penalty" else needs_of(config, "soft")
 
 
 def forecast(dataset: Dataset, config: Config) -> Needs:
-    """What the graph takes."""
+    """Memory and time of the graph."""
     return share_needs(counted(dataset), config, symmetric=True)
 
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
-    """The data set with label texts as rows, where asked for."""
+    """The data set with label texts as rows, if requested."""
     if config.form != "rows":
         return dataset
-    S = shared(dataset, config, job, NAME, symmetric=True)
+    S = share_graph_stage(dataset, config, job, NAME, symmetric=True)
     S.data = (1.0 / (1.0 + np.exp(-S.data.astype(np.float64)))).astype(np.float32)
     return with_label_texts(dataset, S, config, NAME, job.seed)
 
 
 def penalty(dataset: Dataset, config: Config, job: Job) -> Any:
-    """The price, where asked for."""
+    """The penalty, if requested."""
     if config.form != "penalty":
         return None
     from treetop.network.losses.glas import GramPenalty
 
-    S = shared(dataset, config, job, NAME, symmetric=True)
+    S = share_graph_stage(dataset, config, job, NAME, symmetric=True)
     return GramPenalty(S, dataset.Y, config.weight, config.labels_per_step, config.cosine, job.seed)
 
 

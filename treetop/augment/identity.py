@@ -1,4 +1,4 @@
-"""Label texts as further texts, each with its own label only (Renee's augmentation, Gandalf's Z')."""
+"""Label texts as additional training texts, each with its own label only (Renee's augmentation, Gandalf's Z')."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def needs(config: Config) -> list[str]:
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with label texts as rows."""
-    own = sparse.identity(dataset.n_labels, np.float32, format="csr")
-    return with_label_texts(dataset, own, config, NAME, job.seed)
+    targets = sparse.identity(dataset.n_labels, np.float32, format="csr")
+    return with_label_texts(dataset, targets, config, NAME, job.seed)
 
 
 OFFERS = Offers(rows=rows, added=added_rows)

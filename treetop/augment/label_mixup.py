@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.label_rows import barred_texts, with_rows_of
+from treetop.assemble.label_rows import excluded_labels, with_rows_of
 from treetop.augment.label_texts import usable
 from treetop.augment.offers import Offers
 from treetop.core.config import setting
@@ -25,7 +25,7 @@ class Config:
 
 
 def needs(config: Config) -> list[str]:
-    """Mixed rows, and label texts that are read but not learned from by themselves."""
+    """Mixed rows, and label texts that are read but not trained on by themselves."""
     return ["rows", "sample", "mix"]
 
 
@@ -35,12 +35,12 @@ def added(dataset: Dataset, config: Config) -> float:
 
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
-    """The data set with label texts behind its rows, outside the sample."""
-    barred = barred_texts(dataset)
-    labels, n = usable(dataset, barred, NAME), len(dataset)
+    """The data set followed by label texts, which are outside the sample."""
+    excluded = excluded_labels(dataset)
+    labels, n = usable(dataset, excluded, NAME), len(dataset)
     sample = np.ones(n, bool) if dataset.sample is None else dataset.sample
-    made = with_rows_of(replace(dataset, sample=sample), labels, barred)
-    return replace(made, sample=np.concatenate([sample, np.zeros(len(labels), bool)]))
+    extended = with_rows_of(replace(dataset, sample=sample), labels, excluded)
+    return replace(extended, sample=np.concatenate([sample, np.zeros(len(labels), bool)]))
 
 
 def mix(dataset: Dataset, config: Config, job: Job) -> LabelMix:

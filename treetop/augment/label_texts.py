@@ -1,4 +1,4 @@
-"""Label texts as rows with the targets a graph gives them: which labels, how many, beside the documents or instead."""
+"""Label texts as rows with the targets a graph gives them: which labels, and how they join the documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.assemble.label_rows import Barred, allowed, barred_texts, with_texts_of
+from treetop.assemble.label_rows import ExcludedLabels, excluded_labels, not_excluded, with_texts_of
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset, Ints
 from treetop.core.errors import ConfigError, InputError
@@ -33,17 +33,17 @@ class RowsConfig:
 
     @property
     def all_documents(self) -> bool:
-        """Whether every document is learned from."""
+        """Whether every document is trained on."""
         return self.train_on == "both"
 
 
 def needs_of(config: RowsConfig, *more: str) -> list[str]:
-    """Places that rows of label texts ask for."""
+    """Hooks that rows of label texts need."""
     return ["rows", *more, *([] if config.all_documents else ["sample"])]
 
 
 def added_rows(dataset: Dataset, config: RowsConfig) -> float:
-    """Rows beside the documents, or fewer than none where documents are left out."""
+    """Rows added to the documents; negative if documents are left out."""
     if config.train_on == "same_budget":
         return 0.0
     more = dataset.n_labels * config.label_fraction
@@ -51,9 +51,9 @@ def added_rows(dataset: Dataset, config: RowsConfig) -> float:
 
 
 def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: str, seed: int) -> Dataset:
-    """The data set with label texts as rows; row j of `targets` (labels x labels) is what label j's text has."""
-    barred = barred_texts(dataset)
-    labels = usable(dataset, barred, name)
+    """The data set with label texts as rows; row j of `targets` (labels x labels) are the targets of label j's text."""
+    excluded = excluded_labels(dataset)
+    labels = usable(dataset, excluded, name)
     rng = np.random.default_rng([seed, 8])
     labels = chosen(dataset, labels, config, rng)
     sample = None
@@ -62,7 +62,7 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
             raise ConfigError(
                 f"{name}.label_fraction: with {config.label_fraction:g} no label text becomes a row, and "
                 f"{name}.train_on=labels learns from "
-                "nothing else. Raise the share."
+                "nothing else. Raise the fraction."
             )
         sample = ~dataset.documents
     elif config.train_on == "same_budget":
@@ -73,36 +73,36 @@ def with_label_texts(dataset: Dataset, targets: Csr, config: RowsConfig, name: s
         labels = labels[drawn[drawn >= len(documents)] - len(documents)]
     if sample is not None:
         dataset = replace(dataset, sample=sample if dataset.sample is None else sample & dataset.sample)
-    own = shared_by_twins(targets, first_of_text(label_words(dataset.labels)), labels)
-    logger.info("%s: %s label texts are rows to learn from", name, f"{len(labels):,}")
-    return with_texts_of(dataset, labels, own, barred)
+    row_targets = shared_by_twins(targets, first_of_text(label_words(dataset.labels)), labels)
+    logger.info("%s: %s label texts are added as training rows", name, f"{len(labels):,}")
+    return with_texts_of(dataset, labels, row_targets, excluded)
 
 
-def usable(dataset: Dataset, barred: Barred, name: str) -> Ints:
-    """Labels with a text for which they are not barred; refuses data that have none, or none in words."""
+def usable(dataset: Dataset, excluded: ExcludedLabels, name: str) -> Ints:
+    """Labels with a text for which they are not excluded; refuses data without any."""
     if dataset.features:
         raise InputError(
-            f"{name}: {dataset.name} brings ready-made features, and label texts have none of these. "
+            f"{name}: {dataset.name} has precomputed features, which label texts do not have. "
             "Give texts, or leave the augmentation out."
         )
     labels = dataset.labels
     texts = np.diff(labels.texts.offsets) > 0
     named = [bool(name_) and name_ != id_ for name_, id_ in zip(labels.names, labels.ids, strict=True)]
-    found = np.flatnonzero(texts | np.array(named, bool))
-    if len(found) == 0:
+    with_text = np.flatnonzero(texts | np.array(named, bool))
+    if len(with_text) == 0:
         raise InputError(
-            f"{name}: no label of {dataset.name} has a text or a name beside its id. Give label texts in a labels file "
-            "(docs/formats.md), or leave the augmentation out."
+            f"{name}: no label of {dataset.name} has a text or a name other than its id. Give label texts in a labels "
+            "file (docs/formats.md), or leave the augmentation out."
         )
-    if len(found) < len(labels):
-        logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(found):,}")
-    found = allowed(dataset, found, barred, name)
-    if len(found) == 0:
+    if len(with_text) < len(labels):
+        logger.warning("%s: %s labels have no text and get no row", name, f"{len(labels) - len(with_text):,}")
+    with_text = not_excluded(dataset, with_text, excluded, name)
+    if len(with_text) == 0:
         raise InputError(
             f"{name}: the filter of {dataset.name} excludes every label for its own text, so no row is left. "
             "Leave the augmentation or the filter out."
         )
-    return found
+    return with_text
 
 
 def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Generator) -> Ints:
@@ -117,7 +117,7 @@ def chosen(dataset: Dataset, labels: Ints, config: RowsConfig, rng: np.random.Ge
 
 
 def shared_by_twins(targets: Csr, first: NDArray[np.integer], labels: Ints) -> Csr:
-    """The rows of these labels, where labels of one text have the largest of all their targets.
+    """The rows of these labels, where labels with equal texts get the largest of their targets.
 
     The text cannot tell them apart. A large graph is copied no more often than needed.
     """

@@ -1,4 +1,4 @@
-"""What an augmentation brings to a training: its module says so once, as `OFFERS = Offers(...)`."""
+"""What an augmentation provides to training; its module declares it as `OFFERS = Offers(...)`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Offers:
-    """The functions of an augmentation; what it does not do is None. Each takes the settings as second argument."""
+    """The functions of an augmentation; None: not provided. Each takes the settings as second argument."""
 
     rows: Callable[[Dataset, Any, Job], Dataset] | None = None  # the data set with further rows
     mix: Callable[[Dataset, Any, Job], Any] | None = None  # mixtures of rows in a batch; may return None
     penalty: Callable[[Dataset, Any, Job], Any] | None = None  # on label vectors; may return None
-    added: Callable[[Dataset, Any], float] | None = None  # rows that training sees beside the documents, for forecasts
+    added: Callable[[Dataset, Any], float] | None = None  # rows added to the documents, for forecasts
     forecast: Callable[[Dataset, Any], Needs] | None = None  # what its graph takes

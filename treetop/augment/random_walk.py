@@ -1,4 +1,4 @@
-"""Label texts as further texts, with the labels visited by a random walk as soft targets.
+"""Label texts as additional training texts, with the labels visited by a random walk as soft targets.
 
 A walk with restart goes from a label to one of its texts and on to one of that text's labels; a target is the number of
 visits divided by that of the most visited label. It reaches labels that never share a text with the first.

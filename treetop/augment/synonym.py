@@ -51,7 +51,7 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
     """The data set with changed copies of its documents; a text without a known word has none."""
     if dataset.features:
         raise InputError(
-            f"{NAME}: {dataset.name} brings ready-made features, and changed texts have none of these. "
+            f"{NAME}: {dataset.name} has precomputed features, which changed texts do not have. "
             "Give texts, or leave the augmentation out."
         )
     table = candidates(dataset.texts)
@@ -63,30 +63,30 @@ def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
         if changed is not None:
             texts.append(changed)
             owners.append(row)
-    logger.info("%s: %s changed copies of texts are rows to learn from", NAME, f"{len(texts):,}")
+    logger.info("%s: %s changed copies of texts are added as training rows", NAME, f"{len(texts):,}")
     if not texts:
         return dataset
     return with_rows(dataset, replace(dataset.take(np.array(owners)), texts=Texts.of(texts)), SYNTHETIC)
 
 
 def replaced(text: str, best: dict[str, str], share: float, rng: np.random.Generator) -> str | None:
-    """The text with some of its words replaced, or None where no word is known."""
+    """The text with some of its words replaced, or None if no word is known."""
     words = list(WORD.finditer(text))
     known = [i for i, word in enumerate(words) if word[0].lower() in best]
     if not known:
         return None
     count = min(len(known), max(1, round(share * len(words))))
     chosen = set(np.array(known)[rng.permutation(len(known))[:count]].tolist())
-    made, at = [], 0
+    words_out, at = [], 0
     for i, word in enumerate(words):
         if i in chosen:
-            made += [text[at : word.start()], best[word[0].lower()]]
+            words_out += [text[at : word.start()], best[word[0].lower()]]
             at = word.end()
-    return "".join([*made, text[at:]])
+    return "".join([*words_out, text[at:]])
 
 
 def candidates(texts: Iterable[str]) -> Table:
-    """The words of these texts that WordNet knows others for."""
+    """The words of these texts that have synonyms in WordNet."""
     wordnet = Dataset.read("wordnet")
     table: Table = {}
     for entry in (*wordnet.labels.texts, *wordnet.texts):
@@ -100,7 +100,7 @@ def candidates(texts: Iterable[str]) -> Table:
 
 
 def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
-    """Per word the candidate whose vector lies nearest to its own; the first of equals."""
+    """Per word the candidate with the nearest vector; the first of equals."""
     from treetop.features.encoder.transformer import Transformer, TransformerConfig
     from treetop.tensors import devices
 
@@ -110,11 +110,11 @@ def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
     model = Transformer.load(TransformerConfig(model=encoder, max_length=16, l2=True)).to(devices.pick(device))
     V = next(iter(model.vectors(model.tokenizer.encode(Texts.of(words))).values()))
     place = {word: i for i, word in enumerate(words)}
-    made = {}
+    choice = {}
     for word, others in table.items():
         cosines = V[[place[other] for other in others]] @ V[place[word]]
-        made[word] = others[int(np.argmax(cosines))]
-    return made
+        choice[word] = others[int(np.argmax(cosines))]
+    return choice
 
 
 OFFERS = Offers(rows=rows, added=added)

@@ -1,4 +1,4 @@
-"""`treetop bench`: recipes side by side on one data set, trained and tested here and now."""
+"""`treetop bench`: several recipes on one data set, trained and tested on this machine."""
 
 from __future__ import annotations
 
@@ -29,28 +29,30 @@ def bench(
     recipes: Annotated[
         list[str] | None, typer.Argument(metavar="[RECIPE...]", help=f"Default: {', '.join(FAST)}.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="Named settings, of every recipe.")] = "default",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of every recipe; repeatable.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the training.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
+    preset: Annotated[str, typer.Option(help="Preset to use for every recipe.")] = "default",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting for every recipe; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     record: Annotated[Path | None, typer.Option(help="Append a JSON line for each recipe to this file.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines instead of a table.")
     ] = False,
 ) -> None:
-    """Train each recipe on the data's train, test it on its test, and print what it reaches and what it costs."""
+    """Train each recipe on the train split, evaluate it on the test split, and print scores and costs."""
     from treetop.bench import measure
     from treetop.core.dataset import Dataset
     from treetop.core.provenance import append
     from treetop.training import check_run, plan
 
     names = recipes or list(FAST)
-    for name in names:  # a mistake is told before data is read
+    for name in names:  # report mistakes before data is read
         plan(name, preset=preset, settings=set_ or [])
     check_run(seed, device)
     if record is not None and record.is_dir():
-        raise ConfigError(f"--record {record}: a folder. Name a file that lines are added to.")
+        raise ConfigError(f"--record {record}: is a folder. Name a file to append lines to.")
     if len(names) > 1:
         Dataset.read(data, "test")  # so is a data set that is not there
         words = ["--preset", preset, "--seed", str(seed), "--device", device]
@@ -66,27 +68,27 @@ def bench(
 
 
 def _each(names: Sequence[str], data: str, words: Sequence[str], as_json: bool) -> None:
-    """Each recipe in a process of its own, so that peak memory is its own; one that fails stops no other."""
-    found, code = list[dict[str, Any]](), 0
+    """Each recipe in a process of its own, to measure its peak memory; a failure does not stop the others."""
+    records, code = list[dict[str, Any]](), 0
     quiet = [] if logger.isEnabledFor(logging.INFO) else ["--quiet"]
     for name in names:
         command = [sys.executable, "-m", "treetop", *quiet, "bench", "--json", *words, "--", data, name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
         code = max(code, abs(done.returncode))
         if done.returncode == 0:
-            found.append(json.loads(done.stdout))
+            records.append(json.loads(done.stdout))
             if as_json:
                 echo(done.stdout.rstrip())
-    if not as_json and found:
-        echo(table(found))
+    if not as_json and records:
+        echo(table(records))
     if code:
         raise typer.Exit(min(code, 2))
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
+def table(records: Sequence[dict[str, Any]]) -> str:
     """Records as aligned columns."""
     rows = [["recipe", *(title for title, _, _ in COLUMNS)]]
-    for values in found:
+    for values in records:
         rows.append([values["recipe"], *(f"{_figure(values, path):,.{digits}f}" for _, path, digits in COLUMNS)])
     wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [

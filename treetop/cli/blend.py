@@ -14,9 +14,11 @@ HELD_OUT = "Documents none of the models was trained on: the fusion of their sco
 
 
 def blend(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders, all of the same labels.")],
-    out: Annotated[Path | None, typer.Option(help="Folder to write the blend to; it needs the others no more.")] = None,
-    weights: Annotated[str, typer.Option(help="How much each model counts, as 4,1. Default: all the same.")] = "",
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders, all with the same labels.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write the blend to; it does not need the other folders afterwards.")
+    ] = None,
+    weights: Annotated[str, typer.Option(help="Weight of each model, such as 4,1. Default: equal weights.")] = "",
     how: Annotated[
         str, typer.Option(help="average (of scores from 0 to 1), rank_average or softmax_average.")
     ] = "average",
@@ -30,8 +32,8 @@ def blend(
     Learn the fusion, or choose weights, on rows held out from training (`treetop data split`), never on test.
     """
     if out is None:
-        raise ConfigError("--out: missing. Say where the blend goes.")
-    parsed = _parse(weights)  # a mistake is told before models are opened
+        raise ConfigError("--out: missing. Name the folder to write the blend to.")
+    parsed = _parse(weights)  # report mistakes before models are opened
     from treetop.assemble.blend import blend as join
     from treetop.assemble.held_out.fusion import Aim
     from treetop.core.dataset import Dataset
@@ -50,8 +52,10 @@ def blend(
 
 
 def _parse(weights: str) -> list[float]:
-    """Numbers from a list with commas."""
+    """Numbers from a comma-separated list."""
     try:
         return [float(word) for word in weights.split(",")] if weights.strip() else []
     except ValueError:
-        raise ConfigError(f"--weights: cannot read '{weights}'. Write one number for each model, as 4,1.") from None
+        raise ConfigError(
+            f"--weights: cannot read '{weights}'. Write one number for each model, such as 4,1."
+        ) from None

@@ -1,4 +1,4 @@
-"""`treetop compare`: several models on the same texts, and whether their differences are more than chance."""
+"""`treetop compare`: several models on the same texts, and whether their differences are significant."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ WIDTH = 120  # columns of a table that no terminal shows
 
 def compare(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name.")],
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders; the first is the measure.")],
-    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders; the first is the baseline.")],
+    split: Annotated[str, typer.Option(help="Split of the data.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[
-        Path | None, typer.Option(help="Write an HTML page, also with ten texts, into this folder.")
+        Path | None, typer.Option(help="Write an HTML page, with ten example texts, into this folder.")
     ] = None,
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
-    k: Annotated[str, typer.Option("-k", help="Where to cut the rankings.")] = KS,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
 ) -> None:
     """Evaluate models side by side, with a paired test of each against the first."""
     ks = parse_ks(k)
@@ -49,27 +51,27 @@ def compare(
     from treetop.kernels.runtime import threads as pool
 
     if report is not None:
-        check_folder(report)  # a place that cannot be written is told before the work
+        check_folder(report)  # report an unwritable folder before the work
     for path in models:
-        store.check_folder(path)  # a broken model is told before the others work
+        store.check_folder(path)  # report a broken model before the others are evaluated
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     with pool.limited(threads):
         named = dict(zip(_names(models), models, strict=True))
-        found = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
+        compared = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
     if report is not None:
-        page = _write_page(report, f"{dataset.name} ({split})", found, dataset, k=max(ks))
+        page = _write_page(report, f"{dataset.name} ({split})", compared, dataset, k=max(ks))
         note(f"report: {page}")
     if as_json:
-        echo(json_line(found.to_dict()))
+        echo(json_line(compared.to_dict()))
         return
     from rich.console import Console
 
-    _show(Console(), found)
+    _show(Console(), compared)
 
 
 @dataclass
 class Compared:
-    """What is known of each model, by its name; differences are from the first, which has none itself."""
+    """Results of each model by name; differences are relative to the first, which has none."""
 
     scores: dict[str, Scores] = field(default_factory=dict)
     differences: dict[str, dict[str, Difference]] = field(default_factory=dict)
@@ -87,44 +89,46 @@ class Compared:
 def _compared(
     models: dict[str, Path], dataset: Dataset, *, ks: tuple[int, ...], seed: int, strict: bool, keep: bool
 ) -> Compared:
-    """Open and match one model after the other; unless asked to `keep` its rankings, they go before the next comes."""
+    """Open and match one model after the other; unless `keep`, its rankings are freed before the next."""
     from treetop.core.log import logger
     from treetop.evaluate.match import match
     from treetop.evaluate.paired import difference
     from treetop.evaluate.score import score_matches
     from treetop.model import load
 
-    made, first = Compared(), None
+    compared, first = Compared(), None
     for name, path in models.items():
         model = load(path)
-        found = match(model, dataset, depth=max(ks), strict=strict, name=name)
-        made.scores[name] = score_matches(found, ks=ks, seed=seed)
+        matches = match(model, dataset, depth=max(ks), strict=strict, name=name)
+        compared.scores[name] = score_matches(matches, ks=ks, seed=seed)
         if keep:
-            made.matches[name] = found
+            compared.matches[name] = matches
         trained = f"{model.n_train:,} documents, {len(model.labels):,} labels"
-        made.facts[name] = {"Recipe": model.card.title, "Trained on": trained}
+        compared.facts[name] = {"Recipe": model.card.title, "Trained on": trained}
         if first is None:
-            first, first_name, origin = found, name, model.card.origin(model.n_train)
+            first, first_name, origin = matches, name, model.card.origin(model.n_train)
             continue
         if origin.differs(model.card.origin(model.n_train)):
-            made.notes.append(f"{name} was trained on other data than {first_name}: PSP may weigh labels unlike.")
-            logger.warning("%s", made.notes[-1])
-        made.differences[name] = difference(first, found, ks=ks, seed=seed)
-    return made
+            compared.notes.append(
+                f"{name} was trained on other data than {first_name}: PSP may weight labels differently."
+            )
+            logger.warning("%s", compared.notes[-1])
+        compared.differences[name] = difference(first, matches, ks=ks, seed=seed)
+    return compared
 
 
-def _write_page(folder: Path, title: str, found: Compared, dataset: Dataset, *, k: int) -> Path:
+def _write_page(folder: Path, title: str, compared: Compared, dataset: Dataset, *, k: int) -> Path:
     from treetop.evaluate.report.examples import Examples
     from treetop.evaluate.report.versus import Versus, write_versus
 
-    examples = Examples.of(found.matches, dataset, k=k)
+    examples = Examples.of(compared.matches, dataset, k=k)
     return write_versus(
-        folder, Versus(title, found.facts, found.scores, found.differences, examples, " ".join(found.notes))
+        folder, Versus(title, compared.facts, compared.scores, compared.differences, examples, " ".join(compared.notes))
     )
 
 
 def _names(models: list[Path]) -> list[str]:
-    """Folder names where they tell the models apart, else whole paths; the same folder twice is numbered."""
+    """Folder names if they are distinct, else whole paths; the same folder twice is numbered."""
     from treetop.core.texts import readable
 
     short = [readable(path.name or str(path)) for path in models]
@@ -132,26 +136,29 @@ def _names(models: list[Path]) -> list[str]:
     return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
 
 
-def _show(console: Console, found: Compared) -> None:
-    """Print the models side by side; those that do not fit beside the others follow below."""
+def _show(console: Console, compared: Compared) -> None:
+    """Print the models side by side; those that do not fit the width follow below."""
     from rich.text import Text
 
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH
-    first, *_ = names = list(found.scores)
+    first, *_ = names = list(compared.scores)
     while names:
-        fit = (n for n in range(len(names), 1, -1) if whole_width(console, _table(found, names[:n])) <= room)
+        fit = (n for n in range(len(names), 1, -1) if whole_width(console, _table(compared, names[:n])) <= room)
         n = next(fit, 1)
-        print_whole(console, _table(found, names[:n]))
+        print_whole(console, _table(compared, names[:n]))
         names = names[n:]
         if names:
             console.print()
-    if found.differences:
+    if compared.differences:
         console.print(
-            Text(f"\nDifferences from {visible(first)} on the same documents, 95 % intervals; p by random exchange.")
+            Text(
+                f"\nDifferences from {visible(first)} on the same documents, 95 % intervals; p from a randomisation "
+                "test."
+            )
         )
 
 
-def _table(found: Compared, names: list[str]) -> Table:
+def _table(compared: Compared, names: list[str]) -> Table:
     """Metrics as rows, these models as columns; bold is the best of all models."""
     from rich.table import Table
     from rich.text import Text
@@ -160,17 +167,17 @@ def _table(found: Compared, names: list[str]) -> Table:
     table.add_column("")
     for name in names:
         table.add_column(Text(visible(name)), justify="right")
-        if name in found.differences:
+        if name in compared.differences:
             table.add_column("difference", no_wrap=True)
             table.add_column("p", no_wrap=True)
-    for metric in found.scores[names[0]].values:
-        best = max(scores[metric] for scores in found.scores.values())
+    for metric in compared.scores[names[0]].values:
+        best = max(scores[metric] for scores in compared.scores.values())
         cells = []
         for name in names:
-            value = found.scores[name][metric]
-            cells.append(f"[bold]{value:.2f}[/bold]" if value == best and len(found.scores) > 1 else f"{value:.2f}")
-            if name in found.differences:
-                d = found.differences[name].get(metric)
+            value = compared.scores[name][metric]
+            cells.append(f"[bold]{value:.2f}[/bold]" if value == best and len(compared.scores) > 1 else f"{value:.2f}")
+            if name in compared.differences:
+                d = compared.differences[name].get(metric)
                 cells += ["", ""] if d is None else _difference(d)
         table.add_row(metric, *cells)
     return table

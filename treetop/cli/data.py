@@ -16,12 +16,14 @@ app = typer.Typer(help="Count, check, convert and split data sets.", no_args_is_
 
 Data = Annotated[str, typer.Argument(metavar="PATH", help="Folder, file or bundled name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown labels, repeated labels and rows without any.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse unknown labels, repeated labels and rows without labels.")
+]
 OneBased = Annotated[bool, typer.Option("--one-based", help="Label and feature ids of sparse files start at 1.")]
-Separator = Annotated[str, typer.Option(help="Between the labels in one cell of a CSV.")]
+Separator = Annotated[str, typer.Option(help="Separator of labels within one cell of a CSV.")]
 To = Annotated[str, typer.Option("--to", help="Format to write; see docs/formats.md.")]
 Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what the format cannot hold.")]
-Gzip = Annotated[bool, typer.Option("--gzip", help="Pack text files.")]
+Gzip = Annotated[bool, typer.Option("--gzip", help="Compress text files (gzip).")]
 
 
 @app.command()
@@ -96,7 +98,7 @@ def _tail_table(facts: dict[str, Any]) -> Table:
 @app.command()
 def validate(
     path: Data,
-    limit: Annotated[int, typer.Option(min=1, help="Most problems to list.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of problems to list.")] = 100,
     as_json: AsJson = False,
     strict: Strict = False,
     one_based: OneBased = False,
@@ -127,7 +129,7 @@ def convert(
     path: Data,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder.")],
     to: To = "jsonl",
-    splits: Annotated[str, typer.Option(help="Which splits, with commas between; default all.")] = "",
+    splits: Annotated[str, typer.Option(help="Splits, separated by commas. Default: all.")] = "",
     lossy: Lossy = False,
     gzip: Gzip = False,
     strict: Strict = False,
@@ -154,8 +156,8 @@ def convert(
 def split(
     path: Data,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder.")],
-    fraction: Annotated[float, typer.Option(help="Share of train that becomes valid.")] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another split.")] = 0,
+    fraction: Annotated[float, typer.Option(help="Fraction of train that becomes valid.")] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
     to: To = "jsonl",
     lossy: Lossy = False,
     gzip: Gzip = False,
@@ -163,7 +165,7 @@ def split(
     one_based: OneBased = False,
     separator: Separator = "|",
 ) -> None:
-    """Part train into train and valid by a hash of the text, so that equal texts never cross."""
+    """Split train into train and valid by a hash of the text, so that equal texts stay together."""
     from treetop.core.errors import InputError, choose
     from treetop.data.detect import formats
     from treetop.data.read import read_all
@@ -173,7 +175,7 @@ def split(
     choose("--to", to, formats(), InputError)  # before the long read
     data = read_all(path, strict=strict, one_based=one_based, separator=separator)
     if "train" not in data:
-        raise InputError(f"{path}: no train split to part (found: {', '.join(data)}).")
+        raise InputError(f"{path}: no train split to divide (found: {', '.join(data)}).")
     if "valid" in data:
         raise InputError(f"{path}: has a valid split already. Use it, or remove it first.")
     train, valid = holdout(data["train"], fraction, seed)

@@ -1,4 +1,4 @@
-"""`treetop demo`: the whole path on bundled data, in a minute."""
+"""`treetop demo`: the whole pipeline on bundled data, in a minute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = ("a small domestic cat with long fur", "to move quickly on foot", "a 
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the model in this folder.")] = None,
-    recipe: Annotated[str, typer.Option(help="Another recipe.")] = RECIPE,
+    recipe: Annotated[str, typer.Option(help="Recipe to train.")] = RECIPE,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
 ) -> None:
     """Fit, evaluate, predict and explain on bundled WordNet data: which broader concepts does a definition have?"""
@@ -47,9 +47,9 @@ def demo(
         for label in model.predict(text, k=5):
             console.print(f"  {label.score:6.3f}  {_short(label.name)}", markup=False, highlight=False)
     with contextlib.suppress(ConfigError):  # not every recipe has words to show
-        found = max(model.explain(EXAMPLES[0], k=5), key=lambda item: len(item.members[0][-1].words))
-        words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in found.members[0][-1].words[:5])
-        console.print(f"\n[bold]Why[/bold] {_short(found.label.name)}? {words}", highlight=False)
+        explanation = max(model.explain(EXAMPLES[0], k=5), key=lambda item: len(item.members[0][-1].words))
+        words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in explanation.members[0][-1].words[:5])
+        console.print(f"\n[bold]Why[/bold] {_short(explanation.label.name)}? {words}", highlight=False)
     console.print("\nWhat to try next:")
     for line in (
         "treetop data stats wordnet",

@@ -24,18 +24,22 @@ KS = "1,3,5,10"
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name.")],
-    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
+    split: Annotated[str, typer.Option(help="Split of the data.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page into this folder.")] = None,
-    per_label: Annotated[Path | None, typer.Option(help="Write figures of every label (.csv, .tsv, .jsonl).")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file of --per-label.")] = False,
+    per_label: Annotated[
+        Path | None, typer.Option(help="Write the metrics of every label to this file (.csv, .tsv, .jsonl).")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --per-label file.")] = False,
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
-    k: Annotated[str, typer.Option("-k", help="Where to cut the rankings.")] = KS,
+    k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
     intervals: Annotated[bool, typer.Option(help="95 % intervals from 1,000 resamples.")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
 ) -> None:
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
@@ -53,7 +57,7 @@ def evaluate(
         _check_apart(per_label, Path(data))
         check_new_file(per_label, overwrite=overwrite)
     if report is not None:
-        check_folder(report)  # a place that cannot be written is told before the work
+        check_folder(report)  # report an unwritable folder before the work
     opened = load(model)
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     with pool.limited(threads):
@@ -94,27 +98,29 @@ def evaluate(
 
 
 def _check_apart(file: Path, data: Path) -> None:
-    """Refuse to write over the data or among them, where `labels.jsonl` would be read as their labels."""
+    """Refuse to write into the data folder, where `labels.jsonl` would be read as its labels."""
     for place in (file, file.parent):
         if data.exists() and place.exists() and place.samefile(data):
-            raise ConfigError(f"--per-label {file}: lies among the data to evaluate on. Choose another folder.")
+            raise ConfigError(
+                f"--per-label {file}: is inside the folder of the data to evaluate on. Choose another folder."
+            )
 
 
 def print_whole(console: Console, table: Table) -> None:
-    """Print a table in full; in a narrow window its lines wrap, but no cell is left out."""
+    """Print a table in full; in a narrow window lines wrap, but no cell is truncated."""
     console.width = max(console.width, whole_width(console, table))
     console.print(table)
 
 
 def whole_width(console: Console, table: Table) -> int:
-    """Columns a table takes where no line of it wraps."""
+    """Width of a table without line wraps."""
     from rich.measure import Measurement
 
     return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
 
 def parse_ks(text: str) -> tuple[int, ...]:
-    """Numbers of a list such as 1,3,5."""
+    """Cut-offs from a list such as 1,3,5."""
     parts = [part for part in re.split(r"[,\s]+", text) if part]
     if not parts or not all(part.isdecimal() and 1 <= int(part) <= 1000 for part in parts):
         raise ConfigError(f"-k: '{text}' is not a list of numbers from 1 to 1000. Write for example -k {KS}.")

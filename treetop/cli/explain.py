@@ -1,4 +1,4 @@
-"""`treetop explain`: why these labels, in words; or which labels a label goes with."""
+"""`treetop explain`: why these labels, in words; or which labels co-occur with a label."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ def explain(
         str | None, typer.Option(help="The text to explain; - reads it from standard input.", callback=as_text)
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="A label (id or name) whose neighbours to draw instead.", callback=as_text)
+        str | None, typer.Option(help="A label (id or name) whose neighbours are drawn instead.", callback=as_text)
     ] = None,
-    data: Annotated[str | None, typer.Option(help="With --label: the training data neighbours are counted in.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="With --label: the training data in which neighbours are counted.")
+    ] = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Labels to explain (3), or neighbours to draw (10).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which words led to each label, on every level of the way; the parts add up to the margin.
+    """Show which words led to each label, on every level of the tree; their contributions add up to the margin.
 
     With --label: the labels that share texts with a label, as `gandalf` sees them.
     """
@@ -50,14 +52,14 @@ def explain(
         from treetop.data.inputs import whole_input
 
         text = whole_input()
-    found = opened.explain(str(text), k or 3)
+    explanations = opened.explain(str(text), k or 3)
     if as_json:
-        echo(json_line([_plain(item) for item in found]))
+        echo(json_line([_plain(item) for item in explanations]))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
-    for item in found:
+    for item in explanations:
         console.print(f"[bold]{item.label.score:.3f}[/bold]  ", end="")
         console.print(_title(item.label.id, item.label.name), markup=False)
         for m, way in enumerate(item.members):
@@ -69,7 +71,7 @@ def explain(
 
 
 def _title(id_: str, name: str) -> str:
-    """A label as a person looks it up: its id, and its name where that says more."""
+    """A label for display: its id, and its name if it differs."""
     return visible(id_ if name == id_ else f"{id_}  {name}")
 
 
@@ -124,10 +126,12 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
     column = model.labels.find(key)
     given = Dataset.read(data)
     if model.labels.ids[column] not in given.labels.columns:
-        raise InputError(f"{given.name}: no label '{model.labels.ids[column]}' in it. Give the data of the training.")
+        raise InputError(
+            f"{given.name}: has no label '{model.labels.ids[column]}'. Give the data the model was trained on."
+        )
     dataset = given.align(model.labels)
     Y, labels = counted(dataset), dataset.labels
-    found, texts = neighbours(Y, column, k), int(Y[:, [column]].nnz)
+    near, texts = neighbours(Y, column, k), int(Y[:, [column]].nnz)
     if as_json:
         rows = [
             {
@@ -137,7 +141,7 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
                 "share": n.share,
                 "back": n.back,
             }
-            for n in found
+            for n in near
         ]
         whole = {"id": labels.ids[column], "label": labels.names[column], "texts": texts, "neighbours": rows}
         echo(json_line(whole))
@@ -146,12 +150,12 @@ def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> Non
 
     console = Console(highlight=False)
     console.print(f"{_title(labels.ids[column], labels.names[column])}: {_texts(texts)}", style="bold", markup=False)
-    for n in found:
+    for n in near:
         bar = "█" * max(1, round(BAR * n.share))
         console.print(f"  {n.share:.2f} {bar:<{BAR}} ", style="green", end="")
         title = _title(labels.ids[n.column], labels.names[n.column])
         console.print(f"{title}  ({_texts(n.texts)}, {n.back:.2f} of its own)", markup=False)
-    if not found:
+    if not near:
         console.print("  shares no text with another label")
 
 

@@ -16,14 +16,20 @@ def fit(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe; see `treetop recipes`.")],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     out: Annotated[Path | None, typer.Option(help="Folder to write the model to.")] = None,
-    preset: Annotated[str, typer.Option(help="Named settings of the recipe.")] = "default",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as linear.beam=20; repeatable.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1, for recipes with an encoder.")] = "auto",
+    preset: Annotated[str, typer.Option(help="Preset: named settings of the recipe.")] = "default",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, such as linear.beam=20; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same model.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     budget: Annotated[str, typer.Option(help="Limits: memory=8GB,time=10min,model=50MB.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the job would need.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only estimate memory, model size and time; do not train.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
     strict: Strict = False,
     one_based: OneBased = False,
@@ -36,11 +42,13 @@ def fit(
     from treetop.training import check_run, check_trainable, describe, plan
     from treetop.training import fit as train
 
-    planned = plan(recipe, preset=preset, settings=set_ or [])  # a mistake is told before data is read
+    planned = plan(recipe, preset=preset, settings=set_ or [])  # report mistakes before data is read
     check_run(seed, device)
     limits = parse_budget(budget)
     if out is None and not dry_run:
-        raise ConfigError("--out: missing. Say where the model goes, or add --dry-run to see what it would need.")
+        raise ConfigError(
+            "--out: missing. Name the folder to write the model to, or add --dry-run to see what training would need."
+        )
     if out is not None and not dry_run:
         planned.check_device(device)
         if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do

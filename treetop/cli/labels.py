@@ -20,9 +20,9 @@ app = typer.Typer(help="Add, retire, restore, rename, merge and list a model's l
 
 Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]
-File = Annotated[Path | None, typer.Option("--file", help="Labels by a file with `id`: .jsonl, .csv, .tsv, .parquet.")]
+File = Annotated[Path | None, typer.Option("--file", help="File of labels with `id`: .jsonl, .csv, .tsv, .parquet.")]
 By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.", callback=as_text)]
-Note = Annotated[str, typer.Option("--note", help="Why, for the log.", callback=as_text)]
+Note = Annotated[str, typer.Option("--note", help="Reason, for the log.", callback=as_text)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
@@ -34,12 +34,14 @@ DONE = {
 @app.command()
 def add(
     model: Folder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labels with `id` and `text`: .jsonl, .csv, ...")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File of labels with `id` and `text`: .jsonl, .csv, ...")
+    ],
     by: By = "",
     note: Note = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make new labels known by their texts, without training; recipes with an encoder and label vectors can."""
+    """Add new labels by their texts, without training; for recipes with an encoder and label vectors."""
     from treetop.data.label_files import read_label_file
 
     opened = _open(model)
@@ -78,7 +80,7 @@ def rename(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="The new name.", callback=as_text)] = "",
     text: Annotated[str, typer.Option("--text", help="The new text.", callback=as_text)] = "",
     re_encode: Annotated[
-        bool, typer.Option("--re-encode", help="Renew the vectors of labels that were added by text.")
+        bool, typer.Option("--re-encode", help="Recompute the vectors of labels that were added by text.")
     ] = False,
     file: File = None,
     by: By = "",
@@ -109,9 +111,11 @@ def merge(
     note: Note = "",
     as_json: AsJson = False,
 ) -> None:
-    """Send labels' scores to another, where the highest counts, and retire them (--file: with `id`, `into`)."""
+    """Merge labels into another, which gets their highest score, and retire them (--file: with `id`, `into`)."""
     if (file is None) == (not into):
-        raise ConfigError("labels merge: say --into LABEL, or give --file with 'id' and 'into'. One of them is needed.")
+        raise ConfigError(
+            "labels merge: give --into LABEL, or give --file with 'id' and 'into'. One of them is needed."
+        )
     if file is None:
         rows = {id_: (0, {"into": into}) for id_ in _named(labels, None)}
     else:
@@ -124,16 +128,16 @@ def merge(
 
 @app.command()
 def undo(model: Folder, by: By = "", note: Note = "", as_json: AsJson = False) -> None:
-    """Take the last change back; labels it added stay known and retired."""
+    """Undo the last change; labels it added stay known, as retired."""
     _save(model, _open(model).undo_labels(who=by, note=note), as_json)
 
 
 @app.command("list")
 def list_(
     model: Folder,
-    status: Annotated[Status, typer.Option("--status", help="Only these labels.")] = "all",
+    status: Annotated[Status, typer.Option("--status", help="Only labels with this status.")] = "all",
     find: Annotated[
-        str, typer.Option("--find", help="Only labels with this in their id or name.", callback=as_text)
+        str, typer.Option("--find", help="Only labels whose id or name contains this.", callback=as_text)
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -167,7 +171,7 @@ def _open(folder: Path) -> Model:
 
 
 def _save(folder: Path, model: Model, as_json: bool) -> None:
-    """Write the change and say what it was."""
+    """Write the change and report it."""
     edits = model.save(folder).edits
     if edits is None:
         raise ConfigError(f"{folder}: nothing was changed.")
@@ -187,7 +191,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text on one line, without what moves a terminal's cursor or changes its colours."""
+    """Text on one line, without terminal control sequences."""
     return visible(" ".join(text.split()))
 
 
@@ -208,7 +212,7 @@ def _rows(model: Model, status: Status, find: str) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _blamed(file: Path | None, lines: Mapping[str, int]) -> Iterator[None]:
-    """Say in which line of the file a refused label stands; nothing where labels came by word."""
+    """Add the line of the file to the error of a refused label, if labels came from a file."""
     try:
         yield
     except LabelError as error:
@@ -218,35 +222,35 @@ def _blamed(file: Path | None, lines: Mapping[str, int]) -> Iterator[None]:
 
 
 def _named(labels: list[str] | None, file: Path | None) -> dict[str, int]:
-    """{label: its line} of labels by word or by file, not both."""
+    """{label: its line} of labels given as arguments or in a file, not both."""
     if bool(labels) == (file is not None):
         raise ConfigError("labels: name them by id or name, or give --file. One of the two is needed.")
     if file is not None:
         return {id_: line for id_, (line, _) in _fields(file, ()).items()}
-    made = dict.fromkeys(labels or [], 0)
-    if len(made) < len(labels or []):
+    named = dict.fromkeys(labels or [], 0)
+    if len(named) < len(labels or []):
         twice = next(label for i, label in enumerate(labels or []) if label in (labels or [])[:i])
-        raise LabelError(f"label '{twice}': stands twice. Name each label once.")
-    return made
+        raise LabelError(f"label '{twice}': appears twice. Name each label once.")
+    return named
 
 
 def _fields(file: Path, names: tuple[str, ...], *, needed: bool = False) -> dict[str, tuple[int, dict[str, Any]]]:
     """{id: (line, fields)} of a file of labels, each id once."""
     from treetop.data.label_files import label_rows
 
-    made: dict[str, tuple[int, dict[str, Any]]] = {}
+    by_id: dict[str, tuple[int, dict[str, Any]]] = {}
     for line, record in label_rows(file):
         id_ = record.get("id")
         id_ = str(id_) if type(id_) is int else id_
         if not isinstance(id_, str) or not id_:
-            found = ", ".join(map(str, record)) or "nothing"
-            raise DataError(f"a row needs an 'id' that is a string (found: {found}). Add it.", file=file, line=line)
-        if id_ in made:
-            what = f"label '{id_}' stands twice (first in line {made[id_][0]}). Name each label once."
+            fields = ", ".join(map(str, record)) or "nothing"
+            raise DataError(f"a row needs an 'id' that is a string (found: {fields}). Add it.", file=file, line=line)
+        if id_ in by_id:
+            what = f"label '{id_}' appears twice (first in line {by_id[id_][0]}). Name each label once."
             raise DataError(what, file=file, line=line)
-        made[id_] = (line, {name: record[name] for name in names if record.get(name) is not None})
-        if needed and len(made[id_][1]) < len(names):
+        by_id[id_] = (line, {name: record[name] for name in names if record.get(name) is not None})
+        if needed and len(by_id[id_][1]) < len(names):
             raise DataError(f"label '{id_}' has no {' or '.join(map(repr, names))}. Add it.", file=file, line=line)
-    if not made:
-        raise DataError("no label in it. Give one label a row, with 'id'.", file=file)
-    return made
+    if not by_id:
+        raise DataError("contains no labels. Give one label per row, with 'id'.", file=file)
+    return by_id

@@ -87,25 +87,25 @@ def main() -> None:
             error.show()
             sys.exit(2)
         command = "treetop" if error.ctx is None else error.ctx.command_path
-        said = error.format_message().rstrip(".")
-        _refuse(f"{said}{'' if said.endswith('?') else '.'} See `{command} --help`.")
+        message = error.format_message().rstrip(".")
+        _refuse(f"{message}{'' if message.endswith('?') else '.'} See `{command} --help`.")
     except SystemExit as error:
         if not isinstance(error.__context__, BrokenPipeError):
             raise
-        streams.put_away()
+        streams.discard_output()
         code = 0
     except Exception as error:
-        said = faults.sentence(error)
-        if said is None:
+        message = faults.sentence(error)
+        if message is None:
             raise
-        _refuse(said)
+        _refuse(message)
     if code == INTERRUPTED:
-        sys.stderr.write("interrupted; what is half-made was put away, give the command again\n")
+        sys.stderr.write("interrupted; temporary files were removed. Run the command again\n")
     sys.exit(TERMINATED if ended and code == INTERRUPTED else code)
 
 
 def _end_as_by_ctrl_c() -> list[int]:
-    """Let SIGTERM tidy up as Ctrl-C does; the list holds it once it has come."""
+    """Let SIGTERM clean up as Ctrl-C does; the list records that it arrived."""
     came: list[int] = []
 
     def end(number: int, frame: object) -> None:
@@ -120,6 +120,6 @@ def _refuse(sentence: str) -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError:
-        streams.put_away()
+        streams.discard_output()
     sys.stderr.write(f"error: {visible(shortened(' '.join(sentence.split())))}\n")
     sys.exit(2)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHUNK = 4096
 LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
 Answer: TypeAlias = "tuple[Input, dict[str, list[Any]]]"
-TABLES = {".csv": ",", ".tsv": "\t"}  # endings of --out that give a table, and what stands between its cells
+TABLES = {".csv": ",", ".tsv": "\t"}  # suffixes of --out that give a table, and their delimiters
 OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
 THRESHOLD = "Lowest probability to print (of a calibrated model)."
 PRECISION = "Only labels above the lowest threshold that reached this precision on held-out documents, as 0.9."
@@ -39,7 +39,9 @@ def predict(
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
 ) -> None:
     """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order.
 
@@ -76,16 +78,16 @@ def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
     from treetop.core.target import check_new_file
 
     if out.is_dir() or not out.name:
-        raise ConfigError(f"--out {out}: a folder. Give the name of a file to write.")
+        raise ConfigError(f"--out {out}: is a folder. Give the name of a file to write.")
     if not out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}. Create it first.")
     if source != "-" and out.exists() and Path(source).exists() and out.samefile(source):
-        raise ConfigError(f"--out {out}: the file the texts come from. Give another name.")
+        raise ConfigError(f"--out {out}: is the file the texts are read from. Give another name.")
     check_new_file(out, overwrite=overwrite)
 
 
 def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
-    """Full chunks from files; from a pipe that pauses, what a person typed is still answered at its end."""
+    """Full chunks from files; the last, incomplete chunk of a pipe is answered at its end."""
     chunk: list[Input] = []
     letters = 0
     for text in texts:

@@ -1,4 +1,4 @@
-"""`treetop recipes`: what exists, with measured scores."""
+"""`treetop recipes`: the list of recipes, and the settings and scores of each."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from treetop.core.errors import ConfigError
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="One recipe: its idea, presets and settings.")] = None,
-    preset: Annotated[str, typer.Option(help="Show the settings this preset has, not the defaults.")] = "default",
+    name: Annotated[str | None, typer.Argument(help="Show one recipe: its idea, presets and settings.")] = None,
+    preset: Annotated[str, typer.Option(help="Show the values of this preset instead of the defaults.")] = "default",
     every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the main ones.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
@@ -25,7 +25,7 @@ def recipes(
         _show(name, preset, every, as_json)
         return
     if preset != "default":
-        raise ConfigError("--preset: whose? Name the recipe too.")
+        raise ConfigError("--preset: needs a recipe. Name the recipe too.")
     rows = [summary(recipe) for recipe in registry.names("recipe")]
     rows += [summary(name, "augment") for name in registry.names("augment")]
     if as_json:
@@ -77,10 +77,10 @@ def _show(name: str, preset: str, every: bool, as_json: bool) -> None:
     alone = name in augments
     before, base = ([], name) if alone or "+" not in name else split_name(name)
     if alone and preset != "default":
-        raise ConfigError(f"--preset {preset}: an augmentation has none. Show a recipe, or {name}+RECIPE.")
+        raise ConfigError(f"--preset {preset}: an augmentation has no presets. Show a recipe, or {name}+RECIPE.")
     question = "augment" if alone else "recipe"
     module = registry.find(question, base)
-    config = None if alone else plan(name, preset=preset).config  # refuses what cannot go together
+    config = None if alone else plan(name, preset=preset).config  # refuses invalid combinations
     added = [row for part in before for row in _settings(registry.find("augment", part), f"{part}.")]
     settings = [*added, *_settings(module, config=config)]
     about = summary(base, question)
@@ -108,32 +108,36 @@ def _show(name: str, preset: str, every: bool, as_json: bool) -> None:
 
 
 def _main(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings that matter first."""
+    """The main settings only."""
     from treetop.core.overview import main_rows
 
     return [row for _, row in main_rows([(row["name"], row) for row in settings])]
 
 
 def _table(settings: list[dict[str, Any]], preset: str, width: int) -> list[str]:
-    """Lines of names, values and hints; names and values are copied, so never cut, and hints are wrapped."""
+    """Lines of names, values and hints; names and values are never truncated (users copy them), hints are wrapped."""
     names = max((len(row["name"]) for row in settings), default=0)
     values = max((len(_said(row["default"])) for row in settings), default=0)
     values = min(max(values, len(preset)), 20)
-    made = [f"{'setting':{names}}  {preset:{values}}  what it does"] if settings else []
+    lines = [f"{'setting':{names}}  {preset:{values}}  what it does"] if settings else []
     for row in settings:
-        said = _said(row["default"])
+        value = _said(row["default"])
         hints = textwrap.wrap(_with_choices(row), max(30, width - names - values - 4)) or [""]
-        first = [] if len(said) <= values else [f"{row['name']:{names}}  {said}"]
-        start = f"{'' if first else row['name']:{names}}  {'' if first else said:{values}}"
-        made += [*first, f"{start}  {hints[0]}".rstrip(), *(f"{'':{names + values + 2}}  {hint}" for hint in hints[1:])]
-    return made
+        first = [] if len(value) <= values else [f"{row['name']:{names}}  {value}"]
+        start = f"{'' if first else row['name']:{names}}  {'' if first else value:{values}}"
+        lines += [
+            *first,
+            f"{start}  {hints[0]}".rstrip(),
+            *(f"{'':{names + values + 2}}  {hint}" for hint in hints[1:]),
+        ]
+    return lines
 
 
 def _settings(module: Any, before: str = "", config: Any = None) -> list[dict[str, Any]]:
     from treetop.core.config import describe
 
-    found = describe(module.Config, defaults=config)
-    rows = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in found]
+    described = describe(module.Config, defaults=config)
+    rows = [dict(zip(("name", "type", "default", "help"), row, strict=True)) for row in described]
     return [{**row, "name": f"{before}{row['name']}"} for row in rows]
 
 
@@ -143,7 +147,7 @@ def _said(value: Any) -> str:
 
 
 def _with_choices(row: dict[str, Any]) -> str:
-    """The help of a setting; behind it, where only some values are allowed, these."""
+    """The help of a setting, followed by its allowed values if they are restricted."""
     if not row["type"].startswith("Literal["):
         return str(row["help"])
     choices = row["type"].removeprefix("Literal[").removesuffix("]").replace("'", "")
@@ -151,5 +155,5 @@ def _with_choices(row: dict[str, Any]) -> str:
 
 
 def _paragraphs(text: str | None) -> str:
-    """A docstring without the line breaks inside its paragraphs, so that a window of any width breaks it well."""
+    """A docstring without line breaks inside paragraphs, so that it wraps well at any width."""
     return "\n\n".join(" ".join(part.split()) for part in str(text).strip().split("\n\n"))

@@ -1,4 +1,4 @@
-"""Standard input, output and errors as the commands use them, whatever the shell or the locale made of them."""
+"""Standard input, output and errors as the commands use them, whatever the shell or the locale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ESCAPE = "treetop.escape"
 
 
 def prepare() -> None:
-    """Let nothing that is printed be lost or fail, and no file that is opened take the place of a closed stream."""
+    """Make printing safe, and keep opened files from taking the descriptor of a closed stream."""
     for number, way in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -32,7 +32,7 @@ def prepare() -> None:
 
 
 class _Closed(io.TextIOBase):
-    """Standard output that was closed before the command began."""
+    """Standard output that was closed before the command started."""
 
     encoding = "utf-8"
 
@@ -41,7 +41,7 @@ class _Closed(io.TextIOBase):
 
 
 def _escaped(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Bytes of file names as they are, other characters as JSON writes them: é as u00e9 behind a backslash."""
+    """Bytes of file names as they are, other characters as JSON writes them: é as u00e9 after a backslash."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     character = error.object[error.start]
@@ -63,7 +63,7 @@ def confirm(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line beside the answer, on standard error."""
+    """Print a line in addition to the answer, on standard error."""
     sys.stderr.write(text + "\n")
 
 
@@ -73,16 +73,16 @@ def json_line(value: Any) -> str:
 
 
 def as_text(value: Any) -> Any:
-    """What was typed as a text, also where the locale (C, POSIX) has no such characters; other bytes are refused."""
+    """A command-line argument as text, even if the locale (C, POSIX) cannot decode it; only UTF-8 is accepted."""
     if not isinstance(value, str):
         return [as_text(item) for item in value] if isinstance(value, list) else value
     try:
         return value.encode(errors="surrogateescape").decode()
     except UnicodeError:
-        raise InputError(f"{value!a}: holds bytes that are not UTF-8. Type it anew.") from None
+        raise InputError(f"{value!a}: contains bytes that are not UTF-8. Type it again.") from None
 
 
-def put_away() -> None:
-    """Throw away what standard output could not take, so that the end of the process does not fail on it again."""
+def discard_output() -> None:
+    """Discard unwritten standard output, so that the process does not fail on it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

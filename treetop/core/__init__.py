@@ -1,4 +1,4 @@
-"""Words everyone shares: types, errors, configuration, registry, model folder, resumable work, forecast, log.
+"""Shared by all: types, errors, configuration, registry, model folder, resumable work, forecast, log.
 
 Layer 0 of the import ladder: imports nothing else of treetop.
 """

@@ -22,11 +22,11 @@ class WalksAllLevels(ABC):
 
     @abstractmethod
     def walk(self, levels: Sequence[Level], view: View, k: int) -> Ranking | None:
-        """What the level-by-level loop would give, bit for bit; None where these levels do not allow it."""
+        """The result of the level-by-level loop, bit by bit; None if these levels do not allow it."""
 
 
 class RanksSiblings(ABC):
-    """A rank whose nodes lie in groups of siblings, so that children need not be named one by one."""
+    """A rank whose nodes are grouped by parent, so that children need not be listed one by one."""
 
     @property
     @abstractmethod

@@ -74,14 +74,14 @@ def map_arrays(source: BinaryIO, file: Path) -> dict[str, NDArray[Any]]:
     if at != room:
         raise _damaged(file, f"arrays cover {at:,} of {room:,} bytes")
     data = _map(source, base + room) if room else np.zeros(base, np.uint8)
-    made: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, (dtype, shape, start, stop) in entries.items():
         if name.startswith("~"):
             continue
         if (base + start) % dtype.itemsize:
             raise _damaged(file, f"array '{name}' does not start on a boundary of {dtype.itemsize} bytes")
-        made[name] = data[base + start : base + stop].view(dtype).reshape(shape)
-    return made
+        arrays[name] = data[base + start : base + stop].view(dtype).reshape(shape)
+    return arrays
 
 
 def _map(source: BinaryIO, size: int) -> NDArray[np.uint8]:
@@ -92,16 +92,16 @@ def _map(source: BinaryIO, size: int) -> NDArray[np.uint8]:
 
 
 def let_go(array: Any) -> None:
-    """Give back the memory of a mapped file that checks have touched; what is used next comes back by itself."""
+    """Release the pages of a mapped file that checks have touched; they are loaded again on use."""
     while isinstance(array, np.ndarray):
         array = array.base
-    held = array.obj if isinstance(array, memoryview) else array
-    if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        held.madvise(mmap.MADV_DONTNEED)
+    mapped = array.obj if isinstance(array, memoryview) else array
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _damaged(file: Path, reason: str) -> ModelError:
-    return ModelError(f"{file}: {reason}. The file is damaged or no safetensors file; copy the model again.")
+    return ModelError(f"{file}: {reason}. The file is damaged or not a safetensors file; copy the model again.")
 
 
 def _read_header(source: BinaryIO, file: Path) -> tuple[int, int, dict[str, Any]]:
@@ -114,7 +114,7 @@ def _read_header(source: BinaryIO, file: Path) -> tuple[int, int, dict[str, Any]
     except ValueError:
         raise _damaged(file, "the header is not valid JSON") from None
     if not isinstance(header, dict) or len(header) > MAX_ARRAYS:
-        raise _damaged(file, "the header is no table of arrays")
+        raise _damaged(file, "the header is not a table of arrays")
     header.pop("__metadata__", None)
     return 8 + length, size - 8 - length, header
 

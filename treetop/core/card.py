@@ -1,4 +1,4 @@
-"""Where a model comes from, and the same as a model card in the form model hubs read."""
+"""Where a model comes from, also as a model card for model hubs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BLEND = "blend"  # in the place of a recipe's name
 
 
 class Origin(NamedTuple):
-    """The data a model was trained on: its hash (empty where the model names none) and its number of documents."""
+    """The data a model was trained on: its hash (empty if unknown) and its number of documents."""
 
     sha256: str
     n_train: int
 
     def differs(self, other: Origin) -> bool:
-        """Whether these are other data; by number of documents where a hash is missing."""
+        """Whether the data differ; by number of documents if a hash is missing."""
         place = 0 if self.sha256 and other.sha256 else 1
         return self[place] != other[place]
 
@@ -56,7 +56,7 @@ class Card:
         return [model for model in found if isinstance(model, Mapping)] if isinstance(found, list) else []
 
     def origin(self, n_train: int) -> Origin:
-        """What is known of the data of a model that was trained on so many documents."""
+        """The origin of a model that was trained on so many documents."""
         return Origin(str(self.data.get("sha256", "")), n_train)
 
     def recipes(self, n: int) -> list[str]:
@@ -79,21 +79,21 @@ UNSAVED = Card("unsaved")
 
 
 def readme(card: Card, n_labels: int, n_train: int) -> str:
-    """The README.md of a model folder: where the model comes from and how to ask it."""
+    """The README.md of a model folder: where the model comes from and how to use it."""
     data = "\n".join(f"- {_inert(key)}: {_inert(value)}" for key, value in sorted(card.data.items()))
     settings = json.dumps(card.config, indent=1, ensure_ascii=False, sort_keys=True)
     settings = "\n".join(map(visible, settings.split("\n")))
-    made = f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}."
+    origin = f"Trained by treetop {VERSION} on {n_train:,} texts, seed {card.seed}."
     if card.models:
         each = "\n".join(f"- {_line(model)}" for model in card.models)
-        made = (
+        origin = (
             f"A blend by treetop {VERSION} of models that were trained before:\n\n{each}\n\n"
             f"Counts of texts are those of the first, which was trained on {n_train:,} texts, seed {card.seed}."
         )
     return (
         "---\nlibrary_name: treetop\npipeline_tag: text-classification\ntags: [extreme-multi-label]\n---\n"
         f"# {_inert(card.title)} over {n_labels:,} labels\n\n"
-        f"{made}\n\n{data}\n\n"
+        f"{origin}\n\n{data}\n\n"
         "    import treetop\n    model = treetop.load('.')\n    model.predict('some text', k=5)\n\n"
         "The folder holds data only: nothing in it can run code. `treetop verify` checks every byte.\n\n"
         f"## Settings\n\n```json\n{settings}\n```\n"
@@ -107,7 +107,7 @@ def _line(model: Mapping[str, Any]) -> str:
 
 
 def _inert(value: object) -> str:
-    """A value from data as text in Markdown: as it is where that is harmless, else as code, which is not read further.
+    """A value as Markdown text: unchanged if harmless, else as code, which is not interpreted.
 
     >>> _inert("wordnet"), _inert("<b>"), _inert("a`b")
     ('wordnet', '`<b>`', '``a`b``')

@@ -26,7 +26,7 @@ def whole(part: Part, name: str, low: int, high: int = MOST) -> int:
     """A whole number from `low` to `high` among the settings of a part."""
     value: int = part.setting(name, int)
     if not low <= value <= high:
-        raise ModelError(f"{part.kind}: setting '{name}' is {value}, allowed is {low} to {high}. {DAMAGED}")
+        raise ModelError(f"{part.kind}: setting '{name}' is {value}, allowed: {low} to {high}. {DAMAGED}")
     return value
 
 
@@ -39,21 +39,21 @@ def number(part: Part, name: str, low: float = -math.inf, high: float = math.inf
 
 
 def floats(part: Part, name: str, *shape: int | None, dtype: str = "<f4") -> NDArray[Any]:
-    """A float array whose values are finite; a very large one is left to `check_finite`."""
-    found = part.array(name, dtype, *shape)
-    if found.size <= QUICK:
-        _check(part, name, found)
-    return found
+    """A float array whose values are finite; very large ones are left to `check_finite`."""
+    array = part.array(name, dtype, *shape)
+    if array.size <= QUICK:
+        _check(part, name, array)
+    return array
 
 
 def distinct(part: Part, name: str, length: int | None, below: int) -> NDArray[np.int32]:
     """An index array with values in [0, below), none of them twice; with `below` of them it is a permutation."""
-    found = part.indices(name, "<i4", length, below)
+    indices = part.indices(name, "<i4", length, below)
     seen = np.zeros(max(below, 0), bool)
-    seen[found] = True
-    if int(np.count_nonzero(seen)) != len(found):
-        raise ModelError(f"{part.kind}: array '{name}' holds an index twice. {DAMAGED}")
-    return found
+    seen[indices] = True
+    if int(np.count_nonzero(seen)) != len(indices):
+        raise ModelError(f"{part.kind}: array '{name}' contains an index twice. {DAMAGED}")
+    return indices
 
 
 def check_finite(part: Part) -> None:
@@ -78,9 +78,9 @@ def _check(part: Part, name: str, array: NDArray[Any]) -> None:
 
 
 def check_counts(counts: NDArray[np.integer], n_labels: int, n_train: int) -> None:
-    """Refuse counts of training texts that no training could have found; sums of them must not overflow."""
+    """Refuse impossible counts of training texts; sums of them must not overflow."""
     if not 0 <= n_train <= MOST_DOCUMENTS:
-        raise ModelError(f"n_train: {n_train} is no number of training texts.")
+        raise ModelError(f"n_train: {n_train} is not a number of training texts.")
     if len(counts) != n_labels:
         raise ModelError(f"counts: {len(counts)} training counts for {n_labels} labels.")
     low, high = int(counts.min(initial=0)), int(counts.max(initial=0))

@@ -1,8 +1,8 @@
 """Strict settings: nested dicts and dotted overrides in, frozen dataclasses out.
 
 A component's settings are a frozen, keyword-only dataclass. `build` refuses an unknown key, a wrong type (also "8"
-for 8 and True for 1) and PyYAML's number traps, each with the dotted path. `doc` reads the one-line help that stands
-behind each field as `field(metadata={"doc": ...})`, made by `setting`.
+for 8 and True for 1) and PyYAML's number traps, each with the dotted path. `doc` reads the one-line help stored with
+each field as `field(metadata={"doc": ...})`, made by `setting`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def setting(default: Any, doc: str, *, low: float | None = None, high: float | N
 def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
     """An instance of the frozen dataclass `kind` from plain values, every key and type checked."""
     fields = _fields(typing.cast(typing.Hashable, kind))
-    made: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, value in values.items():
         name = key if isinstance(key, str) else shown(key)
         where = f"{path}.{name}" if path else name
@@ -57,27 +57,27 @@ def build(kind: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
         base = field.default
         if dataclasses.is_dataclass(base) and isinstance(value, Mapping):
             value = merged(to_dict(base), value)
-        made[key] = _convert(allowed, value, where)
-        _check_range(field, made[key], where)
+        converted[key] = _convert(allowed, value, where)
+        _check_range(field, converted[key], where)
     try:
-        return kind(**made)
+        return kind(**converted)
     except ConfigError as error:
         raise ConfigError(f"{path}.{error}" if path else str(error)) from None
 
 
 def _deeper(kind: type, key: str, path: str) -> str:
     """A hint at settings of this name that lie in a group further down, or nothing."""
-    found = [name for name, *_ in describe(kind, path=path) if name.endswith(f".{key}")]
-    return f" Did you mean {' or '.join(map(repr, found[:3]))}?" if found else ""
+    matching = [name for name, *_ in describe(kind, path=path) if name.endswith(f".{key}")]
+    return f" Did you mean {' or '.join(map(repr, matching[:3]))}?" if matching else ""
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with `changes`, nested settings merged too."""
-    made = {**base, **changes}
+    result = {**base, **changes}
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
-            made[key] = merged(base[key], value)
-    return made
+            result[key] = merged(base[key], value)
+    return result
 
 
 @functools.cache
@@ -87,7 +87,7 @@ def _fields(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
 
 
 def _choices(hint: Any) -> Any:
-    """A registered name as the choice it is; other types as they are."""
+    """A registered name as a choice type; other types unchanged."""
     if typing.get_origin(hint) is not typing.Annotated:
         return hint
     plain, *more = typing.get_args(hint)
@@ -104,7 +104,7 @@ def _check_range(field: dataclasses.Field[Any], value: Any, where: str) -> None:
     if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
         above, below = f"{low} or more" if low is not None else "", f"{high} or less" if high is not None else ""
         allowed = f"{low} to {high}" if above and below else above or below or "any finite number"
-        raise ConfigError(f"{where}: {shown(value)} is out of range. Allowed is {allowed}.")
+        raise ConfigError(f"{where}: {shown(value)} is out of range. Allowed: {allowed}.")
 
 
 def _name(hint: Any) -> str:
@@ -131,7 +131,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return build(typing.cast(type, hint), to_dict(value), path=where)
         known = [f"{where}.{name}" for name in _fields(typing.cast(type, hint))]
         raise ConfigError(
-            f"{where}: a group of settings, got {type(value).__name__} {shown(value)}. Set one of {', '.join(known)}."
+            f"{where}: expected a group of settings, got {type(value).__name__} {shown(value)}. Set one of "
+            f"{', '.join(known)}."
         )
     elif origin is dict or hint is dict:
         if isinstance(value, Mapping):
@@ -176,7 +177,7 @@ def _number_trap(value: Any) -> str:
     if not isinstance(value, str):
         return ""
     if "," in value and "=" in value:
-        return " Give every setting a --set of its own."
+        return " Give each setting its own --set."
     try:
         number = float(value)
     except ValueError:
@@ -233,7 +234,7 @@ def override(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
             raise ConfigError(f"--set {assignment}: expected name=value, for example --set linear.beam=20.")
         try:
             value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError):  # a value like 2020-13-45 is no date
+        except (yaml.YAMLError, ValueError, RecursionError):  # a value like 2020-13-45 is not a date
             raise ConfigError(f"--set {assignment}: cannot read the value {shown(text)} as YAML.") from None
         *parents, last = path.strip().split(".")
         node = result
@@ -252,7 +253,7 @@ def _no_settings(value: object) -> ConfigError:
 
 
 def type_name(hint: Any) -> str:
-    """A type as people read it: `int`, `list of int`, `float or null`; choices as `Literal[...]`."""
+    """A readable type name: `int`, `list of int`, `float or null`; choices as `Literal[...]`."""
     hint = _choices(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -267,7 +268,7 @@ def type_name(hint: Any) -> str:
 def describe(kind: type, *, path: str = "", defaults: Any = None) -> list[tuple[str, str, Any, str]]:
     """Rows (dotted name, type, default, help) of a settings class, nested ones included.
 
-    A nested class has the defaults of the field it stands in: a recipe may differ from its blocks.
+    A nested class has the defaults of the field that contains it: a recipe may differ from its blocks.
     """
     rows: list[tuple[str, str, Any, str]] = []
     for name, (field, hint) in _fields(kind).items():

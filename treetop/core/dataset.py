@@ -1,4 +1,4 @@
-"""What is learned from: labels and documents with everything that must travel with them; shapes are checked here.
+"""Training and test data: documents, labels and everything that belongs to them; shapes are checked here.
 
 `Y` (documents x labels) is scipy csr with float32 values.
 """
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows
 ROLES = ("document", "label", "synthetic")
 ACTIVE, RETIRED = 0, 1  # status of labels
-FEW = 20_000  # labels among which a misspelt id or name is looked for
+FEW = 20_000  # labels up to which the nearest spelling is suggested
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,11 @@ class LabelSet:
         texts_ = Texts.of(texts) if texts is not None else Texts.of([""] * len(packed))
         if names is None:
             names = [text or id_ for text, id_ in zip(texts_, packed, strict=True)]
-        made = cls(packed, Texts.of(names), texts_, np.zeros(len(packed), np.uint8))
-        if len(made.columns) != len(packed):
-            twice = next(id_ for column, id_ in enumerate(packed) if made.columns[id_] != column)
-            raise LabelError(f"labels: id '{twice}' stands twice. Label ids must be unique; names need not be.")
-        return made
+        labels = cls(packed, Texts.of(names), texts_, np.zeros(len(packed), np.uint8))
+        if len(labels.columns) != len(packed):
+            twice = next(id_ for column, id_ in enumerate(packed) if labels.columns[id_] != column)
+            raise LabelError(f"labels: id '{twice}' appears twice. Label ids must be unique; names need not be.")
+        return labels
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,17 +87,17 @@ class LabelSet:
         column = self.columns.get(key)
         if column is not None:
             return column
-        found = self._by_name.get(key, [])
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = ", ".join(self.ids[column] for column in found[:5])
-            raise LabelError(f"label '{key}': {len(found)} labels have this name. Use an id: {ids}.", label=key)
+        columns = self._by_name.get(key, [])
+        if len(columns) == 1:
+            return columns[0]
+        if columns:
+            ids = ", ".join(self.ids[column] for column in columns[:5])
+            raise LabelError(f"label '{key}': {len(columns)} labels have this name. Use an id: {ids}.", label=key)
         near = did_you_mean(key, dict.fromkeys([*self._by_name, *self.ids])) if len(self) <= FEW else ""
         raise LabelError(f"label '{key}': unknown id or name.{near} `treetop labels list` shows all.", label=key)
 
     def extended(self, new_ids: Sequence[str]) -> LabelSet:
-        """These labels and, behind them, `new_ids`, which have no name or text yet."""
+        """These labels followed by `new_ids`, which have no name or text yet."""
         if not new_ids:
             return self
         new = LabelSet.of(new_ids)
@@ -111,11 +111,11 @@ class LabelSet:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Texts with their labels, and everything that must travel with them.
+    """Texts with their labels, and everything that belongs to them.
 
-    `Y` holds targets in (0, 1]; a stored value > 0 is a hit. Trees, PIFA, propensities and validation look at rows
-    with role "document" only, and at all of these. `filter_pairs` are (row, column) pairs that may be neither predicted
-    nor negatives. Rows outside `sample` count for all that and are not learned from. `Y` becomes float32 in place.
+    `Y` holds targets in (0, 1]; a stored value > 0 is a hit. Trees, PIFA, propensities and validation use all rows with
+    role "document", and no others. `filter_pairs` are (row, column) pairs that may be neither predicted nor negatives.
+    Rows outside `sample` count there too but are not trained on. `Y` becomes float32 in place.
     """
 
     texts: Texts
@@ -123,11 +123,11 @@ class Dataset:
     labels: LabelSet
     ids: Texts | None = None  # document ids where the source had them
     roles: NDArray[np.uint8] | None = None  # (n_documents,) None: all documents
-    features: Mapping[str, Csr] = dataclasses.field(default_factory=dict)  # ready-made views
+    features: Mapping[str, Csr] = dataclasses.field(default_factory=dict)  # precomputed views
     relevance: Csr | None = None  # weights with exactly Y's pattern
     propensity: tuple[float, float] = (0.55, 1.5)  # constants A, B
     filter_pairs: Ints | None = None  # (n_pairs, 2)
-    sample: NDArray[np.bool_] | None = None  # (n_documents,) rows that are learned from; None: all
+    sample: NDArray[np.bool_] | None = None  # (n_documents,) rows to train on; None: all
     name: str = "data"
 
     def __post_init__(self) -> None:
@@ -156,9 +156,9 @@ class Dataset:
             or not np.array_equal(self.relevance.indptr, self.Y.indptr)
             or not np.array_equal(self.relevance.indices, self.Y.indices)
         ):
-            raise InputError(f"{self.name}: relevance weights must stand exactly where targets stand.")
+            raise InputError(f"{self.name}: relevance weights must have exactly the sparsity pattern of the targets.")
         if self.relevance is not None and not ((self.relevance.data >= 0) & np.isfinite(self.relevance.data)).all():
-            raise InputError(f"{self.name}: relevance weights must be finite numbers, 0 or more. Mend or drop them.")
+            raise InputError(f"{self.name}: relevance weights must be finite numbers, 0 or more. Fix or drop them.")
         pairs = self.filter_pairs
         if pairs is not None and len(pairs) and (pairs.min() < 0 or (pairs.max(0) >= (n, n_labels)).any()):
             raise InputError(f"{self.name}: a filter pair lies outside the {n} rows and {n_labels} labels.")
@@ -177,19 +177,19 @@ class Dataset:
 
     @property
     def learned(self) -> NDArray[np.bool_]:
-        """(n_documents,) True where the row is learned from."""
+        """(n_documents,) True where the row is trained on."""
         return np.ones(len(self), bool) if self.sample is None else self.sample
 
     @property
     def ignored(self) -> Csr | None:
-        """(n_documents, n_labels) 1 for filter pairs, which are neither positives nor negatives; None: no such."""
+        """(n_documents, n_labels) 1 for filter pairs, which are neither positives nor negatives; None: no pairs."""
         pairs = self.filter_pairs
         if pairs is None or len(pairs) == 0:
             return None
-        made = sparse.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), self.Y.shape)
-        made.sum_duplicates()
-        made.data[:] = 1.0
-        return made
+        matrix = sparse.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), self.Y.shape)
+        matrix.sum_duplicates()
+        matrix.data[:] = 1.0
+        return matrix
 
     @cached_property
     def label_counts(self) -> Ints:
@@ -199,7 +199,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything a recipe can learn from."""
+        """A hash of everything that training depends on."""
         digest = hashlib.sha256()
 
         def add(*arrays: Any) -> None:
@@ -220,9 +220,10 @@ class Dataset:
 
     @classmethod
     def read(cls, path: object, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
-        """Read a folder, a file or a bundled name; see `docs/formats.md` for what is understood.
+        """Read a folder, a file or a bundled name; see `docs/formats.md` for the formats.
 
-        `options` say what a file cannot: one_based, separator (of labels in a cell), fields (title, content), language.
+        `options` give what a file cannot say itself: one_based, separator (of labels in a cell), fields (title,
+        content), language.
         """
         return registry.find("data", "read")(path, split, strict=strict, **options)
 
@@ -237,12 +238,12 @@ class Dataset:
         return registry.find("data", "frame")(frame, text, labels, separator)
 
     def take(self, rows: NDArray[np.integer]) -> Dataset:
-        """The rows at `rows` in that order, which may name one twice; labels stay as they are."""
+        """The rows at `rows`, in that order and possibly repeated; labels are unchanged."""
         rows = np.asarray(rows, dtype=np.int64)
         pairs = self.filter_pairs
         if pairs is not None:
-            barred = sparse.csr_matrix((np.ones(len(pairs), bool), pairs.T), self.Y.shape)
-            pairs = np.column_stack(barred[rows].nonzero()).astype(np.int64)
+            excluded = sparse.csr_matrix((np.ones(len(pairs), bool), pairs.T), self.Y.shape)
+            pairs = np.column_stack(excluded[rows].nonzero()).astype(np.int64)
         return dataclasses.replace(
             self,
             texts=self.texts.take(rows),
@@ -256,7 +257,7 @@ class Dataset:
         )
 
     def align(self, labels: LabelSet) -> Dataset:
-        """The same rows with columns in the order of `labels`; labels unknown there follow behind and stay misses."""
+        """The same rows with columns in the order of `labels`; labels unknown there are appended and stay misses."""
         if labels.ids == self.labels.ids:
             return dataclasses.replace(self, labels=labels)
         known = labels.columns
@@ -269,9 +270,9 @@ class Dataset:
         column = np.array([wide.columns.get(id_, 0) for id_ in self.labels.ids], dtype=np.int64)
 
         def moved(matrix: Csr) -> Csr:
-            made = sparse.csr_matrix((matrix.data, column[matrix.indices], matrix.indptr), (len(self), len(wide)))
-            made.sort_indices()
-            return made
+            aligned = sparse.csr_matrix((matrix.data, column[matrix.indices], matrix.indptr), (len(self), len(wide)))
+            aligned.sort_indices()
+            return aligned
 
         pairs = self.filter_pairs
         return dataclasses.replace(
@@ -284,12 +285,10 @@ class Dataset:
 
 
 def _check_features(where: str, X: Csr) -> None:
-    """Refuse NaN, infinite values, and rows so long that a float32 cannot hold their squares' sum."""
-    largest = max(abs(float(X.data.min())), abs(float(X.data.max()))) if X.data.size else 0.0  # NaN goes through
+    """Refuse NaN, infinite values, and rows whose sum of squares overflows float32."""
+    largest = max(abs(float(X.data.min())), abs(float(X.data.max()))) if X.data.size else 0.0  # NaN propagates
     if not np.isfinite(largest):
-        raise InputError(
-            f"{where} have a value that is NaN or infinite. Allowed are finite numbers; fix or drop the row."
-        )
+        raise InputError(f"{where} have a value that is NaN or infinite. Allowed: finite numbers; fix or drop the row.")
     lengths = np.diff(X.indptr)
     limit = float(np.finfo(np.float32).max)
     if largest * largest * int(lengths.max(initial=0)) <= limit:

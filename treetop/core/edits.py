@@ -1,4 +1,4 @@
-"""Changes to a model's labels after training, stored beside what training wrote, which stays as it is byte for byte.
+"""Changes to a model's labels after training, stored next to the trained files, which stay unchanged byte for byte.
 
     edits/log.json   what was changed, when and by whom; size and sha256 of the files below; the model it belongs to
     edits/0001/      the data of the first change, written once and never touched again
@@ -22,7 +22,7 @@ from treetop.core.folder import MANIFEST, Folder, open_folder
 from treetop.core.listed import Listed
 from treetop.core.sealed import Check, seal, unsealed
 from treetop.core.store import Part, files_below, part_of, sha256, write_part
-from treetop.core.target import alone, confirm, fresh_folder, sync
+from treetop.core.target import confirm, exclusive_lock, fresh_folder, sync
 
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
@@ -32,7 +32,7 @@ ACTIONS = {"add", "retire", "restore", "rename", "merge", "undo"}
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """One change: what the log says of it (action, when, who, note, labels, first ids, files), and its data."""
+    """One change: its log entry (action, when, who, note, labels, first ids, files), and its data."""
 
     entry: Mapping[str, Any]
     part: Part
@@ -53,7 +53,9 @@ def read_edits(folder: Folder, model: str, *, check: Check = "quick") -> tuple[E
         for number, entry in enumerate(entries, 1):
             if foreign := [name for name in entry["files"] if not name.startswith(f"{number:04d}/")]:
                 place = home.path / LOG
-                raise ModelError(f"{place}: change {number} names the file {foreign[0]!r:.200}, which is not its own.")
+                raise ModelError(
+                    f"{place}: change {number} names the file {foreign[0]!r:.200}, which belongs to another change."
+                )
         listed = Listed(home, {name: facts for entry in entries for name, facts in entry["files"].items()}, check)
         if check == "full":
             _check_rest(home.path, listed, len(entries))
@@ -61,13 +63,13 @@ def read_edits(folder: Folder, model: str, *, check: Check = "quick") -> tuple[E
 
 
 def _has_log(home: Folder) -> bool:
-    """Whether there is a log; changes without one are refused, unless it came while we looked."""
+    """Whether there is a log; changes without one are refused, unless it appeared in the meantime."""
     log = home.path / LOG
     if os.path.lexists(log):
         return True
     changes = any(_number(item.name) for item in home.path.iterdir())
     if changes and not os.path.lexists(log):
-        raise ModelError(f"{log}: missing, but changes to labels lie beside it. Copy the model again.")
+        raise ModelError(f"{log}: missing, but there are label changes next to it. Copy the model again.")
     return changes
 
 
@@ -75,7 +77,9 @@ def _entries(home: Folder, model: str) -> list[dict[str, Any]]:
     file = home.path / LOG
     log = unsealed(home.read(LOG), file)
     if log.get("format") != FORMAT:
-        raise ModelError(f"{file}: format {log.get('format')!r}, this treetop reads {FORMAT}. Install one that fits.")
+        raise ModelError(
+            f"{file}: format {log.get('format')!r}, this treetop reads {FORMAT}. Install a version that fits."
+        )
     if log.get("model") != model:
         raise ModelError(f"{file}: belongs to another model. Copy the whole model folder again, or remove edits/.")
     entries = log.get("edits")
@@ -97,7 +101,7 @@ def _sound(entry: Any) -> bool:
 
 
 def _check_rest(home: Path, listed: Listed, changes: int) -> None:
-    """Refuse files the log does not know, but for what a killed change may leave."""
+    """Refuse files that are not in the log, except leftovers of a killed change."""
     for name in files_below(home):
         top = name.split("/")[0]
         left_behind = top.startswith(".") or _number(top) > changes
@@ -113,23 +117,25 @@ def _number(name: str) -> int:
 def write_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     """Store those of `edits` that the folder does not have yet and return all as stored; all or nothing.
 
-    The folder's own changes must be the first of `edits`, or else somebody changed the model meanwhile.
+    The folder's own changes must be the first of `edits`, or another process has changed the model.
     """
-    made = _write(folder, model, edits)
+    written = _write(folder, model, edits)
     confirm(folder / FOLDER, f"{folder / FOLDER}: the change is written")
-    return made
+    return written
 
 
 def _write(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     home = folder / FOLDER
-    busy = f"{home}: another process is changing this model. Give the command again."
-    replaced = WorkError(f"{folder}: another model took its place meanwhile; the change is not saved. Load it again.")
+    busy = f"{home}: another process is changing this model. Run the command again."
+    replaced = WorkError(
+        f"{folder}: it was replaced by another model in the meantime; the change is not saved. Load it again."
+    )
     with open_folder(folder) as opened:
         try:
             if _seal_of(opened) != model:
                 raise replaced
             home.mkdir(exist_ok=True)
-            with alone(home / LOCK, busy), opened.inside(FOLDER) as inside:
+            with exclusive_lock(home / LOCK, busy), opened.inside(FOLDER) as inside:
                 if inside is None:
                     raise replaced
                 stored = _append(inside, folder, model, edits)
@@ -155,14 +161,14 @@ def _append(home: Folder, folder: Path, model: str, edits: Sequence[Edit]) -> tu
     stored = _entries(home, model)
     known = enumerate(zip(edits, stored, strict=False), 1)
     if len(stored) > len(edits) or not all(_same(home, number, edit, entry) for number, (edit, entry) in known):
-        raise WorkError(f"{folder}: its labels were changed by another process meanwhile. Load it again.")
+        raise WorkError(f"{folder}: its labels were changed by another process in the meantime. Load it again.")
     _sweep(home.path, len(stored))
-    made = [
+    appended = [
         replace(edit, entry=stored[at] if at < len(stored) else {**edit.entry, "files": _put(home, at + 1, edit)})
         for at, edit in enumerate(edits)
     ]
-    _put_log(home, model, [dict(edit.entry) for edit in made])
-    return tuple(made)
+    _put_log(home, model, [dict(edit.entry) for edit in appended])
+    return tuple(appended)
 
 
 def _same(home: Folder, number: int, edit: Edit, stored: Mapping[str, Any]) -> bool:
@@ -176,7 +182,7 @@ def _same(home: Folder, number: int, edit: Edit, stored: Mapping[str, Any]) -> b
 
 
 def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Store `edits` in the folder of a model just written, wherever they lay before."""
+    """Store `edits` in the folder of a newly written model, wherever they were stored before."""
     return _write(folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits])
 
 
@@ -220,7 +226,7 @@ def _put_log(home: Folder, model: str, entries: Sequence[Mapping[str, Any]]) -> 
 
 
 def _sweep(home: Path, stored: int) -> None:
-    """Remove what a killed change left."""
+    """Remove leftovers of a killed change."""
     for item in home.iterdir():
         if (item.name.endswith(".tmp") and item.name.startswith(".")) or _number(item.name) > stored:
             shutil.rmtree(item) if item.is_dir() else item.unlink()

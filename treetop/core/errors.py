@@ -33,7 +33,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def visible(text: str) -> str:
-    r"""A text from data as a terminal may show it: control characters and bidi overrides are written as escapes.
+    r"""A text that is safe to print in a terminal: control characters and bidi overrides are written as escapes.
 
     >>> visible("red \x1b[31m")
     'red \\u001b[31m'
@@ -42,7 +42,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text without its middle where it is too long to be read."""
+    """A text with its middle removed if it is too long to read."""
     if len(text) <= longest:
         return text
     half = (longest - 5) // 2
@@ -70,7 +70,7 @@ class DataError(InputError):
 
 
 class LabelError(InputError):
-    """A label is unknown, ambiguous or not to be had; `label` is its id where one row of a file may be to blame."""
+    """A label is unknown, ambiguous or unavailable; `label` is its id where one row of a file may be the cause."""
 
     def __init__(self, reason: str, *, label: str | None = None) -> None:
         self.label = label
@@ -94,7 +94,7 @@ class ResourceError(TreetopError, RuntimeError):
 
 
 class TrainingError(TreetopError, ArithmeticError):
-    """Training met a loss that is no finite number."""
+    """The loss or a weight is not finite in training."""
 
 
 class MissingExtraError(TreetopError, ImportError):
@@ -102,7 +102,7 @@ class MissingExtraError(TreetopError, ImportError):
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A hint like " Did you mean 'hinge'?", or nothing when no choice is near; in a long list it must be nearer."""
+    """A hint like " Did you mean 'hinge'?", or nothing when no choice is near; stricter for long lists."""
     options = list(choices)
     if len(word) > LONGEST_WORD:
         return ""
@@ -111,7 +111,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """`repr(value)`, also of what Python does not show: a number of more than 4,300 digits."""
+    """`repr(value)`, also for integers of more than 4,300 digits, which Python refuses to print."""
     try:
         return repr(value)
     except ValueError:
@@ -129,7 +129,7 @@ def choose(where: str, word: object, choices: Iterable[str], error: type[Treetop
 
 
 def extra(module: str, name: str) -> ModuleType:
-    """Import an optional package, or say which extra brings it."""
+    """Import an optional package, or say which extra installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -139,7 +139,7 @@ def extra(module: str, name: str) -> ModuleType:
 
 
 def missing(package: str, name: str, what: str) -> MissingExtraError:
-    """The error that names the extra which brings a package."""
+    """The error that names the extra that installs a package."""
     return MissingExtraError(
         f"{what} needs the package '{package}', which is not installed. Install it with: pip install 'treetop[{name}]'"
     )

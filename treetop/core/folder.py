@@ -1,4 +1,4 @@
-"""A folder opened once: whatever takes its place later, its files are those of the folder that was opened.
+"""A folder opened once: even if it is replaced later, its files are those of the folder that was opened.
 
 Only plain files are opened: never a link, a pipe or a device, and never a file outside the folder.
 """
@@ -36,7 +36,7 @@ class Folder:
 
     @property
     def pinned(self) -> bool:
-        """Whether no other folder can come between its files."""
+        """Whether its files are guaranteed to be those of one folder."""
         return self.descriptor is not None
 
     def replaced(self) -> bool:
@@ -44,7 +44,7 @@ class Folder:
         return self._state() != self._before
 
     def _state(self) -> tuple[object, ...]:
-        """While a descriptor is held no other folder gets this one's number; else one of the same number may follow."""
+        """While the descriptor is open, its inode number is not reused; otherwise another folder may get it."""
         return file_state(self.path), None if self.pinned else file_state(self.path / MANIFEST)
 
     def open(self, name: str) -> BufferedReader:
@@ -76,7 +76,7 @@ class Folder:
         del self._way[depth:]
 
     def close(self) -> None:
-        """Let go of the folder; files opened in it stay open."""
+        """Close the folder; files opened in it stay open."""
         self._leave(0)
         if self.descriptor is not None:
             os.close(self.descriptor)
@@ -116,7 +116,7 @@ def open_folder(path: Path) -> Iterator[Folder]:
             raise NotADirectoryError
         descriptor = os.open(path, _FOLDER) if DESCRIPTORS else None
     except PermissionError as error:
-        raise ModelError(f"{path}: cannot be opened ({error.strerror}). Change the rights of the folder.") from None
+        raise ModelError(f"{path}: cannot be opened ({error.strerror}). Change the folder's permissions.") from None
     except (OSError, ValueError):  # ValueError: no path at all
         raise ModelError(f"{path}: no such model folder. Give the folder that `treetop fit --out` wrote.") from None
     with contextlib.closing(Folder(path, descriptor)) as folder:
@@ -130,12 +130,12 @@ def read_plain(file: Path) -> bytes:
 
 
 def check_name(folder: Path, name: str) -> None:
-    """Refuse a relative path that is none, or that leads out of the folder."""
+    """Refuse a path that is not relative or leads out of the folder."""
     parts = name.split("/")
     strange = any(part in {"", ".", ".."} for part in parts) or any(sign in name for sign in "\\:\0")
     if strange or len(parts) > DEEPEST or not _encodable(name):
         raise ModelError(
-            f"{folder}: its list of files names {name!r:.200}, which leaves the folder or is no name of a file. "
+            f"{folder}: its list of files names {name!r:.200}, which is outside the folder or not a file name. "
             "Copy the model again."
         )
 
@@ -178,13 +178,13 @@ def _refuse_link(path: str) -> os.stat_result:
 def _bytes(file: Path, source: BufferedReader, most: int) -> bytes:
     size = os.fstat(source.fileno()).st_size
     if size > most:
-        raise ModelError(f"{file}: {size:,} bytes, allowed are {most:,}.")
+        raise ModelError(f"{file}: {size:,} bytes, at most {most:,} are allowed.")
     return source.read(size)
 
 
 @contextlib.contextmanager
 def _told(file: str) -> Iterator[None]:
-    """Say which file could not be opened or read."""
+    """The error for a file that could not be opened or read."""
     try:
         yield
     except (OSError, ValueError) as error:

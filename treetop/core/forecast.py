@@ -1,4 +1,4 @@
-"""What a job will need, said before it starts: memory, disk, seconds; and what the user allows."""
+"""What a job will need, estimated before it starts (memory, disk, time), and the user's limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from treetop.core.dataset import Dataset
 
 PROCESS, COMPILED = 7.5e7, 2.0e8  # bytes of the command alone, and with compiled kernels
-LABEL = 235  # bytes of a label beside its strings: the table of ids, offsets, counts, and their copies while reading
+LABEL = 235  # bytes of a label besides its strings: the table of ids, offsets, counts, and their copies while reading
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LEAST = 0.2  # share of its size below which a model is not shrunk to save memory
 TIMES = {"S": 1, "SEC": 1, "MIN": 60, "H": 3600, "HOUR": 3600}
@@ -32,7 +32,7 @@ class Forecast:
     model: float
     time: float
     shrinks: bool = False  # the recipe can make its model fit a budget
-    # Where memory depends on the model: bytes for each of its bytes, bytes beside it, and what is needed in any case.
+    # Where memory depends on the model: bytes per byte of the model, bytes besides it, and the minimum.
     copies: float = 0.0
     beside: float = 0.0
     floor: float = 0.0
@@ -76,15 +76,15 @@ class Forecast:
                 )
         if out is not None:
             free = shutil.disk_usage(next(p for p in [out.absolute(), *out.absolute().parents] if p.exists())).free
-            if 2.2 * self.model > free:  # stages and the final copy lie on disk together
+            if 2.2 * self.model > free:  # stages and the final copy are on disk at the same time
                 raise ResourceError(
-                    f"{out}: about {size(2.2 * self.model)} of disk needed, {size(free)} are free. "
-                    "Free some or choose another --out."
+                    f"{out}: about {size(2.2 * self.model)} of disk space needed, {size(free)} available. "
+                    "Free some, or choose another --out."
                 )
 
 
 def data_memory(dataset: Dataset) -> float:
-    """Bytes that reading a data set took at its peak; most of it is held while a model is trained on it."""
+    """Peak memory of reading a data set; most of it stays allocated during training."""
     labels = dataset.labels
     strings = (dataset.texts, labels.ids, labels.names, labels.texts)
     blobs = 1.1 * sum(len(part.blob) for part in strings)
@@ -92,7 +92,7 @@ def data_memory(dataset: Dataset) -> float:
 
 
 def size(count: float) -> str:
-    """Bytes as a person reads them."""
+    """Bytes in readable units."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -101,7 +101,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them."""
+    """Seconds in readable units."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 1 else "under a second"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
@@ -115,7 +115,7 @@ def parse_budget(text: str) -> dict[str, float]:
     """
     if not isinstance(text, str):
         raise ConfigError(f"budget: expected text such as 'memory=8GB,time=10min', got {text!r}.")
-    made: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for item in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, amount = item.partition("=")
         choose("--budget", name, ("memory", "time", "model"))
@@ -124,8 +124,8 @@ def parse_budget(text: str) -> dict[str, float]:
         if match is None or match[2].upper() not in units or match[1].count(".") > 1 or match[1] == ".":
             example = "10min" if name == "time" else "8GB"
             raise ConfigError(f"--budget {item}: cannot read '{amount}'. Write a number and a unit, such as {example}.")
-        made[name] = float(match[1]) * units[match[2].upper()]
-    return made
+        limits[name] = float(match[1]) * units[match[2].upper()]
+    return limits
 
 
 def available_memory() -> float:

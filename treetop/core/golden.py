@@ -1,4 +1,4 @@
-"""Golden inputs: a few texts and what the model answered when it was saved, one JSON object a line."""
+"""Golden inputs: a few texts and the model's answers when it was saved, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def rows_of(texts: Sequence[str], answers: Sequence[Sequence[Any]]) -> list[dict
 
 
 def check(rows: Sequence[Mapping[str, Any]], answer: Callable[[list[str]], Sequence[Sequence[Any]]]) -> None:
-    """Refuse a model that answers otherwise than it did; scores may differ by 1e-4."""
+    """Refuse a model whose answers have changed; scores may differ by 1e-4."""
     texts = [str(row["text"]) for row in rows]
     for row, now in zip(rows, rows_of(texts, answer(texts)) if rows else (), strict=True):
         if now["ids"] != row["ids"] or not np.allclose(now["scores"], row["scores"], atol=1e-4):
             raise ModelError(
                 f"golden input {row['text'][:40]!r}: the model answers {now['ids']}, it was saved answering "
-                f"{row['ids']}. Another library version or a damaged machine; train again."
+                f"{row['ids']}. The library versions differ or the hardware is faulty; train again."
             )
 
 

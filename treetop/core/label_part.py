@@ -1,4 +1,4 @@
-"""Labels as they lie in a model folder."""
+"""Labels as stored in a model folder."""
 
 from __future__ import annotations
 

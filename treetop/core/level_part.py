@@ -1,4 +1,4 @@
-"""A level as it lies in a model folder."""
+"""A level as stored in a model folder."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Listed:
         return name in self._files
 
     def place(self, name: str) -> Path:
-        """Where a file lies, for messages."""
+        """The path of a file, for messages."""
         return self.folder.path / name
 
     def read(self, name: str) -> bytes:
@@ -46,7 +46,8 @@ class Listed:
             size = self._files[name]["size"]
             if size > min(LARGEST, self._left):
                 raise ModelError(
-                    f"{self.place(name)}: {size:,} bytes, allowed are {LARGEST:,}, and {AT_ONCE:,} of all such files."
+                    f"{self.place(name)}: {size:,} bytes, at most {LARGEST:,} are allowed, and {AT_ONCE:,} in all "
+                    "such files."
                 )
             self._left -= size
             return source.read(size)

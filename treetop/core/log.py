@@ -29,7 +29,7 @@ def show(*, level: int = logging.INFO, bars: bool = True) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No lines and no bars for a while, only warnings: for work inside other work."""
+    """Suppress log lines and bars except warnings, for nested work."""
     level, bars = logger.level, _state["bars"]
     logger.setLevel(logging.WARNING)
     _state["bars"] = False
@@ -47,7 +47,7 @@ class _Format(logging.Formatter):
 
 
 class Progress:
-    """Counts steps of a long job; `step(n)` moves it, `note(text)` shows a figure beside it."""
+    """Counts steps of a long job; `step(n)` moves it, `note(text)` shows a text next to it."""
 
     def __init__(self, title: str, total: int | None, bar: Any = None) -> None:
         self.title, self.total, self.done = title, total, 0
@@ -68,7 +68,7 @@ class Progress:
             self._bar.update(self._task, description=f"{self.title} ({text})")
 
     def remaining(self) -> str:
-        """Done so far and seconds left, as a person reads it."""
+        """Progress and remaining seconds as text."""
         spent = time.monotonic() - self._started
         if not self.total or not self.done:
             return f"{self.done:,} done in {spent:.0f} s"

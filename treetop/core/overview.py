@@ -1,4 +1,4 @@
-"""Which of a recipe's settings matter first: `treetop recipes NAME` and the recipe pages show these."""
+"""The main settings of a recipe: `treetop recipes NAME` and the recipe pages show these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAIN = (
 
 
 def main_rows(rows: Sequence[Row]) -> list[Row]:
-    """Of rows that start with a setting's name those that matter first; all where there are few."""
+    """The rows of the main settings (rows start with the setting's name); all if there are few."""
     if len(rows) <= MOST:
         return list(rows)
     known = sorted((row for row in rows if row[0] in MAIN), key=lambda row: MAIN.index(row[0]))

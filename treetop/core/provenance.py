@@ -1,4 +1,4 @@
-"""What a measurement must say about itself, so that one can repeat it: command, versions, seed, commit, machine."""
+"""Provenance of a measurement, so that it can be repeated: command, versions, seed, commit, machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 def provenance(*, seed: int, root: Path = SOURCE, command: list[str] | None = None) -> dict[str, Any]:
-    """The part of a record that has nothing to do with the measurement itself."""
+    """The part of a record that identifies how it was measured."""
     return {
         "format": FORMAT,
         "command": " ".join(command or _command()),
@@ -35,7 +35,7 @@ def provenance(*, seed: int, root: Path = SOURCE, command: list[str] | None = No
 
 
 def _command() -> list[str]:
-    """The command line without places of this machine: the program's name, and the end of every absolute path."""
+    """The command line without local paths: the program's name, and the last part of every absolute path."""
     return [*_program(), *map(_portable, sys.argv[1:])]
 
 
@@ -69,7 +69,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory and load: enough to judge a figure, nothing that names the host."""
+    """Processor, cores, memory and load: enough to judge a measurement, without naming the host."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -87,17 +87,17 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that numbers come from, where they are installed."""
-    found = {"treetop": VERSION}
+    installed = {"treetop": VERSION}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def append(file: Path, values: Mapping[str, Any]) -> None:
-    """Add a record to a file of JSON lines in one write, so that several processes may add to it at once."""
+    """Add a record to a file of JSON lines in one write, so that several processes may append concurrently."""
     line = json.dumps(rounded(values), sort_keys=True, allow_nan=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666), "rb", buffering=0) as stream:
@@ -108,7 +108,7 @@ def append(file: Path, values: Mapping[str, Any]) -> None:
 
 
 def _lock(handle: int) -> None:
-    """Until it is closed; where the system has no locks, the single write is all there is."""
+    """Until it is closed; without system locks, only the single write protects it."""
     try:
         import fcntl
 

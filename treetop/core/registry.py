@@ -1,8 +1,8 @@
-"""Names of answers: (question, name) -> "module:object", imported only when asked for.
+"""Registry: (question, name) -> "module:object", imported on demand.
 
 Every stage answers a question under short names. Built-in answers are listed in `TABLE`; other packages add theirs
-through the entry-point group `treetop` with names like `rank.mine` or `recipe.mine`. Saved models refer to these
-names, never to Python paths; a setting that is such a name is `Annotated[str, Registered(question)]` (`config.py`).
+through the entry-point group `treetop` with names like `rank.mine` or `recipe.mine`. Saved models refer to these names,
+never to Python paths; a setting whose value is such a name is `Annotated[str, Registered(question)]` (`config.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TABLE: dict[str, dict[str, str]] = {
     "features": {
         "tfidf": "treetop.features.tfidf.tfidf:Tfidf",
         "transformer": "treetop.features.encoder.transformer:Transformer",
-        "fuse": "treetop.features.concatenate:Fuse",
+        "fuse": "treetop.features.concatenate:Concatenated",
         "towers": "treetop.features.encoder.towers:Towers",
         "words": "treetop.features.words.words:Words",
         "apart": "treetop.features.namespaced:Apart",
@@ -47,7 +47,7 @@ TABLE: dict[str, dict[str, str]] = {
     "labels": {
         "pifa": "treetop.labels.pifa:describe",
         "text": "treetop.labels.text:describe",
-        "pifa+text": "treetop.labels.combine:describe_beside",
+        "pifa+text": "treetop.labels.combine:describe_concatenated",
         "mixed": "treetop.labels.combine:describe_mixed",
     },
     "partition": {
@@ -57,8 +57,8 @@ TABLE: dict[str, dict[str, str]] = {
     "shortlist": {
         "everything": "treetop.shortlist.everything:Everything",
         "descend": "treetop.shortlist.descend:Descend",
-        "ann": "treetop.shortlist.ann:Ann",
-        "graph": "treetop.shortlist.graph:Graph",
+        "ann": "treetop.shortlist.ivf:Ivf",
+        "graph": "treetop.shortlist.hnsw:Hnsw",
     },
     "rank": {
         "popular": "treetop.rank.popular:Popular",
@@ -134,7 +134,7 @@ def _plugins(question: str) -> dict[str, str]:
 
 
 def names(question: str) -> list[str]:
-    """All answers to a question, built-in ones first."""
+    """Names of all answers to a question, built-in ones first."""
     built_in = TABLE[question]
     return [*built_in, *(name for name in sorted(_plugins(question)) if name not in built_in)]
 
@@ -158,7 +158,7 @@ def source(question: str, name: str) -> str:
 
 
 def find(question: str, name: str) -> Any:
-    """The object behind a name; importing it is the first time its module (and torch, if it needs it) loads."""
+    """The object behind a name; its module (and torch, if it needs it) is imported only now."""
     module, _, attribute = _target(question, name).partition(":")
     try:
         loaded: Any = importlib.import_module(module)
@@ -178,5 +178,7 @@ def restore(part: Part, question: str) -> Any:
         raise ModelError(f"expected a part of kind '{question}', found '{part.kind}'.")
     kind = find(question, name)
     if kind.kind != part.kind:
-        raise ModelError(f"'{part.kind}' was saved by another treetop; this one reads '{kind.kind}'. Train again.")
+        raise ModelError(
+            f"'{part.kind}' was saved by another version of treetop; this one reads '{kind.kind}'. Train again."
+        )
     return kind.from_part(part)

@@ -1,7 +1,7 @@
-"""Settings that were renamed: old name to new, for people who type the old one and for models saved with it.
+"""Settings that were renamed: old name to new, for users who type the old one and for models saved with it.
 
-A name is looked up among the settings of the group it stands in, so that one old name may have several new ones: `keep`
-is `beam` in a tree and `neighbours` in random walks.
+A name is looked up among the settings of its group, so that one old name may have several new ones: `keep` is `beam` in
+a tree and `neighbours` in random walks.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def notice(old: str, new: str, where: str, value: Any) -> str:
     now = f"setting '{where}' is now called '{group}{new}'"
     if isinstance(value, Mapping):
         return f"{now}. Write {group}{new}.{next(iter(value), 'name')}=..."
-    said = new_value(old, value)
-    return f"{now}. Write {group}{new}={str(said).lower() if isinstance(said, bool) else said}."
+    value_now = new_value(old, value)
+    return f"{now}. Write {group}{new}={str(value_now).lower() if isinstance(value_now, bool) else value_now}."
 
 
 def translated(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def translated(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     hints = typing.get_type_hints(kind)
     known = {field.name for field in dataclasses.fields(kind)}
-    made = {}
+    current = {}
     for key, value in values.items():
         new = new_name(key, known)
         if new is not None:
@@ -144,5 +144,5 @@ def translated(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
         group = hints.get(key)
         if dataclasses.is_dataclass(group) and isinstance(value, Mapping):
             value = translated(typing.cast(type, group), value)
-        made[key] = value
-    return made
+        current[key] = value
+    return current

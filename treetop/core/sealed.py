@@ -1,4 +1,4 @@
-"""Sealed JSON: canonical bytes that carry their own hash, so that any changed byte shows."""
+"""Sealed JSON: canonical bytes with their own hash, so that any changed byte is detected."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from treetop.core.errors import ModelError
 from treetop.core.folder import read_plain
 
 Check = Literal["quick", "full"]
-DEEPEST = 100  # lists and objects inside one another
+DEEPEST = 100  # maximum nesting of lists and objects
 
 
 def seal(values: Mapping[str, Any]) -> bytes:
-    """Canonical JSON with a hash of itself, so that any changed byte shows."""
+    """Canonical JSON with a hash of itself."""
     body = {key: value for key, value in values.items() if key != "sha256"}
     digest = hashlib.sha256(canonical(body)).hexdigest()
     return canonical({**body, "sha256": digest})
@@ -34,7 +34,7 @@ def unseal(file: Path, *, check: Check = "full") -> dict[str, Any]:
 
 
 def read_bytes(file: Path) -> bytes:
-    """A plain file outside a model that must not be large; it may be reached by a link."""
+    """A small plain file outside a model; it may be a link."""
     return read_plain(file.resolve())
 
 
@@ -47,19 +47,19 @@ def unsealed(raw: bytes, file: Path, *, check: Check = "full") -> dict[str, Any]
     if not isinstance(values, dict):
         raise ModelError(f"{file}: expected a JSON object, got {type(values).__name__}.")
     if check == "full" and seal(values) != raw:
-        raise ModelError(f"{file}: changed after it was written (its own hash does not match).")
+        raise ModelError(f"{file}: changed after it was written (its hash does not match).")
     return values
 
 
 def parse(raw: bytes) -> Any:
-    """Values of JSON as we write it: UTF-8, finite numbers, whole ones of 64 bits, no deep nesting; else ValueError."""
+    """Values of strict JSON: UTF-8, finite numbers, 64-bit integers, no deep nesting; else ValueError."""
     try:
         values = _decoder.decode(raw.decode())
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if raw.count(b"[") + raw.count(b"{") > DEEPEST:
         _check_depth(values)
-    if b"\\ud" in raw.lower():  # half of a surrogate pair, which no file can hold
+    if b"\\ud" in raw.lower():  # half of a surrogate pair, which UTF-8 cannot encode
         json.dumps(values, ensure_ascii=False).encode()
     return values
 

@@ -1,4 +1,4 @@
-"""Cells of tables made for people: a spreadsheet must show them, not compute them."""
+"""Cells of exported tables: a spreadsheet must display them, not evaluate them as formulas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # a cell that begins so may be
 
 
 def plain_cell(text: str) -> str:
-    """A text or name for a cell of a CSV or TSV file; one that would be taken for a formula gets an apostrophe before.
+    """A text or name for a cell of a CSV or TSV file; one that would be read as a formula gets a leading apostrophe.
 
     >>> plain_cell("=1+1"), plain_cell("a cat")
     ("'=1+1", 'a cat')

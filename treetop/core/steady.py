@@ -1,4 +1,4 @@
-"""Consistent reading of what another process may replace meanwhile: read, compare, and read again where it changed."""
+"""Consistent reading of files that another process may replace: read, compare, and read again if they changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Watched(Protocol):
         """Whether all that is read through it belongs together even after something else has taken its place."""
 
     def replaced(self) -> bool:
-        """Whether something else is in its place now."""
+        """Whether it has been replaced."""
 
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ W = TypeVar("W", bound=Watched)
 def read_steadily(
     opened: Callable[[], AbstractContextManager[W]], read: Callable[[W], T], unsteady: TreetopError, tries: int = TRIES
 ) -> T:
-    """What `read` makes of one state of the files; replaced meanwhile, they are read again, `tries` times in all."""
+    """The result of `read` on one state of the files; if replaced, they are read again, up to `tries` times."""
     for _ in range(tries):
         with opened() as watched:
             try:
@@ -60,7 +60,7 @@ class FileStates:
         self._states = {place: file_state(place) for place in (path, *_files(folders, endings))}
 
     def replaced(self) -> bool:
-        """Whether one of them is gone, is another one now or was written to."""
+        """Whether one of them was removed, replaced or written to."""
         return any(file_state(place) != state for place, state in self._states.items())
 
 
@@ -82,7 +82,7 @@ def file_state(place: Path) -> tuple[int, ...] | None:
 
 
 def state_of(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from another one, and from itself before it was written to; a folder only from another one."""
+    """What identifies a file and its state of writing; for a folder, its identity only."""
     if stat.S_ISREG(found.st_mode):
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     return found.st_dev, found.st_ino

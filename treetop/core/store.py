@@ -1,7 +1,7 @@
-"""The model folder: data only, hashed, checked before anything is used.
+"""The model folder: data only, hashed, checked before use.
 
-A component describes itself as a `Part`: plain settings, arrays, extra files and parts inside it. A part lies in one
-folder as `part.json` and `arrays.safetensors`; the folder's `manifest.json` lists size and sha256 of every file.
+A component describes itself as a `Part`: plain settings, arrays, extra files and nested parts. A part is a folder with
+`part.json` and `arrays.safetensors`; the folder's `manifest.json` lists size and sha256 of every file.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from treetop.core.steady import read_steadily
 from treetop.core.version import FORMAT_VERSION
 
 T = TypeVar("T")
-OUTSIDE = {MANIFEST, "run.json"}  # of what a manifest lists
+OUTSIDE = {MANIFEST, "run.json"}  # not listed in the manifest
 PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a component is as data; `kind` is its registry name with a version, such as "rank.neighbours.1"."""
+    """A component as data; `kind` is its registry name with a version, such as "rank.neighbours.1"."""
 
     kind: str
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -43,38 +43,38 @@ class Part:
 
     def array(self, name: str, dtype: str, *shape: int | None) -> NDArray[Any]:
         """The array `name` after checking its type and shape (None: any length)."""
-        found = self.arrays.get(name)
-        if found is None:
+        stored = self.arrays.get(name)
+        if stored is None:
             raise ModelError(f"{self.kind}: array '{name}' is missing. The model is damaged; save it again.")
-        fits = found.ndim == len(shape) and all(b is None or a == b for a, b in zip(found.shape, shape, strict=True))
-        if found.dtype != np.dtype(dtype) or not fits:
+        fits = stored.ndim == len(shape) and all(b is None or a == b for a, b in zip(stored.shape, shape, strict=True))
+        if stored.dtype != np.dtype(dtype) or not fits:
             want = "x".join("?" if n is None else str(n) for n in shape)
             raise ModelError(
-                f"{self.kind}: array '{name}' is {found.dtype} {found.shape}, expected {np.dtype(dtype)} ({want})."
+                f"{self.kind}: array '{name}' is {stored.dtype} {stored.shape}, expected {np.dtype(dtype)} ({want})."
             )
-        return found
+        return stored
 
     def indices(self, name: str, dtype: str, length: int | None, below: int) -> NDArray[Any]:
         """An index array whose values all lie in [0, below), read in blocks."""
-        found = self.array(name, dtype, length)
-        for start in range(0, len(found), 1 << 20):
-            block = found[start : start + (1 << 20)]
+        stored = self.array(name, dtype, length)
+        for start in range(0, len(stored), 1 << 20):
+            block = stored[start : start + (1 << 20)]
             if int(block.min()) < 0 or int(block.max()) >= below:
                 raise ModelError(f"{self.kind}: array '{name}' points outside 0..{below - 1}. The model is damaged.")
-        return found
+        return stored
 
     def pointers(self, name: str, length: int, end: int) -> NDArray[np.int64]:
         """A row pointer array: `length` values that start at 0, never fall and end at `end`."""
-        found = self.array(name, "<i8", length)
+        stored = self.array(name, "<i8", length)
         steps_back = any(
-            bool((np.diff(found[start : start + (1 << 20) + 1]) < 0).any()) for start in range(0, length, 1 << 20)
+            bool((np.diff(stored[start : start + (1 << 20) + 1]) < 0).any()) for start in range(0, length, 1 << 20)
         )
-        if length == 0 or found[0] != 0 or found[-1] != end or steps_back:
+        if length == 0 or stored[0] != 0 or stored[-1] != end or steps_back:
             raise ModelError(f"{self.kind}: row pointers '{name}' do not run from 0 to {end}. The model is damaged.")
-        return found
+        return stored
 
     def same(self, other: Part) -> bool:
-        """Whether the other holds the same data, to the bit."""
+        """Whether both hold the same data, bit by bit."""
         mine, others = (canonical({"kind": part.kind, "config": part.config}) for part in (self, other))
         return (
             mine == others
@@ -86,7 +86,7 @@ class Part:
         )
 
     def let_go(self) -> None:
-        """Give back the memory that checking the arrays of this part and all below has taken."""
+        """Release the memory that checking the arrays of this part and its nested parts has taken."""
         for array in self.arrays.values():
             let_go(array)
         for part in self.parts.values():
@@ -123,7 +123,7 @@ def write_part(folder: Path, part: Part) -> None:
 
 
 def read_part(folder: Path) -> Part:
-    """What `write_part` wrote into a sealed folder; nothing in it is run, only named."""
+    """The part that `write_part` wrote into a sealed folder; nothing in it is executed."""
     return read_model(folder, lambda opened: part_of(open_manifest(opened)[1]))
 
 
@@ -165,26 +165,28 @@ def sha256(file: Path) -> str:
 def files_below(folder: Path) -> list[str]:
     """Relative paths of all files, sorted; a link is refused.
 
-    What another process takes away meanwhile (a change of labels under way) is not there.
+    Files that another process removes in the meantime (a label change under way) are left out.
     """
 
     def gone(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
             raise error
 
-    found = []
-    for place, folders, names in os.walk(folder, onerror=gone):
-        if len(Path(place).relative_to(folder).parts) > DEEPEST:
-            raise ModelError(f"{folder}: more than {DEEPEST} folders inside one another. No model is so deep.")
+    files = []
+    for current, folders, names in os.walk(folder, onerror=gone):
+        if len(Path(current).relative_to(folder).parts) > DEEPEST:
+            raise ModelError(
+                f"{folder}: more than {DEEPEST} folders inside one another. No model is nested this deeply."
+            )
         for name in sorted((*folders, *names)):
-            if Path(place, name).is_symlink():
-                raise ModelError(f"{Path(place, name)}: links are not allowed inside a model folder.")
-        found += [Path(place, name).relative_to(folder) for name in names if Path(place, name).exists()]
-    return [file.as_posix() for file in sorted(found)]
+            if Path(current, name).is_symlink():
+                raise ModelError(f"{Path(current, name)}: links are not allowed inside a model folder.")
+        files += [Path(current, name).relative_to(folder) for name in names if Path(current, name).exists()]
+    return [file.as_posix() for file in sorted(files)]
 
 
 def write_manifest(folder: Path, facts: Mapping[str, Any]) -> str:
-    """Seal a folder: list size and sha256 of every file but `run.json`, which is its own; returns the seal."""
+    """Seal a folder: list size and sha256 of every file except `run.json`, which has its own seal; returns the seal."""
     files = {
         name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
         for name in files_below(folder)
@@ -201,8 +203,8 @@ def check_folder(folder: Path, *, check: Check = "quick") -> dict[str, Any]:
 
 
 def read_model(folder: Path, read: Callable[[Folder], T]) -> T:
-    """What `read` makes of one model: of the old or of the new one where another process replaces it meanwhile."""
-    unsteady = ModelError(f"{folder}: replaced again and again while it was read. Load it when no process saves to it.")
+    """The result of `read` on one model: the old or the new one if another process replaces it in the meantime."""
+    unsteady = ModelError(f"{folder}: replaced repeatedly while it was read. Load it when no process saves to it.")
     return read_steadily(lambda: open_folder(folder), read, unsteady)
 
 
@@ -223,7 +225,7 @@ def open_manifest(folder: Folder, *, check: Check = "quick") -> tuple[dict[str, 
 
 
 def _check_rest(folder: Folder, listed: Listed) -> None:
-    """Refuse files that are not listed, but for `edits/`, which has a log of its own (`core/edits.py`)."""
+    """Refuse files that are not listed, except `edits/`, which has its own log (`core/edits.py`)."""
     there = files_below(folder.path)
     if extra := [n for n in there if n not in listed and n not in OUTSIDE and not n.startswith("edits/")]:
         raise ModelError(f"{folder.path}: file '{extra[0]}' is not in the manifest. Remove it or copy the model again.")
@@ -235,5 +237,6 @@ def _no_model(folder: Path) -> ModelError:
     pickled = sorted(file.name for ending in PICKLES for file in folder.glob(f"*{ending}"))
     why = f" It holds {pickled[0]}: pickled models can run code and are never opened." if pickled else ""
     return ModelError(
-        f"{folder}: no manifest.json, so this is no treetop model.{why} Give the folder that `treetop fit --out` wrote."
+        f"{folder}: no manifest.json, so this is not a treetop model.{why} Give the folder that `treetop fit --out` "
+        "wrote."
     )

@@ -1,4 +1,4 @@
-"""Where something new may be written, and how a folder or file takes its place: made beside it, put there at once."""
+"""Where output may be written, and how a folder or file is replaced: written next to it, then renamed atomically."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place for a model that is taken; `overwrite` replaces a model or an empty folder, never other files."""
+    """Refuse an existing target; `overwrite` replaces a model or an empty folder, never other files."""
     if target.name in {"", ".."}:
-        raise WorkError(f"'{target}': no name for a folder. Give one to be made, such as model/.")
+        raise WorkError(f"'{target}': not a folder name. Give the name of a new folder, such as model/.")
     target = without_dots(target)
     check_outside(target)
     if not (target.exists() or target.is_symlink()):
@@ -33,37 +33,39 @@ def check_target(target: Path, *, overwrite: bool) -> None:
         )
     if not target.is_dir() or target.is_symlink() or not ((target / "manifest.json").is_file() or _is_empty(target)):
         raise WorkError(
-            f"{target}: is no treetop model, and only models are overwritten. Choose another folder or remove it."
+            f"{target}: is not a treetop model, and only models are overwritten. Choose another folder or remove it."
         )
 
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place for a file that is taken; `overwrite` replaces a plain file, never a folder or a device."""
+    """Refuse an existing file; `overwrite` replaces a plain file, never a folder or a device."""
     target = without_dots(target)
     check_outside(target)
     if not (target.exists() or target.is_symlink()):
         return
     if not target.is_file():
-        raise WorkError(f"{target}: exists already and is no plain file. Choose another name.")
+        raise WorkError(f"{target}: exists already and is not a plain file. Choose another name.")
     if not overwrite:
         raise WorkError(f"{target}: exists already. Choose another name, or replace it with --overwrite.")
 
 
 def check_outside(target: Path) -> None:
-    """Refuse a place that cannot be written, and one inside a model's folder, which would spoil the model."""
-    if found := model_at(target.parent):
-        raise WorkError(f"{target}: lies in the model's folder {found}, which may hold nothing else. Choose another.")
+    """Refuse a target that cannot be written, or one inside a model folder, which would damage the model."""
+    if model := model_at(target.parent):
+        raise WorkError(
+            f"{target}: is inside the model folder {model}, which may contain nothing else. Choose another place."
+        )
     above = next(up for up in without_dots(target).absolute().parents if up.exists() or up.is_symlink())
     if not above.is_dir():
-        raise WorkError(f"{target}: cannot be made, as {above} is no folder. Choose another place.")
+        raise WorkError(f"{target}: cannot be created, as {above} is not a folder. Choose another place.")
     if not os.access(above, os.W_OK | os.X_OK):
         raise WorkError(
-            f"{target}: nothing may be written in {above}. Change the rights of that folder, or choose another."
+            f"{target}: no permission to write in {above}. Change its permissions, or choose another folder."
         )
 
 
 def without_dots(target: Path) -> Path:
-    """The same place with no `..` on the way, which would lead through folders that need not be there yet."""
+    """The same path without `..`, which would lead through folders that may not exist yet."""
     return Path(os.path.realpath(target.parent)) / target.name if ".." in target.parts else target
 
 
@@ -80,7 +82,7 @@ def _is_empty(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A fresh folder beside `target` that takes its place, synced to disk, when the block ends without an error."""
+    """A new folder next to `target` that replaces it, synced to disk, when the block ends without an error."""
     with contextlib.ExitStack() as held:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,15 +94,15 @@ def replacing(target: Path) -> Iterator[Path]:
             sync(fresh)
             _put(fresh, target)
         except OSError as error:
-            raise unwritten(target, error) from error
+            raise write_error(target, error) from error
         confirm(target.parent, f"{target}: is in place")
 
 
 def _put(fresh: Path, target: Path) -> None:
-    """Let `fresh` take the place of `target`, or, with an OSError, leave that as it is."""
+    """Replace `target` by `fresh`; on an OSError `target` is unchanged."""
     if not target.exists():
         fresh.rename(target)
-    elif not _exchange(fresh, target):  # in two steps: a kill between them leaves the old one in the folder beside
+    elif not _exchange(fresh, target):  # in two steps: a kill between them leaves the old one in a folder next to it
         old = fresh_folder(target.parent, f".{target.name}.", ".old")
         try:
             target.rename(old / target.name)
@@ -111,26 +113,27 @@ def _put(fresh: Path, target: Path) -> None:
                 raise
         except OSError:
             with contextlib.suppress(OSError):
-                old.rmdir()  # where the old one came back
+                old.rmdir()  # if the old one was restored
             raise
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _claimed(target: Path, held: contextlib.ExitStack) -> Path:
-    """A new folder beside `target`, locked until `held` is closed, so that no other process takes it for left over.
+def _claimed(target: Path, stack: contextlib.ExitStack) -> Path:
+    """A new folder next to `target`, locked until `stack` is closed, so that no other process mistakes it for a
+    leftover.
 
-    Then it is removed, or what is in its place: the folder that was replaced.
+    On closing, it is removed, or the replaced folder that took its name.
     """
     while True:
         fresh = fresh_folder(target.parent, f".{target.name}.", ".tmp")
-        held.callback(shutil.rmtree, fresh, ignore_errors=True)
-        with contextlib.suppress(WorkError, FileNotFoundError):  # taken away before it was locked
-            held.enter_context(alone(fresh, "swept"))
+        stack.callback(shutil.rmtree, fresh, ignore_errors=True)
+        with contextlib.suppress(WorkError, FileNotFoundError):  # removed before it was locked
+            stack.enter_context(exclusive_lock(fresh, "swept"))
             return fresh
 
 
 def fresh_folder(parent: Path, prefix: str, suffix: str = "") -> Path:
-    """A new folder with eight letters between `prefix` and `suffix`, as open to others as the user's umask says."""
+    """A new folder with eight letters between `prefix` and `suffix`, with the permissions of the user's umask."""
     while True:
         folder = parent / f"{prefix}{os.urandom(4).hex()}{suffix}"
         with contextlib.suppress(FileExistsError):
@@ -139,18 +142,18 @@ def fresh_folder(parent: Path, prefix: str, suffix: str = "") -> Path:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed processes left beside `target`."""
+    """Remove leftovers of killed processes next to `target`."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[a-z0-9_]' * 8}.tmp"):
-        with contextlib.suppress(WorkError, OSError), alone(left, "in use") as locked:
+        with contextlib.suppress(WorkError, OSError), exclusive_lock(left, "in use") as locked:
             if locked and left.is_dir() and not left.is_symlink():
                 shutil.rmtree(left)
 
 
 @contextlib.contextmanager
-def alone(place: Path, refusal: str) -> Iterator[bool]:
-    """Hold a file (made where there is none) or a folder that another process may not hold at once; else WorkError.
+def exclusive_lock(place: Path, refusal: str) -> Iterator[bool]:
+    """Lock a file (created if missing) or a folder; WorkError if another process holds the lock.
 
-    The system frees it when a process dies. False: it has no locks (Windows, some network disks), so nothing is held.
+    The system releases it when a process dies. False: locks are not supported here (Windows, some network disks).
     """
     try:
         import fcntl
@@ -168,16 +171,16 @@ def alone(place: Path, refusal: str) -> Iterator[bool]:
             locked = False
         yield locked
     finally:
-        with contextlib.suppress(OSError):  # nothing was written to it, and closed it is
+        with contextlib.suppress(OSError):  # nothing was written, so an error on closing does not matter
             os.close(descriptor)
 
 
 @contextlib.contextmanager
 def replacing_file(target: Path) -> Iterator[TextIO]:
-    """A fresh text file beside `target` that takes its place when the block ends without an error."""
+    """A new text file next to `target` that replaces it when the block ends without an error."""
     fresh = target.with_name(f".{target.name}.tmp")
     busy = f"{target}: another process is writing it now. Wait until it ends, or choose another name."
-    with named(target), alone(fresh, busy):
+    with full_disk_named(target), exclusive_lock(fresh, busy):
         try:
             with fresh.open("w", encoding="utf-8", newline="") as file:
                 yield file
@@ -187,18 +190,18 @@ def replacing_file(target: Path) -> Iterator[TextIO]:
 
 
 @contextlib.contextmanager
-def named(target: Path) -> Iterator[None]:
-    """Tell of a full disk by what was to be written there; the system itself does not say it."""
+def full_disk_named(target: Path) -> Iterator[None]:
+    """Name the target in the error of a full disk, which the system's error does not."""
     try:
         yield
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise unwritten(target, error) from error
+        raise write_error(target, error) from error
 
 
-def unwritten(target: Path, error: OSError) -> ResourceError:
-    """The error of a write that failed and has changed nothing."""
+def write_error(target: Path, error: OSError) -> ResourceError:
+    """The error of a failed write that changed nothing."""
     remedy = (
         "Raise the limit (ulimit -n)" if error.errno == errno.EMFILE else "Free some space, or choose another place"
     )
@@ -206,14 +209,14 @@ def unwritten(target: Path, error: OSError) -> ResourceError:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders take each other's place in one step where the system can (Linux)."""
+    """Exchange two folders atomically where the system can (Linux)."""
     call = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
 def confirm(folder: Path, done: str) -> None:
-    """Wait until what was put into a folder is on the disk; where that fails, say also what is `done` by then."""
+    """Wait until the entries of a folder are on the disk; the error on failure says what is already `done`."""
     try:
         sync(folder)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Many strings as one UTF-8 blob and offsets: compact, memory-mapped when large, and what the kernels scan."""
+"""Many strings as one UTF-8 blob and offsets: compact, memory-mapped when large, read directly by the kernels."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class Texts(Sequence[str]):
         return f"Texts({len(self):,} strings, {len(self.blob):,} bytes)"
 
     def span(self, start: int, stop: int) -> Texts:
-        """Neighbouring texts without copying their bytes."""
+        """Consecutive texts, without copying their bytes."""
         base = self.offsets[start]
         return Texts(self.blob[base : self.offsets[stop]], self.offsets[start : stop + 1] - base)
 
     def take(self, rows: NDArray[np.integer] | Sequence[int]) -> Texts:
-        """Texts at `rows`, in that order, in memory of their own."""
+        """Copies of the texts at `rows`, in that order."""
         places = np.asarray(rows, dtype=np.int64)
         starts, lengths = self.offsets[places], self.lengths()[places]
         offsets = np.zeros(len(places) + 1, dtype=np.int64)
@@ -112,7 +112,7 @@ class Texts(Sequence[str]):
 
 
 class TextsBuilder:
-    """Collects strings one by one in one growing byte array: memory stays near the size of the text."""
+    """Collects strings in one growing byte array: memory stays close to the size of the text."""
 
     def __init__(self) -> None:
         self._blob = bytearray()

@@ -1,7 +1,7 @@
-"""The nouns of the pipeline and what a stage must offer; shapes are checked once, here (and in `dataset.py`).
+"""The types of the pipeline and the protocols of its stages; shapes are checked once, here (and in `dataset.py`).
 
-Matrices keep the letters of the papers: X documents x features, Y documents x labels, Z labels x features,
-W features x labels, C nodes x parents. Sparse ones are scipy csr with float32 values.
+Matrices keep the letters of the papers: X documents x features, Y documents x labels, Z labels x features, W features x
+labels, C nodes x parents. Sparse ones are scipy csr with float32 values.
 """
 
 from __future__ import annotations
@@ -139,11 +139,11 @@ class Ranking:
     def padded(self, k: int) -> NDArray[np.int32]:
         """(n_documents, k) ids, -1 where a document has fewer."""
         top = self.top(k)
-        made = np.full((len(self), k), -1, np.int32)
+        table = np.full((len(self), k), -1, np.int32)
         lengths = np.diff(top.indptr)
         rows = np.repeat(np.arange(len(self)), lengths)
-        made[rows, np.arange(len(top.ids)) - np.repeat(top.indptr[:-1], lengths)] = top.ids
-        return made
+        table[rows, np.arange(len(top.ids)) - np.repeat(top.indptr[:-1], lengths)] = top.ids
+        return table
 
     def to_csr(self, n_labels: int) -> Csr:
         """(n_documents, n_labels) scores as a matrix for other libraries; a stored zero still means "present"."""
@@ -212,7 +212,7 @@ class Scores:
 
 
 class Stored(Protocol):
-    """Anything that lies in a model folder: `to_part` says what it is as data, `from_part` checks and rebuilds it."""
+    """Anything stored in a model folder: `to_part` returns it as data, `from_part` checks and rebuilds it."""
 
     kind: ClassVar[str]  # registry question and name with a version: "rank.neighbours.1"
 
@@ -281,4 +281,4 @@ class Level:
     def __post_init__(self) -> None:
         choose("keep_by", self.keep_by, get_args(KeepBy))
         if not 1 <= self.beam <= WIDEST:
-            raise ConfigError(f"beam: {self.beam} is out of range. Allowed is 1 to {WIDEST}.")
+            raise ConfigError(f"beam: {self.beam} is out of range. Allowed: 1 to {WIDEST}.")

@@ -1,6 +1,6 @@
-"""Resumable work: a long job is a row of named stages, each written atomically; a killed job goes on behind the last.
+"""Resumable work: a long job is a list of named stages, each written atomically; a killed job resumes after the last.
 
-Stages lie in `<out>.work/`. `key.json` there says what the work belongs to (data, settings, recipe, format); work of
+Stages are stored in `<out>.work/`. `key.json` there identifies the job (data, settings, recipe, format); work of
 another job is refused naming the differing part. A damaged stage is made again.
 """
 
@@ -19,18 +19,18 @@ from treetop.core.errors import ModelError, WorkError
 from treetop.core.log import logger
 from treetop.core.sealed import seal, unseal
 from treetop.core.store import Part, check_folder, read_part, write_manifest, write_part
-from treetop.core.target import alone, check_target, replacing, unwritten, without_dots
+from treetop.core.target import check_target, exclusive_lock, replacing, without_dots, write_error
 
 KEY = "key.json"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a training run gets beside data and settings: seed, device, where its stages are kept, and hooks."""
+    """What a training run gets besides data and settings: seed, device, where its stages are kept, and hooks."""
 
     seed: int = 0
     device: str = "auto"
-    work: Path | None = None  # None: keep nothing, a killed job starts anew
+    work: Path | None = None  # None: keep nothing, a killed job starts over
     budget: Mapping[str, float] = field(default_factory=dict)  # bytes and seconds
     mix: Any = None  # of an augmentation: how rows of a batch are mixed (train/hooks.py)
     penalty: Any = None  # of an augmentation: what label vectors pay (train/hooks.py)
@@ -45,16 +45,16 @@ class Job:
                 check_folder(folder, check="full")
                 return read_part(folder)
             except ModelError as error:
-                logger.warning("stage %s is damaged and is made again (%s)", name, error)
-        made = make()
+                logger.warning("stage %s is damaged and is computed again (%s)", name, error)
+        part = make()
         with replacing(folder) as fresh:
-            write_part(fresh, made)
+            write_part(fresh, part)
             write_manifest(fresh, {"stage": name})
         return read_part(folder)
 
 
 def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> Path:
-    """The work folder of `out`, after refusing to mix jobs or to replace a model nobody asked to replace."""
+    """The work folder of `out`; refuses to mix jobs, or to replace a model unless asked."""
     check_target(out, overwrite=overwrite)
     folder = _work_folder(out)
     _check_ours(folder, out)
@@ -67,19 +67,19 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     if folder.exists():
         if not resume:
             raise WorkError(
-                f"{folder}: an interrupted run. Add --resume to go on with it, or --overwrite to start anew."
+                f"{folder}: is an interrupted run. Add --resume to continue it, or --overwrite to start over."
             )
         try:
             earlier = unseal(folder / KEY)
         except ModelError:
             raise WorkError(
-                f"{folder}: its key.json is damaged, so that this run cannot go on. Add --overwrite (without --resume) "
-                "to start anew."
+                f"{folder}: its key.json is damaged, so this run cannot be resumed. Add --overwrite (without --resume) "
+                "to start over."
             ) from None
         if differing := [name for name in flat if earlier.get(name) != flat[name]]:
             raise WorkError(
                 f"{folder}: belongs to a job with other {', '.join(differing)}. "
-                "Give the same command as before, or add --overwrite (without --resume) to start anew."
+                "Give the same command as before, or add --overwrite (without --resume) to start over."
             )
         return folder
     with replacing(folder) as fresh:
@@ -88,7 +88,7 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
 
 
 def is_finished(out: Path, key: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
-    """True when the model at `out`, which says `model` of its job, is that of this one; else WorkError.
+    """True when the model at `out`, which describes its job as `model`, belongs to this job; else WorkError.
 
     Stages that a process left which was killed between the two are removed.
     """
@@ -117,18 +117,18 @@ def _fingerprints(key: Mapping[str, Any]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def lone(folder: Path) -> Iterator[None]:
-    """Hold a work folder, so that no other process trains into it at once."""
+    """Lock a work folder, so that no other process trains into it at the same time."""
     busy = f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(alone(folder / KEY, busy))
+            held.enter_context(exclusive_lock(folder / KEY, busy))
         except OSError as error:
-            raise unwritten(folder, error) from error
+            raise write_error(folder, error) from error
         yield
 
 
 def remove_work(folder: Path) -> None:
-    """Remove a work folder, the key last: what a failure leaves is still known as an interrupted run."""
+    """Remove a work folder, the key last: after a failure it is still recognised as an interrupted run."""
     try:
         for item in folder.iterdir():
             if item.name != KEY:
@@ -139,12 +139,12 @@ def remove_work(folder: Path) -> None:
 
 
 def _check_ours(folder: Path, out: Path) -> None:
-    """Refuse a work folder that no run of ours has made: it may hold a person's files."""
+    """Refuse a work folder that was not created by treetop: it may contain a user's files."""
     ours = folder.is_dir() and not folder.is_symlink() and (folder / KEY).is_file()
     if (folder.exists() or folder.is_symlink()) and not ours:
         raise WorkError(
-            f"{folder}: is no interrupted run, and stages of {out} would lie there. Move it away, or choose another "
-            "--out."
+            f"{folder}: is not an interrupted run, but the stages of {out} would be stored there. Move it away, or "
+            "choose another --out."
         )
 
 

@@ -13,6 +13,6 @@
 `attentionxml`, `pecos`, `libsvm`, `fasttext`, `annif` (with `skos`) and `huggingface`. Each yields `rows.Row`s, which
 `build.Builder` checks and packs; `space.LabelTable` knows the columns. Formats share what lies in `parse/`: `lines`
 (text files), `json_text`, `arrow`, `fields` (named fields), `numbered` (labels as column numbers), `limits` (how long a
-line, a cell or a header may be), `surrogates` (what UTF-8 cannot hold); and `sidecar` (files beside the rows).
+line, a cell or a header may be), `surrogates` (what UTF-8 cannot encode); and `sidecar` (files next to the rows).
 `catalog.yaml` holds facts about published sets.
 """

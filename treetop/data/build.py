@@ -1,4 +1,4 @@
-"""Rows of any format become one Dataset here: labels get columns, values are checked, oddities are counted."""
+"""Builds a Dataset from rows of any format: assigns label columns, checks values, counts oddities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING_MORE = Row(0, "", ())[3:]
 
 
 class _Values:
-    """A column of numbers that exists only once a row brings one; earlier rows get the default."""
+    """A column of numbers that is created when a row first has one; earlier rows get the default."""
 
     def __init__(self, code: str, default: float) -> None:
         self.code, self.default = code, default
@@ -44,7 +44,7 @@ class _Values:
 
 
 class _Matrix:
-    """Ready-made features row by row; `width` is what a header promised, or None to grow from `least`."""
+    """Precomputed features row by row; `width` is declared by a header, or None to grow from `least`."""
 
     def __init__(self, width: int | None, least: int = 0) -> None:
         self.width, self.least = width, least
@@ -64,13 +64,13 @@ class _Matrix:
         places = np.frombuffer(self.places, np.int32)
         width = max(int(places.max(initial=-1)) + 1, self.least) if self.width is None else self.width
         parts = (np.frombuffer(self.values, np.float32), places, np.frombuffer(self.indptr, np.int64))
-        made = sparse.csr_matrix(parts, shape=(rows, width), copy=True)
-        made.sum_duplicates()
-        return made
+        matrix = sparse.csr_matrix(parts, shape=(rows, width), copy=True)
+        matrix.sum_duplicates()
+        return matrix
 
 
 class Builder:
-    """Collects the rows of one split; `build` gives the Dataset and warns about what was odd."""
+    """Collects the rows of one split; `build` returns the Dataset and warns about oddities."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Builder:
     ) -> None:
         self.file, self.labels, self.reading = file, labels, reading
         self.notes = Notes(file, reading)
-        self._plain = True  # no row has brought more than text and labels yet
+        self._plain = True  # so far no row has more than text and labels
         self._texts = TextsBuilder()
         self._ids: TextsBuilder | None = None
         self._indptr, self._columns = array("q", [0]), array("i")
@@ -98,7 +98,7 @@ class Builder:
         self.reading.problem(DataError(reason, file=self.file, line=row.line))
 
     def add(self, row: Row) -> None:
-        """Take one row; a faulty one is reported and, if the report does not raise, left out."""
+        """Add one row; a faulty one is reported and, if that does not raise, skipped."""
         columns = self.columns(row)
         if columns is None or not self._good(row):
             return
@@ -112,7 +112,7 @@ class Builder:
             self.notes.odd("half of a surrogate pair in a text (replaced by U+FFFD)", row.line)
         if not row.text and row.features is None:
             self.notes.odd("row with an empty text", row.line, refuse_strict=False)
-        if not self._plain or row[3:] != NOTHING_MORE:  # most rows are text and labels only, and there are many
+        if not self._plain or row[3:] != NOTHING_MORE:  # fast path: most rows are text and labels only
             self._plain = False
             self._add_more(row, targets, relevance, len(columns))
         self._columns.extend(columns)
@@ -159,16 +159,16 @@ class Builder:
             known = self.labels.columns
             return [known[key] for key in row.labels]
         except (KeyError, TypeError):
-            made = [self._column(row, key) for key in row.labels]
-            columns = [column for column in made if column is not None]
-            return columns if len(columns) == len(made) else None
+            resolved = [self._column(row, key) for key in row.labels]
+            columns = [column for column in resolved if column is not None]
+            return columns if len(columns) == len(resolved) else None
 
     def _column(self, row: Row, key: Any) -> int | None:
         if type(key) is int:
             key = str(key)
         if type(key) is not str or not key:
-            said = "an empty string" if key == "" else f"{type(key).__name__} {shown(key)}"
-            self.fault(row, f'a label is {said}. Labels are strings (or whole numbers), such as "cat".')
+            got = "an empty string" if key == "" else f"{type(key).__name__} {shown(key)}"
+            self.fault(row, f'a label is {got}. Labels are strings (or whole numbers), such as "cat".')
             return None
         try:
             key = whole(key, "the label")
@@ -210,8 +210,10 @@ class Builder:
             return False
         for value in values:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= top:
-                allowed = "from 0 to 1; put weights into 'relevance'" if top == 1.0 else "finite and not below 0"
-                self.fault(row, f"{what} has {shown(value)}. Allowed are numbers {allowed}.")
+                allowed = (
+                    "numbers from 0 to 1; put weights into 'relevance'" if top == 1.0 else "finite numbers, 0 or more"
+                )
+                self.fault(row, f"{what} has {shown(value)}. Allowed: {allowed}.")
                 return False
         return True
 
@@ -225,23 +227,23 @@ class Builder:
             self.fault(row, out_of_range("feature", bad + shift, width, shift))
             return False
         if not np.isfinite(values).all():
-            self.fault(row, "a feature value is NaN or infinite. Allowed are finite numbers; mend or drop the row.")
+            self.fault(row, "a feature value is NaN or infinite. Allowed: finite numbers; fix or drop the row.")
             return False
         if (np.diff(places) <= 0).any() and len(places) != len(np.unique(places)):
             self.notes.odd("the same feature twice in one row (values added)", row.line)
         return True
 
     def build(self, *, weights: bool = False, **more: Any) -> Dataset:
-        """The Dataset of all rows; with `weights`, relevance that never passes 1 is soft targets."""
+        """The Dataset of all rows; with `weights`, relevance that never exceeds 1 becomes soft targets."""
         self._report()
         rows, shape = len(self), (len(self), len(self.labels))
         indptr, indices = np.frombuffer(self._indptr, np.int64), np.frombuffer(self._columns, np.int32)
 
         def matrix(values: NDArray[Any] | None) -> Csr:
             data = np.ones(len(indices), np.float32) if values is None else values.astype(np.float32)
-            made = sparse.csr_matrix((data, indices.copy(), indptr.copy()), shape=shape)
-            made.sort_indices()
-            return made
+            csr = sparse.csr_matrix((data, indices.copy(), indptr.copy()), shape=shape)
+            csr.sort_indices()
+            return csr
 
         targets, relevance = self._targets.array(np.float32), self._relevance.array(np.float32)
         if weights and relevance is not None and relevance.max(initial=0) <= 1:
@@ -273,16 +275,16 @@ class Builder:
             )
 
 
-def out_of_range(what: str, found: int, total: int | None, one_based: bool) -> str:
-    """The sentence for an id outside the promised range; says when ids seem to start at 1."""
+def out_of_range(what: str, value: int, total: int | None, one_based: bool) -> str:
+    """The error message for an id out of range; hints when ids seem to start at 1."""
     low = int(one_based)
     allowed = f"{low} or more" if total is None else f"{low} to {total - 1 + one_based}"
-    sentence = f"{what} {found} is out of range. Allowed is {allowed}"
-    if not one_based and found == total:
+    sentence = f"{what} {value} is out of range. Allowed: {allowed}"
+    if not one_based and value == total:
         return f"{sentence}; ids seem to start at 1: read with one_based=True (--one-based)."
-    if one_based and found == 0:
+    if one_based and value == 0:
         return f"{sentence}; ids seem to start at 0: read without one_based."
-    return f"{sentence}. Mend the row or the header."
+    return f"{sentence}. Fix the row or the header."
 
 
 def _merge(

@@ -24,21 +24,21 @@ def _plain(name: str) -> str:
 
 @cache
 def _sets() -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = {}
+    sets: dict[str, dict[str, Any]] = {}
     for group in _catalog()["published"]:
         facts = {key: value for key, value in group.items() if key != "sets"}
         for name in group["sets"]:
-            made.setdefault(_plain(name), {}).update(facts)
-    return made
+            sets.setdefault(_plain(name), {}).update(facts)
+    return sets
 
 
 def facts(name: str) -> dict[str, Any]:
-    """What is known of a set by its (folder) name; case, blanks and dashes do not matter."""
+    """Facts about a data set by its (folder) name; case, blanks and dashes are ignored."""
     return _sets().get(_plain(name), {})
 
 
 def propensity(name: str) -> tuple[float, float]:
-    """Constants A and B of a set, or the usual ones."""
+    """Constants A and B of a data set, or the defaults."""
     a, b = facts(name).get("propensity", _catalog()["propensity"])
     return float(a), float(b)
 
@@ -49,12 +49,12 @@ def bundled() -> dict[str, dict[str, Any]]:
 
 
 def bundled_folder(name: str) -> Path:
-    """Where the files of a bundled set lie."""
+    """Folder of a bundled data set."""
     return HERE / "bundled" / name
 
 
 def check_bundled(name: str) -> None:
-    """Refuse a bundled set whose files are not the ones the package was made with."""
+    """Refuse a bundled data set whose files differ from those the package was built with."""
     for file, digest in bundled()[name]["files"].items():
         path = bundled_folder(name) / file
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:

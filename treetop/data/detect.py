@@ -1,4 +1,4 @@
-"""Which format lies at a path? Layouts are known by file names, single files by how they start."""
+"""Which format is at a path? Layouts are recognised by file names, single files by their first bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find(path: str | Path) -> Source:
 
 
 def find_file(file: Path) -> Source:
-    """One file stands for every split."""
+    """One file serves as every split."""
     format = file_format(file)
     rows = _rows(format, file)
     split = Split(file, rows)
@@ -74,7 +74,7 @@ def _late(function: Callable[[Path, Reading], Any], file: Path) -> Callable[[Rea
 
 
 def file_format(file: Path) -> Format:
-    """The format of a single file, by its start; the extension only settles what the start leaves open."""
+    """The format of a single file, by its first bytes; the extension only decides ambiguous cases."""
     start = Head(file, head(file))
     if start.start[:2] in UTF16:
         next(lines(file), None)  # says so
@@ -86,10 +86,12 @@ def file_format(file: Path) -> Format:
             "the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md).", file=file
         )
     if start.start.startswith(b"PK\x03\x04"):
-        raise DataError("a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
+        raise DataError("this is a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
     shown = start.line[:60]
     if shown.lstrip().startswith("["):
-        raise DataError("a JSON list; expected one object a line. Convert it, for example with: jq -c '.[]'", file=file)
+        raise DataError(
+            "this is a JSON list; expected one object per line. Convert it, for example with: jq -c '.[]'", file=file
+        )
     raise DataError(
         f"unknown format; it starts with {shown!r}. Known are {', '.join(formats())}: see docs/formats.md.",
         file=file,
@@ -146,14 +148,14 @@ def _named_files(folder: Path) -> dict[str, Path]:
     if not files.keys() & {"train", "test", "valid"}:
         if (folder / "manifest.json").is_file() and (folder / "part.json").is_file():
             raise DataError(
-                "a treetop model, where data are expected. Give a folder or file of rows; `treetop compare` wants it "
-                "before the models, `treetop evaluate` behind the model.",
+                "this is a treetop model, but data are expected. Give a folder or file of rows; `treetop compare` "
+                "takes it before the models, `treetop evaluate` after the model.",
                 file=folder,
             )
-        found = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+        names = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
         layouts = ", ".join(name for name, format in formats().items() if format.find)
         raise DataError(
-            f"no train file found (found: {found}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
+            f"no train file found (found: {names}). Name the rows train.jsonl, train.csv or train.parquet, or use one "
             f"of the layouts {layouts} of docs/formats.md.",
             file=folder,
         )
@@ -171,10 +173,10 @@ def _counted_labels(
     """Labels of rows that number them: from the labels file, which must have as many as the header says."""
 
     def labels(reading: Reading) -> LabelSet | None:
-        promised, found = counted(reading), None if named is None else named(reading)
-        if found is not None and len(found) != len(promised):
-            raise DataError(f"{len(found):,} labels, but the header promises {len(promised):,}.", file=file)
-        return promised if found is None else found
+        promised, counted_labels = counted(reading), None if named is None else named(reading)
+        if counted_labels is not None and len(counted_labels) != len(promised):
+            raise DataError(f"{len(counted_labels):,} labels, but the header promises {len(promised):,}.", file=file)
+        return promised if counted_labels is None else counted_labels
 
     return labels
 

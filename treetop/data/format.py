@@ -16,7 +16,7 @@ from treetop.data.parse.rows import Reading, Row
 # Everything a Dataset may carry; a format's `holds` is a subset, and a writer refuses to drop the rest.
 CONTENT = {
     "texts": "texts",
-    "features": "ready-made features",
+    "features": "precomputed features",
     "views": "features under other names than 'given'",
     "ids": "document ids",
     "soft": "soft targets",
@@ -40,7 +40,7 @@ SPLITS = {
 
 @dataclass(frozen=True)
 class Split:
-    """One part of the data: the file it lies in (for messages), its rows and its filter pairs."""
+    """One split of the data: its file (for messages), its rows and its filter pairs."""
 
     file: object
     rows: Callable[[Reading], Iterator[Row]]
@@ -69,7 +69,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Head:
-    """What detection looks at: the file and its first bytes after unpacking."""
+    """What detection examines: the file and its first bytes after unpacking."""
 
     file: Path
     start: bytes
@@ -105,7 +105,7 @@ class Writing:
         return next(iter(self.splits.values())).labels
 
     def one_line(self, text: str, row: int) -> str:
-        """A text for a format with one text a line; line breaks become blanks only where losses are allowed."""
+        """A text for a format with one text per line; line breaks become blanks only where losses are allowed."""
         if "\n" not in text and "\r" not in text:
             return text
         if not self.lossy:
@@ -128,13 +128,13 @@ class Writing:
         return prefix + ("".join("_" if letter in bad else letter for letter in label) or "_")
 
     def file(self, name: str) -> Path:
-        """A text file in the folder, with .gz behind where packing was asked for."""
+        """A text file in the folder, with the suffix .gz if compression was requested."""
         return self.folder / (name + ".gz" if self.gzip else name)
 
 
 @dataclass(frozen=True)
 class Format:
-    """One way to store data. `find` knows a folder layout by its file names, `sniff` a single file by its start."""
+    """One way to store data. `find` recognises folder layouts by file names, `sniff` single files by first bytes."""
 
     name: str
     holds: frozenset[str]

@@ -1,4 +1,4 @@
-"""Texts and labels that are in memory already: lists, sparse matrices, data frames."""
+"""Texts and labels that are already in memory: lists, sparse matrices, data frames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def from_lists(texts: Iterable[str], labels: Any, label_names: Sequence[str] | L
 def from_frame(frame: Any, text: str = "text", labels: str = "labels", separator: str | None = None) -> Dataset:
     """A Dataset from a data frame with one column of strings and one of lists of labels.
 
-    Where the column holds strings such as "cat|dog", say at which `separator` to split them.
+    Where the column holds strings such as "cat|dog", give the `separator` to split them at.
     """
     known = [str(column) for column in frame.columns]
     for column in (text, labels):
@@ -55,7 +55,7 @@ def from_frame(frame: Any, text: str = "text", labels: str = "labels", separator
     elif text_row := next(((i, row) for i, row in enumerate(rows) if isinstance(row, str)), None):
         raise InputError(
             f"frame: row {text_row[0]} of column '{labels}' is the string {text_row[1][:40]!r}, expected a list of "
-            "labels. Say where to split it, for example separator='|'."
+            "labels. Give the separator, for example separator='|'."
         )
     return from_lists(list(frame[text]), rows)
 
@@ -106,7 +106,7 @@ def _label(i: int, label: Any) -> str | int:
         return int(label)
     raise InputError(
         f"labels: row {i} holds {type(label).__name__} {label!r}. Labels are strings (or whole numbers); "
-        "take missing values out first."
+        "remove missing values first."
     )
 
 

@@ -1,4 +1,4 @@
-"""Texts to predict: a file or standard input, as JSONL, CSV, Parquet or one text a line."""
+"""Texts to predict: a file or standard input, as JSONL, CSV, Parquet or one text per line."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _shard(shard: str) -> tuple[int, int]:
 
 
 def _some(texts: Iterator[Input], source: str) -> Iterator[Input]:
-    """The same texts, and an error at the end where there were none: something upstream went wrong."""
+    """The same texts, and an error at the end if there were none."""
     text = None
     for text in texts:
         yield text
     if text is None:
-        raise DataError("no texts in it. Give at least one.", file=STDIN if source == "-" else source)
+        raise DataError("contains no texts. Give at least one.", file=STDIN if source == "-" else source)
 
 
 def _texts(source: str) -> Iterator[Input]:
@@ -95,7 +95,7 @@ def whole_input() -> str:
             raise DataError(sentence + how_to_raise("line"), file=STDIN)
     text = "\n".join(found)
     if not text.strip():
-        raise DataError("no text in it. Give one.", file=STDIN)
+        raise DataError("contains no text. Give one.", file=STDIN)
     return text
 
 

@@ -1,4 +1,4 @@
-"""Labels from a file of their own: JSONL, CSV, TSV or Parquet with `id`, and `text` or `name` where there is one."""
+"""Labels from a separate file: JSONL, CSV, TSV or Parquet with `id`, and `text` or `name` where there is one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from treetop.data.parse.rows import Reading
 from treetop.data.sidecar import label_cells, label_set
 
 KINDS = ".jsonl, .csv, .tsv or .parquet"
-FIELDS = ("name", "status", "into")  # beside `id` and `text`
+FIELDS = ("name", "status", "into")  # besides `id` and `text`
 
 
 def read_label_file(source: str | Path) -> tuple[LabelSet, list[int]]:
     """(the labels of a file, the line of each); a bad row is refused with file and line."""
     rows = list(label_rows(source))
     if not rows:
-        raise DataError(f"no label in it. Give one label a row, with 'id' and 'text' ({KINDS}).", file=source)
-    made = label_set(source, iter(rows), Reading())
-    return made, [line for line, _ in rows]
+        raise DataError(f"contains no labels. Give one label per row, with 'id' and 'text' ({KINDS}).", file=source)
+    labels = label_set(source, iter(rows), Reading())
+    return labels, [line for line, _ in rows]
 
 
 def label_rows(source: str | Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -47,18 +47,18 @@ def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Da
     def once() -> dict[str, Dataset]:
         source = find(path)
         reader = Reader(source, reading(source, strict=strict, **options))
-        made = {name: reader.read(name) for name in source_splits(source)}
+        splits = {name: reader.read(name) for name in source_splits(source)}
         labels = reader.table.labels()
-        return {name: widen(data, labels) for name, data in made.items()}
+        return {name: widen(data, labels) for name, data in splits.items()}
 
     return _steadily(path, once)
 
 
 def _steadily(path: Any, read: Callable[[], T]) -> T:
-    """What `read` makes of the files at `path` in one state; changed meanwhile, they are read again."""
+    """The result of `read` on one state of the files at `path`; if they change, they are read again."""
     if not isinstance(path, str | Path):
         return read()
-    unsteady = DataError("changed each time while it was read. Wait until nothing writes to it.", file=path)
+    unsteady = DataError("kept changing while it was read. Wait until nothing writes to it.", file=path)
     endings = detect.ENDINGS | {".npz", ".npy", ".arrow"}
     return read_steadily(
         lambda: nullcontext(FileStates(Path(path), endings, SPLITS)), lambda _: read(), unsteady, tries=3
@@ -105,11 +105,11 @@ class Reader:
         """One split; labels it brings stay known for the next."""
         builder, pairs = self.fill(name)
         constants = self.source.propensity or catalog.propensity(self.source.name)
-        made = builder.build(
+        dataset = builder.build(
             weights=self.source.weights, propensity=constants, name=self.source.name, filter_pairs=pairs
         )
-        self.least = {key: X.shape[1] for key, X in made.features.items() if key not in self.widths}
-        return made
+        self.least = {key: X.shape[1] for key, X in dataset.features.items() if key not in self.widths}
+        return dataset
 
     def fill(self, name: str) -> tuple[Builder, Ints | None]:
         """A builder with the rows of a split, and its filter pairs: the work of reading."""
@@ -160,7 +160,7 @@ class Reader:
             if not 0 <= row < rows:
                 sentence = out_of_range("row", row, rows, False)
             elif column is None or not 0 <= column < len(self.table):
-                sentence = f"filter pair names the unknown label {shown(key)}. Mend or drop the line."
+                sentence = f"filter pair names the unknown label {shown(key)}. Fix or drop the line."
             else:
                 yield row, column
                 continue

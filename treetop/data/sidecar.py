@@ -1,4 +1,4 @@
-"""Files that lie beside the rows in a plain folder: labels, filter pairs and facts about the set."""
+"""Files next to the rows in a plain folder: labels, filter pairs and facts about the data set."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def label_set(file: object, records: Iterator[tuple[int, Record]], reading: Read
             id_, name, text, state = _label(record)
             if id_ in ids:
                 raise ValueError(
-                    f"label id {shown(id_)} stands twice (first in line {ids[id_]}). Give each label its own id."
+                    f"label id {shown(id_)} appears twice (first in line {ids[id_]}). Give each label its own id."
                 )
         except ValueError as error:
             reading.problem(DataError(str(error), file=file, line=line))
@@ -69,7 +69,7 @@ def _label(record: Record) -> tuple[str, str, str, int]:
 
 
 def label_records(labels: LabelSet) -> Iterator[dict[str, str]]:
-    """Labels as records; a name or status is said only where it is not the default."""
+    """Labels as records; a name or status is included only if it is not the default."""
     for id_, name, text, status in zip(labels.ids, labels.names, labels.texts, labels.status, strict=True):
         record = {"id": id_, "text": text}
         if name != (text or id_):
@@ -107,13 +107,13 @@ def write_labels(writing: Writing) -> None:
 
 
 def filter_reader(file: Path, split: str) -> Callable[[Reading], Iterator[tuple[int, int, str]]]:
-    """Pairs of one split from filter.jsonl, .csv or .tsv: {"split", "row", "label"} a line."""
+    """Pairs of one split from filter.jsonl, .csv or .tsv: one {"split", "row", "label"} per line."""
 
     def pairs(reading: Reading) -> Iterator[tuple[int, int, str]]:
         for line, record in _pair_records(file, reading):
             where, row, label = record.get("split"), record.get("row"), record.get("label")
             if not isinstance(where, str) or type(row) is not int or not isinstance(label, str):
-                sentence = 'a filter pair needs "split", "row" (a number) and "label"; mend the line.'
+                sentence = 'a filter pair needs "split", "row" (a number) and "label"; fix the line.'
                 reading.problem(DataError(sentence, file=file, line=line))
             elif where not in SPLITS:
                 sentence = f"a filter pair of the unknown split {shown(where)}. Choose one of train, valid, test."
@@ -158,7 +158,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     try:
         facts = read_object(file)
     except ValueError as error:
-        raise DataError(f"cannot be read as JSON ({error}). Mend or remove it.", file=file) from None
+        raise DataError(f"cannot be read as JSON ({error}). Fix or remove it.", file=file) from None
     pair, widths = facts.get("propensity"), facts.get("features", {})
     if (pair is None or _is_pair(pair)) and isinstance(widths, dict) and all(map(_is_width, widths.values())):
         return facts

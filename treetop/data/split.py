@@ -1,4 +1,4 @@
-"""Train and validation rows by a hash of the text: equal texts never cross; a row's side does not depend on others."""
+"""Train and validation rows by a hash of the text: equal texts stay together, whatever the other rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def holdout(dataset: Dataset, fraction: float = 0.1, seed: int = 0) -> tuple[Int
     Label texts and synthetic rows are never validated on; those equal to a validation text are in neither.
     """
     if not 0 < fraction < 1:
-        raise ConfigError(f"fraction: {fraction} is out of range. Allowed is between 0 and 1, for example 0.1.")
+        raise ConfigError(f"fraction: {fraction} is out of range. Allowed: between 0 and 1, for example 0.1.")
     places = _places(dataset, seed)
     documents = dataset.documents
     chosen = places < fraction
@@ -43,15 +43,15 @@ def holdout(dataset: Dataset, fraction: float = 0.1, seed: int = 0) -> tuple[Int
 
 
 def _places(dataset: Dataset, seed: int) -> NDArray[np.float64]:
-    """(n_rows,) a number in [0, 1) for each row, the same for equal texts; rows without a text go by their features."""
+    """(n_rows,) a number in [0, 1) for each row, the same for equal texts; rows without a text use their features."""
     X = dataset.features.get("given")
     key = str(seed).encode()
-    made = np.empty(len(dataset), np.float64)
+    hashes = np.empty(len(dataset), np.float64)
     for i, text in enumerate(dataset.texts):
         content = (normalise(text) or text).encode("utf-8", "replace")
         if not content and X is not None:
             span = slice(X.indptr[i], X.indptr[i + 1])
             content = X.indices[span].astype("<i8").tobytes() + X.data[span].astype("<f4").tobytes()
         digest = hashlib.blake2b(content, digest_size=8, key=key[:64]).digest()
-        made[i] = (int.from_bytes(digest, "little") >> 11) / 2**53
-    return made
+        hashes[i] = (int.from_bytes(digest, "little") >> 11) / 2**53
+    return hashes

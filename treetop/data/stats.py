@@ -1,4 +1,4 @@
-"""Counts that say what a data set is like: sizes, tail, odd rows, overlaps."""
+"""Statistics of a data set: sizes, tail, odd rows, overlaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def describe(splits: Mapping[str, Dataset]) -> dict[str, Any]:
     first = splits.get("train", next(iter(splits.values())))
     counts = np.bincount(first.Y.indices[first.Y.data > 0], minlength=first.n_labels)
     seen = {name: {hash(text) for text in data.texts} for name, data in splits.items()}
-    made: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "name": first.name,
         "labels": first.n_labels,
         "splits": {name: _split(data) for name, data in splits.items()},
@@ -31,10 +31,10 @@ def describe(splits: Mapping[str, Dataset]) -> dict[str, Any]:
     for name, data in splits.items():
         if data is not first:
             used = np.unique(data.Y.indices)
-            made["splits"][name]["labels_unseen_in_train"] = int((counts[used] == 0).sum())
+            facts["splits"][name]["labels_unseen_in_train"] = int((counts[used] == 0).sum())
             shared = sum(hash(text) in seen["train"] for text in data.texts) if "train" in seen else 0
-            made["splits"][name]["texts_also_in_train"] = shared
-    return made
+            facts["splits"][name]["texts_also_in_train"] = shared
+    return facts
 
 
 def _mean(values: Any) -> float:
@@ -65,12 +65,12 @@ def _split(data: Dataset) -> dict[str, Any]:
 
 
 def _tail(counts: Any) -> dict[str, int]:
-    made, low = {}, -1
+    groups, low = {}, -1
     for name, high in TAIL.items():
         inside = (counts > low) & (True if high is None else counts <= high)
-        made[name] = int(np.sum(inside))
+        groups[name] = int(np.sum(inside))
         low = low if high is None else high
-    return made
+    return groups
 
 
 def _label_texts(data: Dataset, seen: Mapping[str, set[int]]) -> dict[str, int]:
@@ -85,7 +85,7 @@ def _label_texts(data: Dataset, seen: Mapping[str, set[int]]) -> dict[str, int]:
 
 
 def _counts(values: list[int]) -> dict[int, int]:
-    made: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for value in values:
-        made[value] = made.get(value, 0) + 1
-    return made
+        counts[value] = counts.get(value, 0) + 1
+    return counts

@@ -1,4 +1,4 @@
-"""All bad rows of a data set at once, instead of the first only."""
+"""All bad rows of a data set, instead of only the first."""
 
 from __future__ import annotations
 

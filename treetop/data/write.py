@@ -1,4 +1,4 @@
-"""Write data in any format; what a format cannot hold is refused by name unless losses are allowed."""
+"""Write data in any format; losses are refused by name unless they are allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
-from treetop.core.target import check_outside, fresh_folder, named
+from treetop.core.target import check_outside, fresh_folder, full_disk_named
 from treetop.data import catalog
 from treetop.data.detect import formats
 from treetop.data.format import CONTENT, SPLITS, Format, Writing
@@ -44,7 +44,7 @@ def write(
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     scratch = fresh_folder(out.absolute().parent, out.name + ".")
     try:
-        with named(out):
+        with full_disk_named(out):
             kind.write(Writing(scratch, splits, gzip=gzip, lossy=lossy))
         if out.exists():
             out.rmdir()
@@ -66,7 +66,7 @@ def _one_label_space(splits: dict[str, Dataset]) -> dict[str, Dataset]:
 
 
 def losses(splits: Mapping[str, Dataset], kind: Format, name: str) -> list[str]:
-    """What the format cannot hold of these data, in words."""
+    """Descriptions of what the format cannot hold of these data."""
     there = contents(splits, name)
     return [words for key, words in CONTENT.items() if key in there and key not in kind.holds]
 

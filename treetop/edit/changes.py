@@ -45,10 +45,10 @@ class By:
     def __post_init__(self) -> None:
         for name, value in (("who", self.who), ("note", self.note)):
             if not isinstance(value, str) or not _encodable(value):
-                raise InputError(f"labels: '{name}' must be a string of UTF-8 text, got {value!r:.40}. Mend it.")
+                raise InputError(f"labels: '{name}' must be a string of UTF-8 text, got {value!r:.40}. Fix it.")
 
     def entry(self, action: str, ids: Sequence[str]) -> dict[str, Any]:
-        """What the log says of a change."""
+        """The log entry of a change."""
         return {
             "action": action,
             "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -79,7 +79,7 @@ ANYONE = By()  # the user who runs the process, without a note
 
 
 def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> Model:
-    """Make labels known by their texts: each gets the vector that training would most likely have given it."""
+    """Add labels by their texts: each gets an estimate of the vector that training would have learned."""
     from treetop.edit.vectors import encode, heads_of
 
     trained = model.trained
@@ -95,7 +95,7 @@ def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> 
 
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:
-    """(the way from texts to vectors for each member, whether it is new); all labels of a model go the same way."""
+    """(the map from texts to vectors for each member, whether it is new); all labels of a model use the same map."""
     from treetop.edit.vectors import fit_maps
     from treetop.rank.text_map import TextMap
 
@@ -125,7 +125,7 @@ def restore(model: Model, labels: Iterable[str], by: By = ANYONE) -> Model:
 
 
 def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encode: bool = False) -> Model:
-    """Give labels other names or texts; `re_encode` renews the vectors of labels that were added by text."""
+    """Give labels other names or texts; `re_encode` recomputes the vectors of labels that were added by text."""
     from treetop.edit.vectors import encode
 
     if not isinstance(labels, Mapping):
@@ -133,7 +133,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
     columns, now = _columns(model, labels), model.labels
     names, texts = [], []
     for key, column in zip(labels, columns, strict=True):
-        name, text = _name_and_text(key, labels[key], lone="name")
+        name, text = _name_and_text(key, labels[key], plain="name")
         if name is None and text is None:
             raise LabelError(f"label '{key}': neither a new name nor a new text. Give one.", label=str(key))
         names.append(now.names[column] if name is None else name)
@@ -142,8 +142,8 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
         (now.names[column], now.texts[column]) == new
         for column, new in zip(columns, zip(names, texts, strict=True), strict=True)
     ):
-        raise LabelError(f"label '{now.ids[columns[0]]}': is called so already. Nothing is to be changed.")
-    _tell_shared(now, dict(zip(columns, names, strict=True)))
+        raise LabelError(f"label '{now.ids[columns[0]]}': already has this name. There is nothing to change.")
+    _warn_shared_name(now, dict(zip(columns, names, strict=True)))
     packed = {"names": Texts.of(names), "texts": Texts.of(texts)}
     parts: dict[str, Part] = {}
     if re_encode:
@@ -151,7 +151,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
         for column in columns:
             if column < n:
                 raise LabelError(
-                    f"label '{now.ids[column]}': was trained, its vector is not made from its text. "
+                    f"label '{now.ids[column]}': was trained, so its vector does not come from its text. "
                     "Rename it without re-encoding."
                 )
         parts = encode(model.trained, _maps(model)[0], texts_of(packed["texts"], packed["names"]))
@@ -164,8 +164,8 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
     return _with(model, Edit(by.entry("rename", ids), Part("edit.rename.1", {}, arrays, parts)))
 
 
-def _tell_shared(labels: LabelSet, renamed: Mapping[int, str]) -> None:
-    """Warn of names that now several labels have: such a label is found by its id alone."""
+def _warn_shared_name(labels: LabelSet, renamed: Mapping[int, str]) -> None:
+    """Warn about names that several labels now share: such labels are found by id only."""
     wanted = set(renamed.values())
     names = {column: renamed.get(column, name) for column, name in enumerate(labels.names)}
     count = Counter(name for name in names.values() if name in wanted)
@@ -179,7 +179,7 @@ def _tell_shared(labels: LabelSet, renamed: Mapping[int, str]) -> None:
 
 
 def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
-    """Send the scores of some labels to others, where the highest counts, and retire the former."""
+    """Merge labels into others, which get the highest of their scores, and retire the former."""
     if not isinstance(labels, Mapping):
         raise InputError(f"labels: expected {{label: label it goes into}}, got {type(labels).__name__}.")
     sources = _columns(model, labels)
@@ -188,17 +188,15 @@ def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
     _check_status(model, targets, retired=False, what="is retired, nothing can be merged into it")
     if both := set(sources) & set(targets):
         id_ = model.labels.ids[min(both)]
-        raise LabelError(
-            f"label '{id_}': is merged and merged into at once. Merge in two steps, or into another label."
-        )
+        raise LabelError(f"label '{id_}': is both merged and merged into. Merge in two steps, or into another label.")
     return _of_columns(model, "merge", sources, by, {"targets": np.array(targets, np.int64)})
 
 
 def undo(model: Model, by: By = ANYONE) -> Model:
-    """Take the last change back; labels it added stay known and retired, as ids are never given away twice."""
+    """Undo the last change; labels it added stay known, as retired, since ids are never reused."""
     live = [] if model.edits is None else model.edits.live()
     if model.edits is None or not live:
-        raise WorkError("labels undo: no change is left to take back; the labels are as they were trained.")
+        raise WorkError("labels undo: there is no change left to undo; the labels are as trained.")
     last = model.edits.log[live[-1]]
     entry = by.entry("undo", last.entry.get("ids", [])) | {"labels": last.entry["labels"], "undoes": live[-1] + 1}
     return _with(model, Edit(entry, Part("edit.undo.1")))
@@ -226,15 +224,15 @@ def _columns(model: Model, labels: Iterable[str]) -> list[int]:
         labels = [labels]
     if not isinstance(labels, Iterable):
         raise InputError(f"labels: expected ids or names, got {type(labels).__name__}.")
-    made: dict[int, str] = {}
+    chosen: dict[int, str] = {}
     for key in labels:
         column = model.labels.find(_key(key))
-        if column in made:
-            raise LabelError(f"label '{key}': stands twice. Name each label once.")
-        made[column] = key
-    if not made:
+        if column in chosen:
+            raise LabelError(f"label '{key}': appears twice. Name each label once.")
+        chosen[column] = key
+    if not chosen:
         raise InputError("labels: none given. Name at least one label by its id or name.")
-    return list(made)
+    return list(chosen)
 
 
 def _key(key: object) -> str:
@@ -246,7 +244,7 @@ def _key(key: object) -> str:
 def _check_status(model: Model, columns: Iterable[int], *, retired: bool, what: str) -> None:
     for column in columns:
         if (model.labels.status[column] == RETIRED) != retired:
-            hint = " `treetop labels list` shows what is what."
+            hint = " `treetop labels list` shows all labels."
             id_ = model.labels.ids[column]
             raise LabelError(f"label '{id_}': {what}. Leave it out.{hint}", label=id_)
 
@@ -255,25 +253,25 @@ def _label_set(labels: object) -> LabelSet:
     """Labels from {id: text} or {id: {"name": ..., "text": ...}}."""
     if not isinstance(labels, Mapping):
         raise InputError(f"labels: expected a mapping or a LabelSet, got {type(labels).__name__}. {FORM}")
-    rows = [(_key(id_), *_name_and_text(id_, value, lone="text")) for id_, value in labels.items()]
+    rows = [(_key(id_), *_name_and_text(id_, value, plain="text")) for id_, value in labels.items()]
     texts = [text or "" for _, _, text in rows]
     return LabelSet.of([id_ for id_, _, _ in rows], [name or text or id_ for id_, name, text in rows], texts)
 
 
-def _name_and_text(id_: object, value: object, *, lone: str) -> tuple[str | None, str | None]:
-    """(name, text) of an entry, None where it does not say; a lone string is the `lone` one."""
-    fields = {lone: value} if isinstance(value, str) else value
+def _name_and_text(id_: object, value: object, *, plain: str) -> tuple[str | None, str | None]:
+    """(name, text) of an entry, None where missing; a plain string is the field named by `plain`."""
+    fields = {plain: value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or fields.keys() - {"name", "text"}:
-        raise LabelError(f"label '{id_}': {value!r:.60} is no name or text. {FORM}", label=str(id_))
+        raise LabelError(f"label '{id_}': {value!r:.60} is not a name or text. {FORM}", label=str(id_))
     for field, given in fields.items():
         if given is not None and (not isinstance(given, str) or not given.strip()):
-            reason = f"label '{id_}': its {field} is empty or no string. Give it words, or leave it out."
+            reason = f"label '{id_}': its {field} is empty or not a string. Give some text, or leave the label out."
             raise LabelError(reason, label=str(id_))
     return fields.get("name"), fields.get("text")
 
 
 def _has_words(text: str) -> bool:
-    """Whether anything in it can be seen; to an encoder blanks and control characters are an empty text."""
+    """Whether anything in it can be seen; to an encoder, blanks and control characters are empty text."""
     return any(sign.isprintable() and not sign.isspace() for sign in text)
 
 
@@ -293,9 +291,9 @@ def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, r
     if not id_.strip():
         return "an id must not be empty. Give every label one."
     if retired:
-        return "is marked as retired. Leave it out, or add it and retire it then."
+        return "is marked as retired. Leave it out, or add it and then retire it."
     if column is not None and model.labels.status[column] == RETIRED:
-        return "was retired, and ids are never given away twice. Restore it instead (`treetop labels restore`)."
+        return "was retired, and ids are never reused. Restore it instead (`treetop labels restore`)."
     if column is not None:
         return (
             "is known already, and a new label needs an id of its own. Leave it out, or rename it to change its name "

@@ -1,4 +1,4 @@
-"""From the labels a model was trained on and the log of changes to the labels of today."""
+"""From the labels a model was trained on and the log of changes to its current labels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Members = Sequence[Sequence[Level]]
 
 @dataclass(frozen=True, eq=False)
 class LabelHistory:
-    """What a model was trained on, what was changed since, and what that makes of its answers."""
+    """The labels a model was trained on, the changes since, and their effect on its answers."""
 
     trained: tuple[LabelSet, Ints]  # labels and their training counts, as trained
     now: tuple[LabelSet, Ints]  # the same of today
@@ -40,12 +40,12 @@ class LabelHistory:
     overlay: Overlay | None
 
     def live(self) -> list[int]:
-        """Places in the log of changes that were not taken back."""
+        """Positions in the log of changes that were not undone."""
         return _live(self.log)[0]
 
 
 def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]) -> LabelHistory:
-    """What became of the trained labels; a log that does not fit them is refused."""
+    """The current labels; a log that does not fit the trained ones is refused."""
     state = _State(labels, members)
     taken_back = _live(log)[1]
     for place, edit in enumerate(log):
@@ -77,14 +77,14 @@ def replayed(folder: Path, model: Model, log: Sequence[Edit]) -> Model:
 
 
 def _live(log: Sequence[Edit]) -> tuple[list[int], set[int]]:
-    """Places of changes that hold, and of those taken back; `undo` takes back the last that holds."""
+    """Positions of active and of undone changes; `undo` undoes the last active one."""
     live: list[int] = []
     undone: set[int] = set()
     for place, edit in enumerate(log):
         if edit.action != "undo":
             live.append(place)
         elif not live or edit.entry.get("undoes") != live[-1] + 1:
-            raise ModelError(f"label change {place + 1} takes back what is not the last change. The log is damaged.")
+            raise ModelError(f"label change {place + 1} undoes a change that is not the last one. The log is damaged.")
         else:
             undone.add(live.pop())
     return live, undone
@@ -92,7 +92,7 @@ def _live(log: Sequence[Edit]) -> tuple[list[int], set[int]]:
 
 @dataclass
 class _Vectors:
-    """Added labels as one member has them; `parents` holds the nodes above each."""
+    """Added labels in one member; `parents` holds the nodes above each."""
 
     weight: NDArray[np.float32]
     bias: NDArray[np.float32]
@@ -111,7 +111,7 @@ class _State:
         self.vectors: list[_Vectors] = []
 
     def take(self, edit: Edit, *, undone: bool) -> None:
-        """One change; of labels whose adding was taken back the columns stay, retired."""
+        """Apply one change; columns of labels whose addition was undone stay, retired."""
         if edit.part.kind != f"edit.{edit.action}.1":
             raise ModelError(f"its data are '{edit.part.kind}'. Install a treetop that fits, or copy the model again.")
         if edit.action == "add":
@@ -135,13 +135,13 @@ class _State:
         if not self.vectors:
             self.vectors = new
             return
-        for held, more in zip(self.vectors, new, strict=True):
-            held.weight = np.concatenate([held.weight, more.weight])
-            held.bias = np.concatenate([held.bias, more.bias])
-            held.parents += more.parents
+        for current, more in zip(self.vectors, new, strict=True):
+            current.weight = np.concatenate([current.weight, more.weight])
+            current.bias = np.concatenate([current.bias, more.bias])
+            current.parents += more.parents
 
     def _read_vectors(self, part: Part, n: int) -> list[_Vectors]:
-        made = []
+        vectors = []
         for m, levels in enumerate(self.members):
             head, inner = levels[-1].rank, part.parts.get(f"member-{m:02d}")
             if inner is None or not isinstance(head, Head):
@@ -149,14 +149,14 @@ class _State:
             weight = inner.array("weight", "<f4", n, head.weight.shape[1])
             bias = inner.array("bias", "<f4", n)
             if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-                raise ModelError("a label vector holds no number. The model is damaged; copy it again.")
+                raise ModelError("a label vector is not finite. The model is damaged; copy it again.")
             parents = []
             if len(levels) > 1:
                 nodes = inner.indices("parents", "<i4", None, levels[-2].rank.n)
                 ends = inner.pointers("parent_ptr", n + 1, len(nodes))
                 parents = np.split(np.array(nodes), ends[1:-1])
-            made.append(_Vectors(np.array(weight), np.array(bias), parents))
-        return made
+            vectors.append(_Vectors(np.array(weight), np.array(bias), parents))
+        return vectors
 
     def _retire(self, part: Part, columns: Ints) -> None:
         self.status[columns] = RETIRED
@@ -175,7 +175,7 @@ class _State:
             self.merged[column] = target
 
     def _root(self, column: int) -> int:
-        """Where a label's score goes in the end."""
+        """The label that finally gets a label's score."""
         while column in self.merged:
             column = self.merged[column]
         return column
@@ -188,11 +188,11 @@ class _State:
             return
         places = columns - len(self.trained)
         if len(places) == 0 or not self.vectors or places.min() < 0:
-            raise ModelError("it renews the vector of a trained label. The model is damaged; copy it again.")
-        for held, new in zip(self.vectors, self._read_vectors(part, len(columns)), strict=True):
-            held.weight[places], held.bias[places] = new.weight, new.bias
+            raise ModelError("it recomputes the vector of a trained label. The model is damaged; copy it again.")
+        for current, new in zip(self.vectors, self._read_vectors(part, len(columns)), strict=True):
+            current.weight[places], current.bias[places] = new.weight, new.bias
             for place, nodes in zip(places.tolist(), new.parents, strict=False):
-                held.parents[place] = nodes
+                current.parents[place] = nodes
 
     # --- the result ---
 
@@ -207,23 +207,23 @@ class _State:
 
     def extra(self) -> list[Level]:
         """For each member a level that ranks the added labels below the nodes its last level reads."""
-        made = []
-        for levels, held in zip(self.members, self.vectors, strict=False):
+        added = []
+        for levels, vectors in zip(self.members, self.vectors, strict=False):
             last: Any = levels[-1]
-            shortlist: Any = Everything(len(held.bias))
+            shortlist: Any = Everything(len(vectors.bias))
             if len(levels) > 1:
-                shortlist = _hung(held.parents, levels[-2].rank.n)
-            made.append(replace(last, shortlist=shortlist, rank=Added(held.weight, held.bias, last.rank)))
-        return made
+                shortlist = _hung(vectors.parents, levels[-2].rank.n)
+            added.append(replace(last, shortlist=shortlist, rank=Added(vectors.weight, vectors.bias, last.rank)))
+        return added
 
     def targets(self) -> NDArray[np.int32] | None:
         """(labels,) where each label's score goes; None where nothing is merged."""
         if not self.merged:
             return None
-        made = np.arange(len(self.status), dtype=np.int32)
+        roots = np.arange(len(self.status), dtype=np.int32)
         for column in self.merged:
-            made[column] = self._root(column)
-        return made
+            roots[column] = self._root(column)
+        return roots
 
 
 def _hung(parents: Sequence[NDArray[np.int32]], above: int) -> Descend:
@@ -235,7 +235,7 @@ def _hung(parents: Sequence[NDArray[np.int32]], above: int) -> Descend:
 
 
 def _changed(texts: Texts, new: Mapping[int, str]) -> Texts:
-    """The same strings but for some."""
+    """The same strings with some replaced."""
     parts, at = [], 0
     for column in sorted(new):
         parts += [texts.span(at, column), Texts.of([new[column]])]

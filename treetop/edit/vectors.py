@@ -1,12 +1,12 @@
-"""Vectors for labels that were never trained, from their texts: what training would most likely have made of them.
+"""Vectors for untrained labels from their texts: an estimate of what training would have learned.
 
 Dual encoders carry what they need for that (`rank/dual.py`, measured in `dual/new_labels.py`). In recipes with heads a
-label's vector and bias begin at what the encoder makes of the label's text and then learn. Over labels that did learn,
-[vector, bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new
-label gets what that says for its text and for the mean number of training texts. The regression is a multiple of the
-identity plus a ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there
-is. What a text cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are
-lifted until labels left out would be returned as often as they are when trained.
+label's vector and bias start from the encoded label text and are then trained. Over labels that did learn, [vector,
+bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a new label gets
+what that says for its text and for the mean number of training texts. The regression is a multiple of the identity plus
+a ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there is. What a text
+cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are lifted until labels
+left out would be returned as often as they are when trained.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TELLING = 0.6  # share of (own, other) label pairs that texts must order rightly
 SAMPLE = 2048  # trained labels that show how texts and vectors belong together
-PROBES = 512  # of them whose texts stand for documents
+PROBES = 512  # of them whose texts serve as documents
 FEW = 20  # trained labels below which a dual encoder fits nothing to them
 FEWEST = 8  # labels below which nothing can be said about how telling their texts are
 AHEAD = np.float32(0.01)  # by which a label added to so few has a better margin at its own text than they
@@ -55,7 +55,7 @@ def heads_of(model: Model) -> list[Head]:
     heads: list[Any] = [levels[-1].rank for levels in model.members]
     for head in heads:
         if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths):
-            raise ConfigError(f"labels add: '{name}' learns labels from training texts alone ({head.kind}). {can}")
+            raise ConfigError(f"labels add: '{name}' learns labels from training texts only ({head.kind}). {can}")
     if len(heads) > 1 and model.blend != "average":
         raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
     return heads
@@ -63,7 +63,7 @@ def heads_of(model: Model) -> list[Head]:
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused in the end
 def fit_maps(model: Model) -> list[TextMap]:
-    """How texts and vectors of the trained labels belong together, for each member; refuses texts that tell nothing.
+    """The map from texts to vectors of the trained labels, for each member; refuses uninformative texts.
 
     Dual encoders need none.
     """
@@ -78,7 +78,7 @@ def fit_maps(model: Model) -> list[TextMap]:
     texts = texts_of(model.labels.texts.take(rows), model.labels.names.take(rows))
     views = model.views(Texts.concat([texts, Texts.of([str(row["text"]) for row in model.golden])]), {})
     odds = np.log((np.append(counts[rows], counts[known].mean()) + 0.5) / (model.n_train + 1.0)).astype(np.float32)
-    made = []
+    maps = []
     for levels, head in zip(model.members, heads, strict=True):
         view, W = _view(levels[-1], head, views), np.concatenate([head.weight[rows], head.bias[rows, None]], axis=1)
         T, D = view[: len(rows)], view[len(rows) :] if len(model.golden) else view  # golden texts are documents
@@ -90,19 +90,21 @@ def fit_maps(model: Model) -> list[TextMap]:
                 f"({error}). The model is damaged; copy it again."
             ) from None
         if len(rows) < FEWEST:
-            logger.warning("labels add: %d trained labels are too few to see how telling label texts are.", len(rows))
+            logger.warning(
+                "labels add: %d trained labels are too few to estimate how informative label texts are.", len(rows)
+            )
         else:
-            logger.info("label texts order %.0f %% of the trained label vectors rightly", 100 * share)
+            logger.info("label texts rank %.0f %% of the pairs of trained label vectors correctly", 100 * share)
         if share < TELLING:
             raise ConfigError(
-                f"labels add: the label texts of this model tell too little about its labels (they order "
+                f"labels add: the label texts of this model are not informative enough (they rank "
                 f"{100 * share:.0f} % of them rightly, {100 * TELLING:.0f} % are needed). Train again with texts that "
                 "describe the labels."
             )
         probes = middle + (T[:PROBES] - T.mean(0)) * np.float32(_spread(D) / _spread(T))
         lift = lifted(probes, W, guess, _reach(levels, views, rows), model.n_trained)
-        made.append(replace(text_map, offset=text_map.offset + np.append(np.zeros(T.shape[1], np.float32), lift)))
-    return made
+        maps.append(replace(text_map, offset=text_map.offset + np.append(np.zeros(T.shape[1], np.float32), lift)))
+    return maps
 
 
 def _reach(levels: Sequence[Level], views: Any, rows: Any) -> Any:
@@ -120,7 +122,7 @@ def _reach(levels: Sequence[Level], views: Any, rows: Any) -> Any:
 
 
 def middle_of(T: Floats, D: Floats) -> Floats:
-    """About where documents lie: the mean of the few known ones `D`, drawn to that of the label texts `T`.
+    """Estimated centre of the documents: the mean of the few known ones `D`, drawn to that of the label texts `T`.
 
     As far as the distance between the two may be chance (James and Stein).
     """
@@ -130,14 +132,14 @@ def middle_of(T: Floats, D: Floats) -> Floats:
 
 
 def _spread(X: Floats) -> float:
-    """How far rows lie from where they come from (their own mean lies nearer to them)."""
+    """Spread of rows around the centre they were drawn from (their own mean is closer to them)."""
     return float(np.sqrt(((X - X.mean(0)) ** 2).sum() / max(len(X) - 1, 1))) or 1.0
 
 
 def lifted(T: Floats, W: Floats, guess: Floats, reach: Any, n_labels: int) -> np.float32:
-    """What to add to guessed margins so that they are among the best `DEPTH` as often as the trained ones.
+    """The offset at which estimated margins are in the top `DEPTH` as often as trained ones.
 
-    `T` stands for documents; `reach` says which (text, label) pairs meet. A text and its own label are no such pair.
+    `T` serves as documents; `reach` says which (text, label) pairs are scored. A text and its own label are excluded.
     """
     if len(W) < FEWEST:
         return np.float32(0)
@@ -183,13 +185,13 @@ def fit_map(T: Floats, W: Floats, odds: Floats, middle: Floats) -> tuple[TextMap
     held_b = np.linalg.lstsq(plain, b + V @ there, rcond=None)[0]
     guess = V - left_out + (now - plain) @ held_v
     offset, prior = now @ held_v, now @ held_b
-    made = TextMap(
+    text_map = TextMap(
         centre,
         np.concatenate([slope, -slope @ there], 1).astype(np.float32),
         np.concatenate([offset, prior - offset @ there]).astype(np.float32),
     )
     share = _ordered(Vc - left_out, Vc) if n >= FEWEST else 1.0
-    return made, share, np.concatenate([guess, prior - guess @ there], 1).astype(np.float32)
+    return text_map, share, np.concatenate([guess, prior - guess @ there], 1).astype(np.float32)
 
 
 def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
@@ -208,7 +210,7 @@ def _ridge(U: Any, R: Any, Q: Any) -> tuple[Any, Any]:
         if best is None or loss <= best[0]:
             best = (loss, d, residual)
     if best is None:
-        raise ModelError("no strength of the penalty was tried.")
+        raise ModelError("no penalty strength was tried.")
     return Vt.T @ ((best[1] / np.maximum(s, 1e-12))[:, None] * PR), best[2]
 
 
@@ -222,21 +224,21 @@ def _ordered(predicted: Any, true: Any) -> float:
 @np.errstate(over="ignore", invalid="ignore")
 def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Part]:
     """Vector, bias and nodes above of each of the labels with these texts, for each member, as parts of an edit."""
-    views, made = model.views(texts, {}), {}
+    views, part = model.views(texts, {}), {}
     for m, (levels, head) in enumerate(zip(model.members, heads_of(model), strict=True)):
         if isinstance(head, Dual):
             weight, bias = _dual_vectors(model, levels[-1], head, views)
         else:
             weight, bias = maps[m].vectors(_view(levels[-1], head, views))
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise ModelError("labels add: the encoder gave a vector that is no number. The model is damaged.")
+            raise ModelError("labels add: the encoder returned a vector that is not finite. The model is damaged.")
         arrays: dict[str, Any] = {"weight": weight, "bias": bias}
         above = nodes_above(levels, views)
         if above is not None:
             best = above.top(PARENTS)
             arrays |= {"parent_ptr": best.indptr.astype(np.int64), "parents": best.ids.astype(np.int32)}
-        made[f"member-{m:02d}"] = Part("edit.vectors.1", {}, arrays)
-    return made
+        part[f"member-{m:02d}"] = Part("edit.vectors.1", {}, arrays)
+    return part
 
 
 def _dual_vectors(model: Model, level: Level, head: Dual, views: Any) -> tuple[Floats, Floats]:

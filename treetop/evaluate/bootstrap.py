@@ -1,4 +1,4 @@
-"""How sure a figure is: documents are drawn anew with replacement and the sums of the draw are turned into metrics.
+"""Bootstrap intervals: documents are resampled with replacement and metrics computed from the sums of each sample.
 
 Rows are drawn in two steps, first how many fall into each block, then which of the block: together exactly a
 multinomial draw, but only one block's sums are in memory and the bits do not depend on threads.

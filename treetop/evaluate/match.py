@@ -1,4 +1,4 @@
-"""Which predictions hit: the one place where filter pairs, row roles and soft targets are dealt with."""
+"""Which predictions hit: the one place that handles filter pairs, row roles and soft targets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """Top predictions of every document beside its true labels."""
+    """Top predictions of every document with its true labels."""
 
     top: Ids  # (n_documents, depth) -1: fewer predictions
     hits: NDArray[np.bool_]  # (n_documents, depth)
@@ -84,12 +84,12 @@ class Matches:
         return np.bincount(self.true, minlength=len(self.labels))
 
     def predicted(self, k: int) -> Ints:
-        """(n_labels,) how often each label stands among the first k."""
+        """(n_labels,) how often each label is in the top k."""
         top = self.top[:, :k]
         return np.bincount(top[top >= 0], minlength=len(self.labels))
 
     def correct(self, k: int) -> Ints:
-        """(n_labels,) how often each label stands rightly among the first k."""
+        """(n_labels,) how often each label is a hit in the top k."""
         return np.bincount(self.top[:, :k][self.hits[:, :k]], minlength=len(self.labels))
 
     def table(self, start: int, stop: int, cuts: Ints) -> Doubles:
@@ -106,7 +106,7 @@ class Matches:
 
 
 def hits(top: NDArray[np.integer], Y: Csr) -> NDArray[np.bool_]:
-    """(rows, k) whether labels (rows, k) are targets of their rows; -1 is no label."""
+    """(rows, k) whether labels (rows, k) are targets of their rows; -1: no label."""
     n, rows = np.int64(Y.shape[1]), np.arange(Y.shape[0], dtype=np.int64)
     true = np.repeat(rows, np.diff(Y.indptr)) * n + Y.indices
     return np.isin(rows[:, None] * n + top, true) & (top >= 0)
@@ -115,15 +115,15 @@ def hits(top: NDArray[np.integer], Y: Csr) -> NDArray[np.bool_]:
 def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = False, name: str = "") -> Matches:
     """Rank the documents of `dataset` deep enough to survive its filter pairs, and match them.
 
-    Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them.
-    `name` tells models apart in what is said.
+    Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them. `name`
+    tells models apart in what is said.
     """
-    _tell_trained_on(model.card, dataset, name or "the model")
+    _warn_trained_on(model.card, dataset, name or "the model")
     dataset = dataset.align(model.labels)
     if not dataset.documents.all():
         dataset = dataset.take(np.flatnonzero(dataset.documents))
     _check_truth(dataset, len(model.labels), name or "the model", strict=strict)
-    _tell_barred(dataset)
+    _warn_excluded(dataset)
     pairs = dataset.filter_pairs
     most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
     ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
@@ -158,26 +158,26 @@ def _true_labels(dataset: Dataset, rows: Ints) -> tuple[Ints, Ids]:
 def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) -> None:
     indptr, columns = _true_labels(dataset, np.arange(len(dataset)))
     unknown = np.unique(columns[columns >= n_known])
-    found = []
+    odd = []
     if len(unknown):
         example = dataset.labels.ids[int(unknown[0])]
-        found.append(f"{len(unknown):,} labels {model} does not know (for example '{example}')")
+        odd.append(f"{len(unknown):,} labels {model} does not know (for example '{example}')")
     if empty := int((np.diff(indptr) == 0).sum()):
-        found.append(f"{empty:,} rows without labels")
-    if found and strict:
-        raise InputError(f"{dataset.name}: {' and '.join(found)}. Drop --strict to count them as misses.")
-    if found:
-        logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(found))
+        odd.append(f"{empty:,} rows without labels")
+    if odd and strict:
+        raise InputError(f"{dataset.name}: {' and '.join(odd)}. Leave out --strict to count them as misses.")
+    if odd:
+        logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(odd))
     if len(unknown) and not (columns < n_known).any():
         logger.warning(
-            "%s: no label in it is known to %s. Give data that name labels by the ids it was trained on.",
+            "%s: none of its labels is known to %s. Give data that name labels by the ids it was trained on.",
             dataset.name,
             model,
         )
 
 
-def _tell_trained_on(card: Card, dataset: Dataset, model: str) -> None:
-    """Warn where a model is asked what it was told; a data set of another size is not hashed."""
+def _warn_trained_on(card: Card, dataset: Dataset, model: str) -> None:
+    """Warn if the data are the model's training data; a data set of another size is not hashed."""
     if card.data.get("texts") == len(dataset) and card.data.get("sha256") == dataset.fingerprint:
         logger.warning(
             "%s: these are the texts %s was trained on, so scores say nothing about new ones. Evaluate on others, "
@@ -186,11 +186,13 @@ def _tell_trained_on(card: Card, dataset: Dataset, model: str) -> None:
         )  # fmt: skip
 
 
-def _tell_barred(dataset: Dataset) -> None:
-    """Warn of true labels that can only be missed."""
+def _warn_excluded(dataset: Dataset) -> None:
+    """Warn about true labels that can never be hit."""
     pairs = dataset.filter_pairs
     if pairs is None or len(pairs) == 0:
         return
     rows, columns = np.unique(pairs, axis=0).T
-    if barred := int((np.asarray(dataset.Y[rows, columns]) > 0).sum()):
-        logger.warning("%s: %s true labels are barred by its filter and count as misses.", dataset.name, f"{barred:,}")
+    if excluded := int((np.asarray(dataset.Y[rows, columns]) > 0).sum()):
+        logger.warning(
+            "%s: %s true labels are excluded by its filter and count as misses.", dataset.name, f"{excluded:,}"
+        )

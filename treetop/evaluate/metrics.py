@@ -20,17 +20,17 @@ def rates(sums: Doubles, n: int, ks: Sequence[int]) -> dict[str, Doubles]:
 
     PSP and PSnDCG are ratios of sums over the whole set, so this must see sums and never averages of batches.
     """
-    made: dict[str, Doubles] = {}
+    values: dict[str, Doubles] = {}
     size = sums[..., -1]
     for i, k in enumerate(ks):
         column = {name: sums[..., 8 * i + j] for j, name in enumerate(PER_CUT)}
-        made[f"P@{k}"] = 100.0 * column["hits"] / (n * k)
-        made[f"R@{k}"] = 100.0 * column["recall"] / n
-        made[f"nDCG@{k}"] = 100.0 * column["ndcg"] / n
-        made[f"PSP@{k}"] = 100.0 * _ratio(column["psp"], column["psp_best"])
-        made[f"PSnDCG@{k}"] = 100.0 * _ratio(column["psndcg"], column["psndcg_best"])
-        made[f"microF1@{k}"] = 100.0 * _ratio(2.0 * column["hits"], column["predicted"] + size)
-    return made
+        values[f"P@{k}"] = 100.0 * column["hits"] / (n * k)
+        values[f"R@{k}"] = 100.0 * column["recall"] / n
+        values[f"nDCG@{k}"] = 100.0 * column["ndcg"] / n
+        values[f"PSP@{k}"] = 100.0 * _ratio(column["psp"], column["psp_best"])
+        values[f"PSnDCG@{k}"] = 100.0 * _ratio(column["psndcg"], column["psndcg_best"])
+        values[f"microF1@{k}"] = 100.0 * _ratio(2.0 * column["hits"], column["predicted"] + size)
+    return values
 
 
 def label_wise(matches: Matches, ks: Sequence[int]) -> dict[str, float]:
@@ -57,10 +57,10 @@ def curves(matches: Matches) -> dict[str, list[float]]:
     """P, R, nDCG and PSP at every k up to the depth, and the best P any ranking could reach ("best P")."""
     ks = range(1, matches.depth + 1)
     sums = matches.sums(np.array(ks, np.int64))
-    found = rates(sums, len(matches), ks)
-    made = {name: [float(found[f"{name}@{k}"]) for k in ks] for name in ("P", "R", "nDCG", "PSP")}
+    values = rates(sums, len(matches), ks)
+    curve = {name: [float(values[f"{name}@{k}"]) for k in ks] for name in ("P", "R", "nDCG", "PSP")}
     sizes = np.diff(matches.true_indptr)
-    return {**made, "best P": [100.0 * float(np.minimum(sizes, k).mean()) / k for k in ks]}
+    return {**curve, "best P": [100.0 * float(np.minimum(sizes, k).mean()) / k for k in ks]}
 
 
 def facts(matches: Matches) -> dict[str, int]:
@@ -87,5 +87,5 @@ def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
 
 
 def _ratio(above: Doubles, below: Doubles) -> Doubles:
-    """Quotient, 0 where nothing could be reached."""
+    """Quotient, or 0 if the denominator is 0."""
     return np.divide(above, below, out=np.zeros_like(np.asarray(above, np.float64)), where=np.asarray(below) > 0)

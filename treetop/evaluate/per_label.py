@@ -54,7 +54,7 @@ def extremes(matches: Matches, n: int) -> tuple[list[dict[str, Any]], list[dict[
 
 
 def check_target(path: Path) -> None:
-    """Refuse a file name whose ending says nothing, before any work is done."""
+    """Refuse a file name with an unknown suffix, before any work is done."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: unknown ending '{path.suffix}' for the label report. Use {', '.join(SUFFIXES)}.")
 
@@ -68,7 +68,7 @@ def write_labels(matches: Matches, path: Path) -> int:
 
 
 class _Lines:
-    """A file whose CSV rows end in LF; the writer is told CRLF, since it quotes only what it is told ends a row."""
+    """A file whose CSV rows end in LF; the writer is given CRLF so that it quotes both characters."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file

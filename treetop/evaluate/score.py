@@ -55,15 +55,13 @@ def score(
 def score_matches(matches: Matches, *, ks: Sequence[int] = KS, resamples: int = 1000, seed: int = 0) -> Scores:
     """The same for rankings matched already."""
     if type(resamples) is not int or resamples < 0:
-        raise InputError(
-            f"resamples: {resamples!r} is out of range. Allowed are whole numbers; 0 leaves intervals out."
-        )
+        raise InputError(f"resamples: {resamples!r} is out of range. Allowed: whole numbers; 0 disables intervals.")
     ks = checked_ks(ks)
     cuts = np.array(ks, np.int64)
-    found = {name: float(value) for name, value in rates(matches.sums(cuts), len(matches), ks).items()}
-    found = label_wise(matches, ks) | found
+    scores = {name: float(value) for name, value in rates(matches.sums(cuts), len(matches), ks).items()}
+    scores = label_wise(matches, ks) | scores
     names = [f"{metric}@{k}" for metric in METRICS for k in ks]
-    values = {name: found[name] for name in (*names, *(name for name in found if name not in names))}
+    values = {name: scores[name] for name in (*names, *(name for name in scores if name not in names))}
     intervals = {}
     if resamples:
         drawn = rates(resampled([matches], cuts, resamples, seed)[0], len(matches), ks)

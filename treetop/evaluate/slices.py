@@ -30,11 +30,11 @@ def bins(matches: Matches) -> list[dict[str, Any]]:
         "unseen": ("both", counts == 0),
     }
     correct5, correct10 = matches.correct(5), matches.correct(10)
-    made = []
+    rows = []
     for name, (cut, inside) in members.items():
         positives = int(matches.positives[inside].sum())
         tested = inside & (matches.positives > 0)
-        made.append(
+        rows.append(
             {
                 "name": name,
                 "cut": cut,
@@ -46,7 +46,7 @@ def bins(matches: Matches) -> list[dict[str, Any]]:
                 "C@10": 100.0 * int((correct10[tested] > 0).sum()) / max(int(tested.sum()), 1),
             }
         )
-    return made
+    return rows
 
 
 def equal_volume(counts: Ints, labels: LabelSet) -> NDArray[np.int8]:
@@ -54,13 +54,13 @@ def equal_volume(counts: Ints, labels: LabelSet) -> NDArray[np.int8]:
 
     Where equally frequent labels lie on both sides of a cut, label ids decide, so the order of columns does not.
     """
-    made = np.full(len(counts), -1, np.int8)
+    volume = np.full(len(counts), -1, np.int8)
     order = np.argsort(-counts, kind="stable")
     order = order[: int((counts > 0).sum())]
     sizes = counts[order]
     total = int(sizes.sum())
     if total == 0:
-        return made
+        return volume
     # a label belongs where the middle of its stretch of occurrences lies
     place = ((2 * np.cumsum(sizes) - sizes) * VOLUMES // (2 * total)).astype(np.int8)
     edges = np.concatenate([[0], np.flatnonzero(np.diff(sizes)) + 1, [len(sizes)]])
@@ -68,5 +68,5 @@ def equal_volume(counts: Ints, labels: LabelSet) -> NDArray[np.int8]:
         if place[start] != place[stop - 1]:
             ids = [labels.ids[int(column)] for column in order[start:stop]]
             order[start:stop] = order[start:stop][sorted(range(len(ids)), key=ids.__getitem__)]
-    made[order] = place
-    return made
+    volume[order] = place
+    return volume

@@ -30,11 +30,11 @@ class Step:
 
 def nodes_to(levels: Sequence[Level], label: int) -> list[int]:
     """Nodes from the first level down to the label."""
-    found = [label]
+    path = [label]
     for level in reversed(levels[1:]):
         shortlist = level.shortlist
-        found.append(shortlist.parent_of(found[-1]) if isinstance(shortlist, HasParents) else 0)
-    return found[::-1]
+        path.append(shortlist.parent_of(path[-1]) if isinstance(shortlist, HasParents) else 0)
+    return path[::-1]
 
 
 def walk(levels: Sequence[Level], views: dict[str, View] | Any, label: int) -> list[Step]:
@@ -43,7 +43,7 @@ def walk(levels: Sequence[Level], views: dict[str, View] | Any, label: int) -> l
     for t, (level, node) in enumerate(zip(levels, nodes_to(levels, label), strict=True)):
         rank = level.rank
         if not isinstance(rank, HasContributions):
-            raise ConfigError(f"explain: {rank.kind} has no words to show. Use a linear recipe, such as xr_linear.")
+            raise ConfigError(f"explain: {rank.kind} has no terms to show. Use a linear recipe, such as xr_linear.")
         columns, parts, bias, copied = rank.contributions(views[level.view], node)
         if copied and steps:  # a node that passes its parent on
             steps.append(Step(t, node, steps[-1].margin, steps[-1].own, steps[-1].score, 0.0, columns[:0], parts[:0]))

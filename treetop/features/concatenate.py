@@ -1,4 +1,4 @@
-"""tf-idf beside the vectors of an encoder: one sparse row per text, either side at length 1.
+"""tf-idf concatenated with encoder embeddings: one sparse row per text, both parts L2-normalised.
 
 Several encoders may share the tf-idf of one model: the views of the second are called `fused-1`, and so on.
 """
@@ -24,7 +24,7 @@ from treetop.features.tfidf.tfidf import Tfidf
 from treetop.features.views import Views
 from treetop.kernels.runtime import threads
 
-ROWS = 4096  # of the joined matrix filled at a time
+ROWS = 4096  # rows of the joined matrix per block
 
 
 def view_of(name: str, m: int) -> str:
@@ -32,7 +32,7 @@ def view_of(name: str, m: int) -> str:
     return f"{name}-{m}" if m else name
 
 
-class Fuse(NamesTerms, MovesToDevice):
+class Concatenated(NamesTerms, MovesToDevice):
     """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
 
     An encoder's last pooling is the one that is joined.
@@ -41,7 +41,7 @@ class Fuse(NamesTerms, MovesToDevice):
     kind: ClassVar[str] = "features.fuse.1"
 
     def __init__(self, tfidf: Tfidf, transformers: Sequence[Transformer], dense: float = 1.0) -> None:
-        """`dense` is the length of a vector beside words of length 1."""
+        """`dense` is the norm of the embedding next to tf-idf of norm 1."""
         self.tfidf, self.transformers, self.dense = tfidf, tuple(transformers), dense
 
     def views(self, texts: Texts) -> Mapping[str, Any]:
@@ -50,12 +50,12 @@ class Fuse(NamesTerms, MovesToDevice):
         for m, transformer in enumerate(self.transformers):
             vectors, last = transformer.views(texts), transformer.view_name(transformer.poolings[-1])
             makers |= {name: lambda v=vectors, name=name: v[name] for name in vectors}
-            makers[view_of("fused", m)] = lambda v=vectors, name=last: fused(words["tfidf"], v[name], self.dense)
-            makers[view_of("embedding", m)] = lambda v=vectors, name=last: fused(None, v[name])
+            makers[view_of("fused", m)] = lambda v=vectors, name=last: concatenated(words["tfidf"], v[name], self.dense)
+            makers[view_of("embedding", m)] = lambda v=vectors, name=last: concatenated(None, v[name])
         return Views(makers)
 
     def terms(self, columns: Iterable[int] | None = None) -> list[str]:
-        """The terms of the columns of `fused`: words, then the numbers of an encoder."""
+        """The terms of the columns of `fused`: words, then the dimensions of an encoder."""
         n = self.tfidf.n_features
         if columns is None:
             transformer = self.transformers[0]
@@ -63,7 +63,7 @@ class Fuse(NamesTerms, MovesToDevice):
             columns = range(n + width)
         return [self.tfidf.terms([c])[0] if c < n else f"encoder {c - n}" for c in map(int, columns)]
 
-    def to(self, device: torch.device) -> Fuse:
+    def to(self, device: torch.device) -> Concatenated:
         """The same with its encoders on another device."""
         for transformer in self.transformers:
             transformer.to(device)
@@ -75,16 +75,16 @@ class Fuse(NamesTerms, MovesToDevice):
         return Part(self.kind, config, {}, {"tfidf": self.tfidf.to_part(), **encoders})
 
     @classmethod
-    def from_part(cls, part: Part) -> Fuse:
+    def from_part(cls, part: Part) -> Concatenated:
         names = [f"encoder-{m:02d}" for m in range(whole(part, "encoders", 1, len(part.parts)))]
         for name, kind in (("tfidf", Tfidf.kind), *((name, Transformer.kind) for name in names)):
             if name not in part.parts or part.parts[name].kind != kind:
-                raise ModelError(f"{cls.kind}: its part '{name}' is missing or no '{kind}'. Copy the model again.")
+                raise ModelError(f"{cls.kind}: its part '{name}' is missing or not a '{kind}'. Copy the model again.")
         encoders = [Transformer.from_part(part.parts[name]) for name in names]
         return cls(Tfidf.from_part(part.parts["tfidf"]), encoders, number(part, "dense"))
 
 
-def fused(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:
+def concatenated(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:
     """Rows [x / |x| ; dense h / |h|] as csr float32; an empty row of X stays empty, and without X there is only H."""
     n, width = H.shape
     n_words = 0 if X is None else X.shape[1]
@@ -112,9 +112,9 @@ def fused(X: Csr | None, H: NDArray[Any], dense: float = 1.0) -> Csr:
         places[spots] = X.indices[words]
 
     threads.run(fill, threads.blocks(n, ROWS))
-    made = sparse.csr_matrix((data, indices, indptr), (n, n_words + width))
-    made.has_sorted_indices = made.has_canonical_format = True
-    return made
+    joined = sparse.csr_matrix((data, indices, indptr), (n, n_words + width))
+    joined.has_sorted_indices = joined.has_canonical_format = True
+    return joined
 
 
 def unit(H: NDArray[np.float32]) -> NDArray[np.float32]:

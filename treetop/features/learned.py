@@ -40,7 +40,7 @@ P = TypeVar("P", bound=Named)
 
 
 class Learned(MovesToDevice, Generic[P]):
-    """What every such network offers to levels and to training; `name` keeps apart those of one model.
+    """Interface of such networks to levels and to training; `name` distinguishes those of one model.
 
     `encoder(packed, poolings)` gives view name -> (rows, width); it knows `view_width(pooling)` and `lay_out()`, which
     makes prediction on a CPU fast.
@@ -68,22 +68,22 @@ class Learned(MovesToDevice, Generic[P]):
         return copy_
 
     def views(self, texts: Texts) -> Mapping[str, NDArray[np.float32]]:
-        made: dict[str, NDArray[np.float32]] = {}
+        views_: dict[str, NDArray[np.float32]] = {}
 
         def get(name: str) -> NDArray[np.float32]:
-            if not made:
-                made.update(self.vectors(self.tokenizer.encode(texts)))
-            return made[name]
+            if not views_:
+                views_.update(self.vectors(self.tokenizer.encode(texts)))
+            return views_[name]
 
         names = [self.view_name(pooling) for pooling in self.poolings]
         return Views({name: partial(get, name) for name in names})
 
     def vectors(self, tokens: Tokens, *, say: str | None = None) -> dict[str, NDArray[np.float32]]:
-        """(rows, width) per view for token sequences already made; `say` shows progress under this title."""
+        """(rows, width) per view for tokenised texts; `say` is the title of the progress bar."""
         size = CPU_BATCH if self.device.type == "cpu" else GPU_BATCH
         order = np.argsort(tokens.lengths, kind="stable")
         store = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
-        made = {
+        views_ = {
             self.view_name(p): np.empty((len(tokens), self.encoder.view_width(p)), np.float32) for p in self.poolings
         }
         if self.encoder.training:
@@ -104,13 +104,13 @@ class Learned(MovesToDevice, Generic[P]):
                 threads.stream(block, ranges) if self.device.type == "cpu" else map(_call(block), ranges)
             ):
                 for pooling in self.poolings:
-                    made[self.view_name(pooling)][rows] = self._finite(found[pooling.name])
+                    views_[self.view_name(pooling)][rows] = self._finite(found[pooling.name])
                 bar.step(len(rows))
-        return made
+        return views_
 
     def _run(self, packed: Packed) -> dict[str, torch.Tensor]:
         try:
-            found: dict[str, torch.Tensor] = self.encoder(packed, self.poolings)
+            views_: dict[str, torch.Tensor] = self.encoder(packed, self.poolings)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
@@ -119,7 +119,7 @@ class Learned(MovesToDevice, Generic[P]):
                 f"{self.kind}: its network cannot read a text ({reason}). Its settings do not fit its weights; copy it "
                 "again."
             ) from error
-        return found
+        return views_
 
     def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
         if self.l2:
@@ -129,8 +129,8 @@ class Learned(MovesToDevice, Generic[P]):
     def _finite(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(vectors).all():
             raise ModelError(
-                f"{self.kind}: it makes a vector with NaN or infinite values of a text, so its weights are damaged or "
-                "too large. Copy or train it again."
+                f"{self.kind}: it turns a text into a vector with NaN or infinite values, so its weights are damaged "
+                "or too large. Copy or train it again."
             )
         return vectors
 
@@ -141,12 +141,12 @@ class Learned(MovesToDevice, Generic[P]):
         return self
 
     def to_part(self) -> Part:
-        """What it is as data."""
+        """The component as data."""
         raise NotImplementedError
 
     @classmethod
     def from_part(cls, part: Part) -> Self:
-        """The same again, after checking the data."""
+        """The component from checked data."""
         raise NotImplementedError
 
 

@@ -1,6 +1,6 @@
-"""Features that keep to themselves: the same views under a name before them.
+"""Namespaced features: the same views under a prefix.
 
-In a blend two models may both have a view `tfidf`, each with its own words; the second's is `model-2/tfidf` then.
+In a blend, two models may both have a view `tfidf` with different words; the second one becomes `model-2/tfidf`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ class Apart(MovesToDevice):
     def from_part(cls, part: Part) -> Apart:
         name = part.setting("name", str)
         if not name or "/" in name or not part.parts:
-            raise ModelError(f"{cls.kind}: no name ({name!r}) or nothing held. The model is damaged; copy it again.")
+            raise ModelError(
+                f"{cls.kind}: no name ({name!r}) or no features inside. The model is damaged; copy it again."
+            )
         return cls(name, {key: registry.restore(item, "features") for key, item in part.parts.items()})
 
 
 def with_terms(features: Mapping[str, Features], view: str) -> NamesTerms | None:
-    """The one of `features` whose columns a view has, to ask for their terms; nothing where none knows any."""
+    """The features behind a view, if they can name the terms of its columns; else None."""
     name, _, inner = view.partition("/")
     apart = features.get(name)
     held, own = (apart.held, inner) if isinstance(apart, Apart) else (features, view)

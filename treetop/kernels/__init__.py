@@ -1,4 +1,4 @@
-"""Numbers only: knows arrays, no word of XMC. Each fast kernel has a slow, plain twin, in `reference.py` or beside.
+"""Numeric kernels that know nothing of XMC. Each fast one has a slow, plain twin, in `reference.py` or next to it.
 
 | folder | kernels |
 |---|---|

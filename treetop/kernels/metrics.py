@@ -1,4 +1,4 @@
-"""Compare ranked ids with sorted sets of true ids, and add up rows many times over (resampling)."""
+"""Compare ranked ids with sorted sets of true ids, and sum rows many times (resampling)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PER_CUT = ("hits", "recall", "ndcg", "psp", "psp_best", "psndcg", "psndcg_best",
 
 
 @kernel
-def first_allowed(indptr: Ints, ids: Ids, rows: Ints, barred_indptr: Ints, barred: Ids, top: Ids) -> None:
-    """Fill `top` (n, depth) with the first ids of each of `rows`, less barred ones and repeats; -1: none left."""
+def first_allowed(indptr: Ints, ids: Ids, rows: Ints, excluded_indptr: Ints, excluded: Ids, top: Ids) -> None:
+    """Fill `top` (n, depth) with the first ids of each of `rows`, without excluded ones and repeats; -1: none left."""
     for i in range(len(rows)):
         row = rows[i]
         n = 0
@@ -26,8 +26,8 @@ def first_allowed(indptr: Ints, ids: Ids, rows: Ints, barred_indptr: Ints, barre
             if n == top.shape[1]:
                 break
             skip = False
-            for q in range(barred_indptr[row], barred_indptr[row + 1]):
-                skip |= barred[q] == ids[p]
+            for q in range(excluded_indptr[row], excluded_indptr[row + 1]):
+                skip |= excluded[q] == ids[p]
             for q in range(n):
                 skip |= top[i, q] == ids[p]
             if not skip:
@@ -38,7 +38,7 @@ def first_allowed(indptr: Ints, ids: Ids, rows: Ints, barred_indptr: Ints, barre
 
 @kernel
 def find_hits(top: Ids, indptr: Ints, true: Ids, hits: NDArray[np.bool_]) -> None:
-    """Mark which of `top` (n, depth) stand in the row's sorted set `true[indptr[i]:indptr[i + 1]]`."""
+    """Mark which of `top` (n, depth) are in the row's sorted set `true[indptr[i]:indptr[i + 1]]`."""
     for i in range(top.shape[0]):
         for j in range(top.shape[1]):
             low, high = indptr[i], indptr[i + 1]

@@ -20,19 +20,19 @@ A = NDArray[Any]
 
 def nearest(queries: A, rows: A, k: int) -> list[list[tuple[int, float]]]:
     """Per query the `k` best (row, inner product) with a product above zero; ties go to the lower row."""
-    found = []
+    nearest_rows = []
     for query in queries:
         pairs = [(r, float(np.dot(query, row))) for r, row in enumerate(rows)]
-        found.append(sorted((p for p in pairs if p[1] > 0), key=lambda p: (-p[1], p[0]))[:k])
-    return found
+        nearest_rows.append(sorted((p for p in pairs if p[1] > 0), key=lambda p: (-p[1], p[0]))[:k])
+    return nearest_rows
 
 
 def vote(neighbours: list[list[tuple[int, float]]], power: float, Y: A, keep: int) -> list[list[tuple[int, float]]]:
     """Labels by the neighbours' normalised votes, each weighing similarity ** power."""
     answers = []
-    for found in neighbours:
-        total = sum(s**power for _, s in found)
-        scores = sum((s**power * Y[r] for r, s in found), np.zeros(Y.shape[1]))
+    for near in neighbours:
+        total = sum(s**power for _, s in near)
+        scores = sum((s**power * Y[r] for r, s in near), np.zeros(Y.shape[1]))
         ranked = sorted((-scores[label] / total, label) for label in np.flatnonzero(scores))
         answers.append([(int(label), -score) for score, label in ranked][:keep])
     return answers
@@ -41,13 +41,13 @@ def vote(neighbours: list[list[tuple[int, float]]], power: float, Y: A, keep: in
 # --- metrics.py -------------------------------------------------------------------------------------------------------
 
 
-def first_allowed(ranked: list[list[int]], barred: set[tuple[int, int]], depth: int) -> list[list[int]]:
-    """The first `depth` different ids of each row that are not barred there."""
-    return [[id_ for id_ in dict.fromkeys(ids) if (row, id_) not in barred][:depth] for row, ids in enumerate(ranked)]
+def first_allowed(ranked: list[list[int]], excluded: set[tuple[int, int]], depth: int) -> list[list[int]]:
+    """The first `depth` different ids of each row that are not excluded there."""
+    return [[id_ for id_ in dict.fromkeys(ids) if (row, id_) not in excluded][:depth] for row, ids in enumerate(ranked)]
 
 
 def row_sums(top: list[int], true: set[int], weights: list[float], k: int) -> dict[str, float]:
-    """What one row adds at cut k, under the names of `kernels.metrics.PER_CUT`."""
+    """What one row contributes at cut-off k, under the names of `kernels.metrics.PER_CUT`."""
     shown = top[:k]
     gains = [(weights[id_] if id_ in true else 0.0) for id_ in shown]
     best = sorted((weights[id_] for id_ in true), reverse=True)[:k]
@@ -72,7 +72,7 @@ def find_hits(top: list[list[int]], true: list[set[int]]) -> list[list[bool]]:
 
 
 def drawn_sums(table: A, draws: A, starts: A) -> A:
-    """Sums of drawn rows, one per stretch of draws."""
+    """Sums of drawn rows, one per range of draws."""
     return np.array([table[draws[a:b]].sum(0) for a, b in pairwise(starts.tolist())])
 
 
@@ -86,7 +86,7 @@ def chosen_sums(table: A, chosen: A) -> A:
 
 
 def word_spans(text: str, *, lower: bool, marks: bool, shortest: int) -> tuple[list[str], list[tuple[int, int]]]:
-    """The words of a text and where each stands in it (start, end), in characters of the text as given."""
+    """The words of a text and the position of each (start, end), in characters of the text as given."""
     tidy = text.lower() if lower else text
     origin = [i for i, character in enumerate(text) for _ in (character.lower() if lower else character)]
     words, places, start = list[str](), list[tuple[int, int]](), -1
@@ -187,9 +187,9 @@ def newton_minimum(X: A, y: A, costs: A, scales: A) -> A:
 
     w = np.zeros(X.shape[1])
     for _ in range(200):
-        held = y * (X @ w) < 1.0
-        A_, c = X[held], costs[held]
-        gradient = scales * w + 2.0 * A_.T @ (c * (A_ @ w - y[held]))
+        active = y * (X @ w) < 1.0
+        A_, c = X[active], costs[active]
+        gradient = scales * w + 2.0 * A_.T @ (c * (A_ @ w - y[active]))
         hessian = np.diag(scales + 1e-12) + 2.0 * (A_.T * c) @ A_
         step, length = np.linalg.solve(hessian, -gradient), 1.0
         while value(w + length * step) > value(w) and length > 1e-10:
@@ -215,12 +215,12 @@ def own_score(margin: float, transform: str) -> float:
 def walk(
     levels: Sequence[tuple[A, A, A, A]], X: A, keeps: Sequence[int], transform: str, combine: str
 ) -> list[list[tuple[int, float, float]]]:
-    """Per document (id, score, own) after a beam search; a level is (W, bias, parent and flag of each node)."""
+    """Per document (id, score, own score) after a beam search; a level is (W, bias, parent and flag of each node)."""
     answers = []
     for x in X:
         kept = [(0, 0.0 if transform.startswith("log_") else 1.0, 1.0)]
         for depth, ((W, bias, parents, flags), keep) in enumerate(zip(levels, keeps, strict=True)):
-            found = []
+            scored = []
             for parent, parent_score, parent_own in kept:
                 for node in np.flatnonzero((parents == parent) & (flags != 2)):
                     own = own_score(float(x @ W[:, node] + bias[node]), transform)
@@ -230,8 +230,8 @@ def walk(
                         score = own + above if transform.startswith("log_") else own * above
                     if flags[node] == 1:
                         own, score = parent_own, parent_score
-                    found.append((int(node), score, own))
-            kept = sorted(found, key=lambda item: (-item[1], item[0]))[:keep]
+                    scored.append((int(node), score, own))
+            kept = sorted(scored, key=lambda item: (-item[1], item[0]))[:keep]
         answers.append(kept)
     return answers
 
@@ -245,11 +245,11 @@ def halve(Z: A, start: tuple[int, int], *, gains: bool, max_iter: int, eps: floa
     left, right = Z[start[0]], Z[start[1]]
     before, earlier = -math.inf, None
     for _ in range(max_iter):
-        own = np.column_stack([Z @ left, Z @ right])
-        order = sorted(range(n), key=lambda i: (own[i, 1] - own[i, 0], i))
+        similarity = np.column_stack([Z @ left, Z @ right])
+        order = sorted(range(n), key=lambda i: (similarity[i, 1] - similarity[i, 0], i))
         side = np.ones(n, bool)
         side[order[:half]] = False
-        mean = float(np.where(side, own[:, 1], own[:, 0]).mean())
+        mean = float(np.where(side, similarity[:, 1], similarity[:, 0]).mean())
         if earlier is not None and (mean - before < eps if gains else np.array_equal(side, earlier)):
             return side
         before, earlier = mean, side
@@ -260,26 +260,26 @@ def halve(Z: A, start: tuple[int, int], *, gains: bool, max_iter: int, eps: floa
 
 
 def group(Z: A, start: Sequence[int], max_iter: int, eps: float) -> A:
-    """Groups of a spherical k-means from given first rows."""
-    centres, before, made = Z[list(start)], -math.inf, np.zeros(len(Z), int)
+    """Clusters of a spherical k-means with given initial rows."""
+    centres, before, groups = Z[list(start)], -math.inf, np.zeros(len(Z), int)
     for step in range(max_iter):
         scores = Z @ centres.T
-        made = scores.argmax(1)
+        groups = scores.argmax(1)
         mean = float(scores.max(1).mean())
         if step > 0 and mean - before < eps:
             break
         before = mean
-        centres = np.array([Z[made == c].sum(0) for c in range(len(start))])
+        centres = np.array([Z[groups == c].sum(0) for c in range(len(start))])
         lengths = np.linalg.norm(centres, axis=1)
         centres = centres / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return made
+    return groups
 
 
 # --- walks.py -------------------------------------------------------------------------------------------------------
 
 
 def scrambled(state: int) -> int:
-    """One step of splitmix64, made odd."""
+    """One step of splitmix64, with the lowest bit set."""
     mask = (1 << 64) - 1
     state = (state + 0x9E3779B97F4A7C15) & mask
     state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -288,8 +288,8 @@ def scrambled(state: int) -> int:
 
 
 def walk_visits(Y: A, hops: int, restart: float, keep: int, seed: int) -> list[list[tuple[int, int]]]:
-    """Per label the (label, visits) a walk over texts sees most, the lower of equals first."""
-    made = []
+    """Per label the most visited (label, visits) of a random walk over texts; ties go to the lower label."""
+    visits = []
     for origin in range(Y.shape[1]):
         seen: Counter[int] = Counter()
         state, here = scrambled(seed ^ scrambled(origin)), origin
@@ -302,26 +302,26 @@ def walk_visits(Y: A, hops: int, restart: float, keep: int, seed: int) -> list[l
             seen[here] += 1
             state = scrambled(state)
             here = origin if (state >> 32) < int(restart * 2**32) else here
-        made.append(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0]))[:keep])
-    return made
+        visits.append(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0]))[:keep])
+    return visits
 
 
 def gathered_dots(table: A, rows: A, ends: A, ids: A) -> list[float]:
-    """Inner products of every row with its candidates of the table."""
-    made = []
+    """Inner products of every row with its candidates in the table."""
+    products = []
     for i in range(len(rows)):
         for p in range(ends[i] - ends[0], ends[i + 1] - ends[0]):
-            made.append(float(table[ids[p]].astype(np.float64) @ rows[i]))
-    return made
+            products.append(float(table[ids[p]].astype(np.float64) @ rows[i]))
+    return products
 
 
 def best_of(indptr: A, ids: A, score: A, keep: int) -> list[list[int]]:
     """Ids of the best `keep` entries of every row, by score, then id."""
-    made = []
+    best = []
     for start, stop in pairwise(indptr):
         order = sorted(range(start, stop), key=lambda p: (-score[p], ids[p]))
-        made.append([int(ids[p]) for p in order[:keep]])
-    return made
+        best.append([int(ids[p]) for p in order[:keep]])
+    return best
 
 
 # --- products.py ----------------------------------------------------------------------------------------------------
@@ -329,19 +329,19 @@ def best_of(indptr: A, ids: A, score: A, keep: int) -> list[list[int]]:
 
 def largest_products(queries: A, table: A, k: int, bias: A | None = None) -> list[list[tuple[int, float]]]:
     """Per query the `k` largest (row, inner product), with the row's bias added."""
-    found = []
+    largest = []
     for query in queries:
         offsets = np.zeros(len(table)) if bias is None else bias
         pairs = [(r, float(np.dot(query, row) + offsets[r])) for r, row in enumerate(table)]
-        found.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k])
-    return found
+        largest.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k])
+    return largest
 
 
 # --- halving.py -----------------------------------------------------------------------------------------------------
 
 
 def halved_leaves(vectors: A, depth: int, seed: int) -> list[int]:
-    """The cluster of each row: every cluster halved by cosine, the left half the larger one, level by level."""
+    """The cluster of each row: every cluster is halved by cosine, level by level; the left half is the larger one."""
     rng = np.random.default_rng(seed)
     X = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     clusters = [list(range(len(X)))]
@@ -377,7 +377,7 @@ def _two_halves(X: A, rows: list[int], first: int, second: int) -> list[list[int
 def label_shares(Y: A, delta: float, shrink: float = 0.0, symmetric: bool = False) -> A:
     """(labels, labels) shares of a label's texts that have another one too, above `delta`; 1 on the diagonal."""
     n = Y.shape[1]
-    made = np.zeros((n, n), np.float32)
+    shares = np.zeros((n, n), np.float32)
     for label in range(n):
         for other in range(n):
             both = int(((Y[:, label] > 0) & (Y[:, other] > 0)).sum())
@@ -387,6 +387,6 @@ def label_shares(Y: A, delta: float, shrink: float = 0.0, symmetric: bool = Fals
             if symmetric:
                 share = 0.5 * (share + both / (int((Y[:, other] > 0).sum()) + shrink))
             if share > delta:
-                made[label, other] = share
-        made[label, label] = 1.0
-    return made
+                shares[label, other] = share
+        shares[label, label] = 1.0
+    return shares

@@ -128,7 +128,7 @@ def gather(X: Rows, members: U32, counts: U32) -> Local:
     seen = seen[:n_seen]
     n_shared = _rank_features(counts, seen, n)
     n_alone = len(seen) - n_shared
-    made = Local(
+    local_ = Local(
         np.zeros(n + 1, np.uint32),
         np.empty(int(nnz) - n_alone, np.uint32),
         np.empty(int(nnz) - n_alone, np.float32),
@@ -143,20 +143,20 @@ def gather(X: Rows, members: U32, counts: U32) -> Local:
         for p in range(X.indptr[row], X.indptr[row + np.uint32(1)]):
             f = X.indices[p]
             if counts[f] == ALONE:
-                made.alone_features[alone] = f
-                made.alone_values[alone] = X.values[p]
+                local_.alone_features[alone] = f
+                local_.alone_values[alone] = X.values[p]
                 alone += np.uint32(1)
             else:
-                made.indices[shared] = counts[f] - np.uint32(1)
-                made.values[shared] = X.values[p]
+                local_.indices[shared] = counts[f] - np.uint32(1)
+                local_.values[shared] = X.values[p]
                 shared += np.uint32(1)
-        made.indptr[i + 1] = shared
-        made.alone_indptr[i + 1] = alone
+        local_.indptr[i + 1] = shared
+        local_.alone_indptr[i + 1] = alone
     for f in seen:
         if counts[f] != ALONE:
-            made.features[counts[f] - np.uint32(1)] = f
+            local_.features[counts[f] - np.uint32(1)] = f
         counts[f] = 0
-    return made
+    return local_
 
 
 @kernel
@@ -164,6 +164,6 @@ def grown(array: Any, needed: int) -> Any:
     """`array`, or a longer copy with room for `needed` items."""
     if needed <= len(array):
         return array
-    made = np.empty(max(needed, 2 * len(array)), array.dtype)
-    made[: len(array)] = array
-    return made
+    larger = np.empty(max(needed, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,4 +1,4 @@
-"""Two descriptions of the same labels as one."""
+"""Two label representations combined into one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from treetop.labels import pifa, text
 from treetop.labels.source import Source
 
 
-def describe_beside(source: Source) -> Any:
+def describe_concatenated(source: Source) -> Any:
     """The description `pifa+text`."""
     second = text.describe(source)
-    return beside(pifa.describe(source), second)
+    return concatenated(pifa.describe(source), second)
 
 
 def describe_mixed(source: Source) -> Any:
@@ -23,7 +23,7 @@ def describe_mixed(source: Source) -> Any:
     return mixed(pifa.describe(source), second)
 
 
-def beside(first: Any, second: Any) -> Any:
+def concatenated(first: Any, second: Any) -> Any:
     """[first | second] (labels x both widths)."""
     return sparse.hstack([first, second], format="csr")
 

@@ -1,4 +1,4 @@
-"""Which labels go together: shares of texts in common, random walks, and label descriptions smoothed over them.
+"""Label graphs: co-occurrence shares, random walks, and label representations smoothed over them.
 
 A graph is a matrix G (labels x labels), float32, with one row for every label. Only documents may be counted: label
 texts and synthetic rows say nothing about how often labels occur.
@@ -49,7 +49,7 @@ class WalkConfig:
 
 
 class Needs(NamedTuple):
-    """What a graph takes: bytes beside the targets, seconds on this machine's cores, entries."""
+    """What a graph needs: bytes besides the targets, seconds on this machine, entries."""
 
     memory: float
     time: float
@@ -57,7 +57,7 @@ class Needs(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """A label that shares texts with another: how many, and the shares of either's texts these are."""
+    """A label that shares texts with another: how many, and as fractions of either label's texts."""
 
     column: int
     texts: int
@@ -66,16 +66,16 @@ class Neighbour(NamedTuple):
 
 
 def counted(dataset: Dataset) -> Csr:
-    """The targets that graphs are counted from: documents only, without barred pairs and stored zeros; all 1."""
+    """The targets that graphs are counted from: documents only, without excluded pairs and stored zeros; all 1."""
     documents = np.flatnonzero(dataset.documents)
     Y = (dataset.Y if len(documents) == len(dataset) else dataset.Y[documents]).copy()
     if dataset.filter_pairs is not None and len(dataset.filter_pairs):
         place = np.full(len(dataset), -1, np.int64)
         place[documents] = np.arange(len(documents))
         rows, columns = place[dataset.filter_pairs[:, 0]], dataset.filter_pairs[:, 1]
-        barred = rows[rows >= 0] * Y.shape[1] + columns[rows >= 0]
+        excluded = rows[rows >= 0] * Y.shape[1] + columns[rows >= 0]
         keys = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
-        Y.data[np.isin(keys, barred)] = 0
+        Y.data[np.isin(keys, excluded)] = 0
     Y.data = (Y.data > 0).astype(np.float32)
     Y.eliminate_zeros()
     return Y
@@ -96,9 +96,9 @@ def share_needs(Y: Csr, config: ShareConfig, *, symmetric: bool = False) -> Need
     texts, labels, rule = rows_of(Y.T.tocsr()), rows_of(Y), Rule(config.delta, config.shrinkage, symmetric)
     runs = threads.blocks(n, RUN)
     chosen = np.random.default_rng(0).permutation(len(runs))[:RUNS].tolist()
-    found = [len(shares(texts, labels, rule, *runs[i]).indices) for i in chosen]
+    entries_ = [len(shares(texts, labels, rule, *runs[i]).indices) for i in chosen]
     sampled = sum(runs[i][1] - runs[i][0] for i in chosen)
-    entries = MARGIN * sum(found) / max(sampled, 1) * n
+    entries = MARGIN * sum(entries_) / max(sampled, 1) * n
     workers = min(threads.count(), -(-n // BLOCK)) or 1
     # Targets read the other way, scratch of every thread, entries in blocks and joined.
     memory = 16.0 * Y.nnz + 16.0 * n + workers * 8.0 * n + 16.0 * entries
@@ -112,10 +112,10 @@ def neighbours(Y: Csr, label: int, k: int = 10) -> list[Neighbour]:
     both = np.bincount(Y[texts].indices, minlength=Y.shape[1])
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     both[label] = 0
-    found = np.flatnonzero(both)
-    order = found[np.lexsort((found, counts[found], -both[found]))][:k]
-    own = max(1, len(texts))
-    return [Neighbour(int(c), int(both[c]), float(both[c] / own), float(both[c] / counts[c])) for c in order]
+    others = np.flatnonzero(both)
+    order = others[np.lexsort((others, counts[others], -both[others]))][:k]
+    n_texts = max(1, len(texts))
+    return [Neighbour(int(c), int(both[c]), float(both[c] / n_texts), float(both[c] / counts[c])) for c in order]
 
 
 def _walks(Y: Csr, config: WalkConfig, seed: int) -> Csr:
@@ -137,24 +137,24 @@ def walk_graph(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
     G = _walks(Y, config, seed)
     G = G + sparse.diags((G.diagonal() == 0).astype(np.float32))
     out, into = (1.0 / np.sqrt(np.asarray(G.sum(axis)).ravel()) for axis in (1, 0))
-    made: Csr = (sparse.diags(out) @ G @ sparse.diags(into)).tocsr().astype(np.float32)
-    made.eliminate_zeros()
-    made.sort_indices()
-    return made
+    normalised: Csr = (sparse.diags(out) @ G @ sparse.diags(into)).tocsr().astype(np.float32)
+    normalised.eliminate_zeros()
+    normalised.sort_indices()
+    return normalised
 
 
 def node_graph(G: Csr, node: NDArray[np.integer], n: int) -> Csr:
     """(n, n) the graph of nodes that labels lie under: the links of their labels added up, scaled by both degrees."""
     under = sparse.csr_matrix((np.ones(len(node), np.float32), (node, np.arange(len(node)))), (n, len(node)))
-    made: Csr = (under @ G @ under.T).tocsr()
-    out, into = (1.0 / np.sqrt(np.maximum(np.asarray(made.sum(axis)).ravel(), 1e-12)) for axis in (1, 0))
-    made = (sparse.diags(out) @ made @ sparse.diags(into)).tocsr().astype(np.float32)
-    made.sort_indices()
-    return made
+    graph: Csr = (under @ G @ under.T).tocsr()
+    out, into = (1.0 / np.sqrt(np.maximum(np.asarray(graph.sum(axis)).ravel(), 1e-12)) for axis in (1, 0))
+    graph = (sparse.diags(out) @ graph @ sparse.diags(into)).tocsr().astype(np.float32)
+    graph.sort_indices()
+    return graph
 
 
 def links(G: Csr) -> int:
-    """How many labels are tied to another one."""
+    """How many labels are linked to another one."""
     return int((np.diff(G.indptr) > 1).sum())
 
 
@@ -164,13 +164,13 @@ def walk_shares(Y: Csr, config: WalkConfig, *, seed: int) -> Csr:
     G.eliminate_zeros()
     most = np.maximum(np.asarray(G.max(axis=1).todense()).ravel(), 1.0)
     G = (sparse.diags(1.0 / most) @ G).tocsr()
-    made: Csr = (G + sparse.diags(1.0 - G.diagonal())).tocsr().astype(np.float32)
-    made.sort_indices()
-    return made
+    shares_: Csr = (G + sparse.diags(1.0 - G.diagonal())).tocsr().astype(np.float32)
+    shares_.sort_indices()
+    return shares_
 
 
 def smoothed(Z: Csr, G: Csr, words: int = WORDS) -> Csr:
-    """G Z with unit rows: a label is described by its own texts and those of labels it goes with.
+    """G Z with unit rows: a label is represented by its own texts and those of linked labels.
 
     Of each label its weightiest `words` count. A label over half of all texts has nearly all words there are, and would
     hand them to every label it goes with.

@@ -11,7 +11,7 @@ from treetop.core.types import Features
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows are documents only; `features` made `X` as their view `view`, and are None where the data brought it."""
+    """Rows are documents only; `features` made `X` as their view `view`, None if precomputed."""
 
     name: str  # the description asked for
     dataset: str
@@ -27,6 +27,6 @@ class Source:
         """The features, for descriptions that read label texts."""
         if self.features is None:
             raise ConfigError(
-                f"label_features: '{self.name}' needs texts, but {self.dataset} brings ready-made features. Use pifa."
+                f"label_features: '{self.name}' needs texts, but {self.dataset} has precomputed features. Use pifa."
             )
         return self.features

@@ -1,4 +1,4 @@
-"""Labels as the features of their own texts; and which texts are equal."""
+"""Label representations from label texts; and which label texts are equal."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ def label_text(labels: LabelSet, features: Features, view: str) -> Any:
     """Z (labels x features): the view of each label's text, or of its name where the text is empty."""
     if not have_words(labels):
         raise InputError(
-            "label_features: no label has a text or a name beside its id. Use label_features=pifa, or give label texts."
+            "label_features: no label has a text or a name other than its id. Use label_features=pifa, or give label "
+            "texts."
         )
     return features.views(label_words(labels))[view]
 
 
 def have_words(labels: LabelSet) -> bool:
-    """Whether any label has a text or a name beside its id."""
+    """Whether any label has a text or a name other than its id."""
     return bool(labels.texts.offsets[-1]) or labels.names != labels.ids
 
 
-def tell_wordless(labels: LabelSet, who: str) -> None:
-    """Warn, for what learns from label texts, where none is to be had."""
+def warn_wordless(labels: LabelSet, who: str) -> None:
+    """Warn if a recipe learns from label texts but no label has one."""
     if not have_words(labels):
         logger.warning(
-            "%s: no label has a text or a name beside its id; ids are read in their place. Where ids are no words, put "
+            "%s: no label has a text or a name other than its id; ids are read instead. Where ids are not words, put "
             "what labels mean into a labels file (docs/formats.md).",
             who,
         )
@@ -49,16 +50,16 @@ def label_words(labels: LabelSet) -> Texts:
 
 
 def texts_of(texts: Texts, names: Texts) -> Texts:
-    """What is read for labels: their texts, or their names where there is none."""
+    """The text of each label, or its name if the text is empty."""
     return Texts.of([text or name for text, name in zip(texts, names, strict=True)])
 
 
 def first_of_text(texts: Texts) -> Ints:
-    """(n,) for each text the number of the first that equals it, whatever the case and the blanks."""
+    """(n,) for each text the index of the first equal one, ignoring case and white space."""
     seen: dict[str, int] = {}
     return np.array([seen.setdefault(plain(text), i) for i, text in enumerate(texts)], np.int64)
 
 
 def plain(text: str) -> str:
-    """A text by which equal ones are found."""
+    """A text in the normal form by which texts are compared."""
     return " ".join(text.lower().split())

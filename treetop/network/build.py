@@ -1,4 +1,4 @@
-"""From the plans of heads to heads; combinations that make no sense are refused here."""
+"""Builds heads from their plans; invalid combinations are refused here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treetop.network.candidates.chosen import Candidates
 from treetop.network.candidates.everything import Everything
 from treetop.network.candidates.given import GivenLabels, GivenParents
 from treetop.network.head import Head, HeadPlan
-from treetop.network.init import Init, Start, initialise, likelier
+from treetop.network.init import Init, Start, conditional_bias, initialise
 from treetop.network.inputs import Inputs
 from treetop.network.losses.glas import Penalty
 from treetop.network.losses.pairs import Reduce
@@ -62,7 +62,7 @@ class Learning:
 
 @dataclass(frozen=True, eq=False)
 class LabelWords:
-    """What label vectors of parts are made from: the labels' words, and how rare words are in the documents."""
+    """What composed label vectors are built from: the labels' words, and the idf of words in the documents."""
 
     tokenizer: Tokenizer
     documents: Tokens
@@ -100,10 +100,10 @@ class Blueprint:
         )  # fmt: skip
 
     def check(self, dataset: Dataset, mix: Mix | None, penalty: Penalty | None, world: World) -> None:
-        """Refuse what cannot go together."""
+        """Refuse invalid combinations."""
         for hook in (mix, penalty):
             if hook is not None:
-                world.alone(hook.name)
+                world.require_one_process(hook.name)
         if mix is not None and dataset.relevance is not None:
             raise ConfigError(f"{mix.name}: cannot mix relevance weights. Leave them out of the data.")
         if mix is not None and self.given is not None:
@@ -115,7 +115,7 @@ class Blueprint:
 
 @dataclass(frozen=True, eq=False)
 class _Build:
-    """The heads of a blueprint over a data set; `Y` are the targets of the rows learnt from."""
+    """The heads of a blueprint over a data set; `Y` are the targets of the training rows."""
 
     blueprint: Blueprint
     dataset: Dataset
@@ -126,7 +126,7 @@ class _Build:
     penalty: bool
 
     def heads(self) -> list[Head]:
-        """Projections and vectors of all heads, drawn in order, then started."""
+        """Projections and vectors of all heads, drawn in order, then initialised."""
         plans = self.blueprint.plans
         above = ancestors(self.blueprint.tree)[-len(plans) :]
         with torch.random.fork_rng(devices=[]):
@@ -198,5 +198,5 @@ class _Build:
             return
         if last:
             head.vectors.draw(None if words is None else words.before)
-        offset = likelier(log_odds(self.Y, ancestor, head.plan.n), head.kept_share)
+        offset = conditional_bias(log_odds(self.Y, ancestor, head.plan.n), head.kept_share)
         head.vectors.start(learning.heads, torch.from_numpy(offset).to(head.device), learns_bias=learning.bias)

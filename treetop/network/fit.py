@@ -35,7 +35,7 @@ from treetop.train.task import Result, TrainConfig
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The features that learned and the ranks their heads became; where vectors have parts, what label texts became."""
+    """The trained features and the ranks of their heads; for composed vectors also the label-text blocks."""
 
     features: Any
     ranks: list[HeadRank]
@@ -101,7 +101,7 @@ def _as_part(prepared: Prepared, task: Network) -> Part:
 
 
 def _starts(dataset: Dataset, prepared: Prepared, blueprint: Blueprint, seed: int) -> Mapping[str, Start]:
-    """The label vectors to start at, by the encoder as it stands and where it stands."""
+    """The initial label vectors, by the current encoder on its device."""
     features, learning = prepared.features, blueprint.learning
     features.encoder.to(prepared.device)
     features.device = prepared.device
@@ -138,17 +138,17 @@ def as_levels(
     plans: Sequence[HeadPlan],
     combine: Combine = "path",
 ) -> list[Level]:
-    """Every cluster, then what lies below the best, level by level; or every label at once.
+    """All clusters, then the children of the best, level by level; or all labels at once.
 
     Clusters are kept by their own probability, as in training, unless the whole path counts.
     """
-    made = []
+    levels = []
     for t, (view, rank) in enumerate(zip(views, ranks, strict=True)):
         shortlist = Everything(tree.sizes[0]) if t == 0 else Descend.of(tree, t)
         alone = t == 0 or (combine != "path" and t + 1 < len(ranks))
         join = Join("sigmoid") if alone else Join("sigmoid", combine)
-        made.append(Level(view, shortlist, rank, join, plans[t + 1].keep if t + 1 < len(plans) else Level.beam))
-    return made
+        levels.append(Level(view, shortlist, rank, join, plans[t + 1].keep if t + 1 < len(plans) else Level.beam))
+    return levels
 
 
 def report(result: Result) -> None:

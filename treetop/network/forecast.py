@@ -1,4 +1,4 @@
-"""What training an encoder with levels on it takes, counted from shapes.
+"""Memory and time of training an encoder with heads, computed from shapes.
 
 `benchmarks/gpu/heads.py` checks the peak memory of a GPU on a card.
 """
@@ -14,7 +14,7 @@ import torch
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
-from treetop.features.encoder.sources import at_hand, peek
+from treetop.features.encoder.sources import local_config, read_encoder_config
 from treetop.features.words.vectors import WordsConfig
 from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
 from treetop.network.head import HeadPlan
@@ -33,7 +33,7 @@ ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given bac
 
 @dataclass(frozen=True)
 class EncoderSize:
-    """The numbers of a transformer that decide about memory and time."""
+    """The sizes of a transformer that determine memory and time."""
 
     depth: int = 6
     width: int = 384
@@ -43,7 +43,7 @@ class EncoderSize:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> EncoderSize:
-        """From a `config.json`, whichever names it uses; what it lacks is as in MiniLM."""
+        """From a `config.json`, whichever names it uses; missing values are those of MiniLM."""
 
         def read(default: int, *names: str) -> int:
             found = [config[name] for name in names if isinstance(config.get(name), int)]
@@ -75,7 +75,7 @@ class EncoderSize:
 
 def size_of_words(config: WordsConfig) -> EncoderSize:
     """A network over word vectors, counted as a transformer of one small layer."""
-    found = at_hand(config.model)
+    found = local_config(config.model)
     here = EncoderSize.of(found) if found else EncoderSize(1, FILE_WIDTH, 0, config.vocab_size)
     return EncoderSize(1, config.pca_dim or here.width, 0, here.vocabulary, 0)
 
@@ -140,7 +140,7 @@ def forecast_encoders(
     """Members of one encoder each, by a recipe's settings and its heads over an encoder of a size."""
     needs, training = [], small_batches(dataset, config.train, config.min_steps_per_epoch)
     for name in config.encoders or (config.encoder.model,) * config.members:
-        size = EncoderSize.of(peek(name))
+        size = EncoderSize.of(read_encoder_config(name))
         plans = heads(size)
         kept = float(plans[-1].view_width) if frozen else 0.0
         counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero")
@@ -151,7 +151,7 @@ def forecast_encoders(
 def forecast_words(
     dataset: Dataset, config: Any, training: TrainConfig, heads: Callable[[EncoderSize], Sequence[HeadPlan]]
 ) -> Forecast:
-    """The same of networks over word vectors."""
+    """The same for networks over word vectors."""
     size = size_of_words(config.encoder)
     counts = count(heads(size), training.batch_size)
     need = forecast_member(dataset, size, counts, training, config.encoder.max_length)
@@ -172,7 +172,7 @@ def forecast_members(needs: Sequence[Forecast]) -> Forecast:
 def gpu_memory(
     size: EncoderSize, plans: Sequence[HeadPlan], *, rows: int, tokens: float, data: float, low: bool = False
 ) -> float:
-    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` lie on the card all the time.
+    """Peak bytes of a training step of `rows` texts with `tokens` tokens; `data` bytes are on the GPU all the time.
 
     `low`: label vectors of two bytes a number.
     """
@@ -188,7 +188,7 @@ def gpu_memory(
 def micro_batches(
     training: TrainConfig, inputs: Encoded, plans: Sequence[HeadPlan], *, rows: Rows, batch: int, low: bool
 ) -> TrainConfig:
-    """As many micro-batches as the card's free memory asks for, said before the first step."""
+    """The number of micro-batches that fits the GPU's free memory, logged before the first step."""
     size = EncoderSize.of(inputs.encoder.settings)
     held = 8.0 * len(inputs.store.ids)  # and what the targets take
     mean = inputs.store.count(rows) / max(1, len(rows))
@@ -201,9 +201,9 @@ def micro_batches(
 
 
 def within_room(training: TrainConfig, batch: int, device: torch.device, needed: Callable[[int], float]) -> TrainConfig:
-    """As many micro-batches as the card's free memory asks for; `needed(micro)` are the bytes of that many."""
+    """The number of micro-batches that fits the GPU's free memory; `needed(micro)` are the bytes of so many."""
     micro, room = training.accumulate, float(devices.room(device))
-    logger.info("about %.1f GiB of GPU memory, %.1f GiB are there", needed(micro) / 2**30, room / 2**30)
+    logger.info("about %.1f GiB of GPU memory, %.1f GiB are available", needed(micro) / 2**30, room / 2**30)
     while needed(micro) > room and micro < batch:
         micro *= 2
     return replace(training, accumulate=min(micro, batch))

@@ -13,7 +13,7 @@ from torch import Tensor
 from treetop.network.candidates.chosen import Candidates, Scored
 from treetop.network.losses.settings import LossConfig, loss_of
 from treetop.network.projection import Projection
-from treetop.network.targets import Known
+from treetop.network.targets import BatchTargets
 from treetop.network.vectors.contract import GivesLogits, LabelVectors
 from treetop.network.vectors.full import EveryLabel
 from treetop.network.vectors.parts import PartsPlan
@@ -40,7 +40,7 @@ class HeadPlan:
 
     @property
     def width(self) -> int:
-        """Numbers of a label vector."""
+        """Dimension of a label vector."""
         return self.dimension or self.view_width
 
 
@@ -60,21 +60,21 @@ class Head:
         self.device, self.ancestor, self.kept_share = device, ancestor, kept_share
 
     @property
-    def fused(self) -> EveryLabel | None:
+    def one_pass(self) -> EveryLabel | None:
         """Vectors whose loss over all labels is computed without keeping logits."""
         return self.vectors if isinstance(self.vectors, EveryLabel) else None
 
     def loss(
-        self, views: Mapping[str, Tensor], known: Known, loaded: Loaded, above: Scored | None
+        self, views: Mapping[str, Tensor], known: BatchTargets, loaded: Loaded, above: Scored | None
     ) -> tuple[Tensor, Scored | None]:
         """(the batch's share of the step's loss, what the head below chooses its candidates by)."""
         h = self.projection(views[self.plan.view])
         if self.ancestor is not None:
             known = known.above(self.ancestor)
-        if self.fused is not None:
+        if self.one_pass is not None:
             scale = self.plan.weight / loaded.batch.total
             mean = self.loss_config.bce_reduction == "mean"
-            return self.fused.score_loss(h, known.full(), scale / self.plan.n if mean else scale), None
+            return self.one_pass.score_loss(h, known.full(), scale / self.plan.n if mean else scale), None
         chosen = self.candidates.choose(known, loaded.parts[self.name], above)
         logits = self.logits(h, chosen.ids)
         pairs = chosen.pairs(logits, known)
@@ -88,7 +88,7 @@ class Head:
         return self.vectors.logits(h, ids)
 
     def rank(self, unseen: NDArray[np.bool_] | None = None) -> HeadRank:
-        """What the head becomes in a model; `unseen` labels are barred from answers."""
+        """The head as part of a model; `unseen` labels are never returned."""
         weight, bias = self.vectors.whole()
         offset = to_float32(bias).copy()
         if unseen is not None:

@@ -1,6 +1,6 @@
-"""Where label vectors start: at what the untrained encoder makes of the label texts.
+"""Initialisation of label vectors, from label texts as the untrained encoder reads them.
 
-A label seen three times learns little in a few epochs; its text says what it is from the first step. Biases start so
+A label seen three times learns little in a few epochs; its text is informative from the first step. Biases start so
 that the mean text gets every label's log odds, whatever the vectors. Texts that say nothing about the documents (codes,
 numbers) are recognised on a sample and left aside.
 """
@@ -27,13 +27,13 @@ from treetop.network.vectors.contract import Free
 from treetop.rank.text_map import unit
 
 Init = Literal["auto", "text", "zero"]
-SAMPLE = 2000  # documents that show where vectors lie
+SAMPLE = 2000  # documents sampled to estimate the distribution of vectors
 INFORMATIVE = 0.6  # share of (true, random) label pairs that texts must order rightly
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Label vectors to start at, and the mean text vector their biases must make up for; or the biases themselves."""
+    """Initial label vectors, and the mean text vector that biases compensate for; or the biases themselves."""
 
     vectors: Floats  # (labels, width)
     centre: Floats  # (width,)
@@ -50,16 +50,16 @@ class Start:
 def initialise(
     head: Head, start: Start | None, Y: Csr, ancestor: NDArray[np.int64], *, hinge: bool, bias: bool
 ) -> None:
-    """Fill a head's vectors and biases; far from the log odds, the first steps would spoil the encoder.
+    """Fill a head's vectors and biases; far from the log odds, the first steps would damage the encoder.
 
-    `ancestor` (labels,) names the node of each label on the head's level; `Y` are the targets of the rows learnt from.
+    `ancestor` (labels,) names the node of each label on the head's level; `Y` are the targets of the training rows.
     """
     n, projection, device, vectors = head.plan.n, head.projection, head.device, head.vectors
     if not isinstance(vectors, Free):
-        raise TypeError(f"{type(vectors).__name__} does not start at vectors")
+        raise TypeError(f"{type(vectors).__name__} cannot be initialised with vectors")
     offset = np.zeros(n, np.float32)
     if bias:
-        offset = likelier(np.full(n, -1, np.float32) if hinge else log_odds(Y, ancestor, n), head.kept_share)
+        offset = conditional_bias(np.full(n, -1, np.float32) if hinge else log_odds(Y, ancestor, n), head.kept_share)
     if start is not None:
         V = torch.from_numpy(start.vectors if head.ancestor is None else start.of_nodes(ancestor, n))
         offset = offset - (V @ torch.from_numpy(start.centre)).numpy() if start.biases is None else start.biases
@@ -67,22 +67,22 @@ def initialise(
             nn.init.orthogonal_(projection.layer.weight)
             nn.init.zeros_(projection.layer.bias)
             V = V @ projection.layer.weight.cpu().T
-    elif head.fused is not None:
+    elif head.one_pass is not None:
         V = torch.zeros(n, projection.width)
     else:
         V = nn.init.xavier_uniform_(torch.empty(n, projection.width))
     vectors.init(V.to(device), torch.from_numpy(offset).to(device))
 
 
-def likelier(offset: Floats, share: float) -> Floats:
-    """Biases of labels of which so many are candidates: given that it is one, a label is likelier."""
+def conditional_bias(offset: Floats, share: float) -> Floats:
+    """Biases given that a label is a candidate, which makes it more likely; `share` of all labels are candidates."""
     return offset if share >= 1 else np.minimum(offset - np.float32(np.log(share)), np.float32(0.0))
 
 
 def from_texts(
     dataset: Dataset, transformer: Learned[Any], *, init: Init, scale: float, length: float, seed: int
 ) -> dict[str, Start]:
-    """Per view of the transformer where its heads start: at the vectors of the label texts.
+    """Per view of the transformer the initialisation of its heads: the vectors of the label texts.
 
     They are so long that the cosine of a text with a label is multiplied by `scale` in its logit. A view in which texts
     say nothing is left out. `length` is what training multiplies the transformer's vectors by.
@@ -96,7 +96,7 @@ def from_texts(
         transformer.vectors(transformer.tokenizer.encode(texts))
         for texts in (dataset.texts.take(rows), label_words(dataset.labels))
     )
-    made = {}
+    starts = {}
     for pooling in transformer.poolings:
         name = transformer.view_name(pooling)
         H, T = np.float32(length) * sample[name], np.float32(length) * labels[name]
@@ -108,12 +108,12 @@ def from_texts(
             )
             continue
         spread = float(np.linalg.norm(H - centre, axis=1).mean()) or 1.0
-        made[pooling.name] = Start(np.float32(scale / spread) * V, centre)
-    return made
+        starts[pooling.name] = Start(np.float32(scale / spread) * V, centre)
+    return starts
 
 
 def ordered_share(H: Floats, V: Floats, Y: Csr, rng: np.random.Generator) -> float:
-    """How often a true label lies nearer to its text than a random one does (one half: by chance)."""
+    """Fraction of pairs in which the true label is nearer to the text than a random one (one half: chance)."""
     rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     if len(rows) == 0:
         return 0.5

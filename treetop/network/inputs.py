@@ -1,4 +1,4 @@
-"""Where a batch's views come from: an encoder that learns too, or vectors computed once by a frozen one."""
+"""Where a batch's views come from: an encoder that is trained too, or vectors computed once by a frozen one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Inputs(Protocol):
 
     @property
     def lengths(self) -> Rows:
-        """(rows,) in whose order reading costs least."""
+        """(rows,) lengths; batches sorted by them cost least."""
         ...
 
     def load(self, rows: Rows, static: bool = False) -> Message:
-        """What the device needs to know of these rows."""
+        """The message to the device for these rows."""
         ...
 
     def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:
@@ -37,7 +37,7 @@ class Inputs(Protocol):
 
 
 class Encoded:
-    """Views computed by an encoder that learns too."""
+    """Views computed by an encoder that is trained too."""
 
     def __init__(self, encoder: Any, store: TokenRows, poolings: Sequence[Any], *, compiled: bool = False) -> None:
         """`encoder(packed, poolings, detached)` gives the views: a transformer, or a network over words."""
@@ -67,7 +67,7 @@ class Encoded:
 
 
 class Cached:
-    """Views of a frozen encoder, computed once; several lie side by side in one matrix."""
+    """Views of a frozen encoder, computed once; several are concatenated in one matrix."""
 
     def __init__(self, arrays: Mapping[str, NDArray[np.generic]], token_counts: Rows, device: torch.device) -> None:
         self.token_counts, self.device = token_counts, device

@@ -21,7 +21,7 @@ from treetop.network.head import Head
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.glas import Penalty
 from treetop.network.samplers.mix import Mix, mixed_targets, mixed_views
-from treetop.network.targets import Known, TargetRows, joined
+from treetop.network.targets import BatchTargets, TargetRows, joined
 from treetop.network.vectors.contract import GivesRows
 from treetop.rank.head import Head as HeadRank
 from treetop.tensors.devices import ALONE, World
@@ -34,7 +34,7 @@ HELD = 1024  # held-out rows scored at a time
 
 @dataclass(frozen=True, eq=False)
 class RowTargets:
-    """What is known about all rows: targets, and where there are any, relevance weights and ignored pairs."""
+    """Targets of all rows, with relevance weights and ignored pairs if there are any."""
 
     Y: Csr
     relevance: Csr | None = None
@@ -66,23 +66,25 @@ class Network:
         self.low = ("encoder",) if isinstance(inputs, Encoded) else ()
         tables = {head.name: head.vectors.table for head in self.heads}
         self.tables: dict[str, Table] = {name: table for name, table in tables.items() if table is not None}
-        self._everyone = any(head.fused is not None for head in self.heads)  # whose tables need all processes' targets
+        self._everyone = any(
+            head.one_pass is not None for head in self.heads
+        )  # whose tables need all processes' targets
 
     def _modules(self, encoder: AdamConfig, learn: AdamConfig) -> dict[str, tuple[nn.Module, AdamConfig]]:
         """Blocks over label texts learn as the encoder does, everything else of the heads as the heads do."""
-        made: dict[str, tuple[nn.Module, AdamConfig]] = {}
+        groups: dict[str, tuple[nn.Module, AdamConfig]] = {}
         if isinstance(self.inputs, Encoded):
-            made["encoder"] = self.inputs.encoder, encoder
-        held = [(vectors.module, vectors.from_texts) for vectors in (head.vectors for head in self.heads)]
-        composers = nn.ModuleList([module for module, from_texts in held if module is not None and from_texts])
+            groups["encoder"] = self.inputs.encoder, encoder
+        modules = [(vectors.module, vectors.from_texts) for vectors in (head.vectors for head in self.heads)]
+        composers = nn.ModuleList([module for module, from_texts in modules if module is not None and from_texts])
         if len(composers):
-            made["composers"] = composers, encoder
-        others = [module for module, from_texts in held if module is not None and not from_texts]
-        made["heads"] = nn.ModuleList([*(head.projection for head in self.heads), *others]), learn
-        return made
+            groups["composers"] = composers, encoder
+        others = [module for module, from_texts in modules if module is not None and not from_texts]
+        groups["heads"] = nn.ModuleList([*(head.projection for head in self.heads), *others]), learn
+        return groups
 
     def state(self) -> Mapping[str, Tensor]:
-        """Nothing beside weights."""
+        """Nothing besides the weights."""
         return {}
 
     # --- training ---
@@ -116,18 +118,18 @@ class Network:
             total = total + share
         return total
 
-    def _known(self, loaded: Loaded) -> Known:
+    def _known(self, loaded: Loaded) -> BatchTargets:
         message = loaded.parts["targets"]
-        own = self.positives.targets(message)
-        positives = own if self.mix is None else mixed_targets(own, loaded.parts["mix"], self.positives)
-        # Relevance stands exactly where targets stand, so their message finds it too.
+        targets = self.positives.targets(message)
+        positives = targets if self.mix is None else mixed_targets(targets, loaded.parts["mix"], self.positives)
+        # Relevance has the sparsity pattern of the targets, so their message serves it too.
         relevance = None if self.relevance is None else self.relevance.targets(message)
         ignored = None
         if self.ignored is not None:
             ignored = self.ignored.targets(loaded.parts["ignored"])
             if self.mix is not None:
                 ignored = joined(ignored, self.ignored.targets(loaded.parts["ignored of partners"]))
-        return Known(positives, relevance, ignored)
+        return BatchTargets(positives, relevance, ignored)
 
     def _penalty(self, loaded: Loaded) -> Tensor | float:
         """The batch's share of the penalty on the last head's vectors."""
@@ -158,8 +160,8 @@ class Network:
         views = self.inputs.views(self.inputs.load(rows))
         first, *below = self.heads
         h = first.projection(views[first.plan.view])
-        if first.fused is not None:
-            return first.fused.best(h, k)[1].cpu().numpy()
+        if first.one_pass is not None:
+            return first.one_pass.best(h, k)[1].cpu().numpy()
         path = first.logits(h, None).sigmoid()
         ids = torch.arange(path.shape[1], device=self.device).expand_as(path)
         for head in below:
@@ -173,7 +175,7 @@ class Network:
         return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
 
     def ranks(self) -> list[HeadRank]:
-        """The trained heads as they go into a model; labels never seen are barred, unless their text says enough."""
+        """The trained heads as they go into a model; unseen labels are excluded, unless their text is informative."""
         *above, last = self.heads
         unseen = None if last.vectors.from_texts else ~self.seen
         return [*(head.rank() for head in above), last.rank(unseen)]

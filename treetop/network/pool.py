@@ -1,9 +1,9 @@
 """An encoder and heads trained on batches whose rows share a pool of labels: the task of dual encoders.
 
 Texts of queries and, where a head reads them, of the pool's labels run through the encoder together. A loss over a pool
-needs the whole batch, so this is a task beside `network.py` over the same vectors and losses: a batch that memory does
-not hold is read in parts, once without a graph for all vectors and their gradients, then part by part with one
-(gradient caching), and several processes exchange vectors and go back alike.
+needs the whole batch, so this is a second task next to `network.py`, over the same vectors and losses: a batch that
+memory does not hold is read in parts, once without a graph for all vectors and their gradients, then part by part with
+one (gradient caching), and several processes exchange vectors and go back alike.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from treetop.network.network import mean_precision
 from treetop.network.pool_heads import PoolHead
 from treetop.network.retrieval import top_labels
 from treetop.network.samplers.clustered import Mining
-from treetop.network.samplers.pools import PairsKnown, PoolBatch, even_share
-from treetop.network.targets import POSITIVES, Known, TargetRows
+from treetop.network.samplers.pools import PoolBatch, PoolTargets, even_share
+from treetop.network.targets import POSITIVES, BatchTargets, TargetRows
 from treetop.network.vectors.full import EveryLabel
 from treetop.tensors import devices
 from treetop.tensors.devices import ALONE, World
@@ -38,10 +38,10 @@ Vectors = Mapping[str, Tensor]  # per head
 
 
 class PoolNetwork:
-    """The task the loop trains. Row i of `inputs` is document i; behind the documents come the labels' texts."""
+    """The task the loop trains. Row i of `inputs` is document i; label texts follow the documents."""
 
     def __init__(
-        self, inputs: Inputs, dataset: Dataset, known: PairsKnown, heads: Sequence[PoolHead], mining: Mining, *,
+        self, inputs: Inputs, dataset: Dataset, known: PoolTargets, heads: Sequence[PoolHead], mining: Mining, *,
         view: str, encoder: AdamConfig, learn: AdamConfig, seed: int = 0, world: World = ALONE,
         held_out: Rows | None = None,
     ) -> None:  # fmt: skip
@@ -104,7 +104,7 @@ class PoolNetwork:
         return {head.name: head.vectors(base) for head in self.heads}
 
     def _losses(self, vectors: Vectors, loaded: Loaded) -> tuple[Tensor, Tensor]:
-        """(loss over the pool, loss over all labels) of all queries' vectors and the pool's labels' behind them."""
+        """(loss over the pool, loss over all labels) of the queries' vectors, followed by the pool's labels'."""
         message, n = loaded.parts["pool"], len(loaded.batch.everyone)
         width = len(message["labels"])
         cells = torch.zeros(n * width + 1, device=self.device)
@@ -130,9 +130,9 @@ class PoolNetwork:
         start = self.world.rank * len(batch.rows)
         return queries[start : start + len(batch.rows)]
 
-    def _known(self, loaded: Loaded) -> Known:
+    def _known(self, loaded: Loaded) -> BatchTargets:
         ignored = None if self.ignored is None else self.ignored.gather(loaded.batch.everyone)
-        return Known(self.targets.targets(loaded.parts["targets"]), None, ignored)
+        return BatchTargets(self.targets.targets(loaded.parts["targets"]), None, ignored)
 
     # --- parts of a batch ---
 
@@ -142,22 +142,22 @@ class PoolNetwork:
         if batch.part == 0:
             value = self._whole(batch, loaded)
         self._seed(batch, batch.part)
-        made, slopes = self._vectors(loaded.parts["inputs"]), self._slopes[batch.part]
-        share = torch.stack([(made[name] * slopes[name]).sum() for name in made]).sum()
+        vectors_, slopes = self._vectors(loaded.parts["inputs"]), self._slopes[batch.part]
+        share = torch.stack([(vectors_[name] * slopes[name]).sum() for name in vectors_]).sum()
         return share - share.detach() + value
 
     def _whole(self, batch: PoolBatch, loaded: Loaded) -> Tensor:
         """The loss, leaving the gradients of every part's vectors behind."""
-        found = []
+        passes = []
         with torch.no_grad():
             for part in range(batch.parts):
                 self._seed(batch, part)
-                found.append(self._vectors(self.inputs.load(self._share_of(batch, part))))
-        n, sizes = len(batch.rows), [len(next(iter(vectors.values()))) for vectors in found]
+                passes.append(self._vectors(self.inputs.load(self._share_of(batch, part))))
+        n, sizes = len(batch.rows), [len(next(iter(vectors.values()))) for vectors in passes]
         leaves: dict[str, tuple[Tensor, Tensor]] = {}
-        for name in found[0]:
-            held = torch.cat([vectors[name] for vectors in found])
-            queries, labels = self.world.gather(held[:n]), self.world.gather(held[n:])
+        for name in passes[0]:
+            joined = torch.cat([vectors[name] for vectors in passes])
+            queries, labels = self.world.gather(joined[:n]), self.world.gather(joined[n:])
             leaves[name] = queries.requires_grad_(), labels.requires_grad_()
         devices.seed(self._draw + batch.step * 1024, self.device)  # all processes draw alike: theirs is one loss
         count = len(batch.everyone)  # what fills up gets no gradient
@@ -196,21 +196,21 @@ class PoolNetwork:
                 module.train(was)
 
     def read(self, rows: Rows, head: str) -> Tensor:
-        """(rows, width) vectors of these rows of `inputs` by one head, as the weights stand now."""
-        chosen, size, made = self.head(head), TEXTS[self.device.type], None
+        """(rows, width) vectors of these rows of `inputs` by one head, with the current weights."""
+        chosen, size, output = self.head(head), TEXTS[self.device.type], None
         if chosen is None:
             raise ValueError(f"no head is called '{head}'")
         with self.eval_mode():
             order = np.argsort(self.inputs.lengths[rows], kind="stable")
             for start in range(0, max(1, len(rows)), size):
                 part = order[start : start + size]
-                found = chosen.vectors(self.inputs.views(self.inputs.load(rows[part]))[self.view])
-                if made is None:  # vectors of all labels are held once
-                    made = found.new_empty(len(rows), found.shape[1])
-                made[send(part, self.device)] = found
-        if made is None:
+                vectors = chosen.vectors(self.inputs.views(self.inputs.load(rows[part]))[self.view])
+                if output is None:  # vectors of all labels are held once
+                    output = vectors.new_empty(len(rows), vectors.shape[1])
+                output[send(part, self.device)] = vectors
+        if output is None:
             raise ValueError("nothing was read")
-        return made
+        return output
 
     @property
     def names(self) -> Rows:
@@ -227,7 +227,7 @@ class PoolNetwork:
 def _pool_message(batch: PoolBatch, device: torch.device, static: bool) -> Message:
     """The pool, places of positives with their weights and places of ignored pairs.
 
-    Where shapes are static, places are rounded up with ones behind the matrix.
+    Where shapes are static, indices are padded with ones beyond the matrix.
     """
     cells = len(batch.everyone) * len(batch.pool)
 

@@ -29,7 +29,7 @@ from treetop.train.optim import AdamConfig, DescentConfig
 
 @dataclass(frozen=True, kw_only=True)
 class DualConfig:
-    """The head that compares a text with the texts of labels, both at length 1."""
+    """The head that compares a text with label texts by cosine."""
 
     weight: float = setting(1.0, "loss weight; 0: drop this head", low=0.0)
     projection_dim: int = setting(0, "projection dimension; 0: no projection", low=0, high=4096)
@@ -69,12 +69,12 @@ class ClassifierConfig:
 
     @property
     def text_length(self) -> float:
-        """The length of a text's vector, 0: any."""
+        """The norm that text vectors are scaled to; 0: not scaled."""
         return 1.0 if self.cosine else self.embedding_norm
 
     @property
     def log_odds(self) -> bool:
-        """Whether its logits are log odds: labels are judged one by one."""
+        """Whether its logits are log odds, with labels independent of each other."""
         return self.labels == "all" or self.loss.kind == "bce"
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class ClassifierConfig:
 
 
 class PoolHead(ABC):
-    """A head on a pool: the vectors of texts, and their logits with the pool's labels."""
+    """A head on a pool of labels: text vectors, and their logits with the pool."""
 
     name: str
     reads_labels = False  # whether label texts go through the encoder with the rows
@@ -109,7 +109,7 @@ class PoolHead(ABC):
         """(queries, pool) with the pool's labels: vectors of their texts, or rows of the head's table."""
 
     def tower(self, *, unit: bool, factor: float) -> Tower:
-        """What texts go through in a model."""
+        """The head's projection as part of a model."""
         layer = self.projection.layer
         weight = None if layer is None else to_array(layer.weight.float()).copy()
         bias = None if layer is None else to_array(layer.bias.float()).copy()
@@ -117,7 +117,7 @@ class PoolHead(ABC):
 
 
 class TextHead(PoolHead):
-    """Label vectors are what the encoder makes of the label texts; logits are scaled cosines."""
+    """Label vectors are encoded label texts; logits are scaled cosines."""
 
     name = "dual"
     reads_labels = True
@@ -136,7 +136,7 @@ class TextHead(PoolHead):
 
 
 class FreeHead(PoolHead):
-    """A free vector for each label, of which a step reads the pool's, or all."""
+    """A free vector for each label, of which a step reads those of the pool, or all."""
 
     name = "classifier"
 
@@ -149,7 +149,7 @@ class FreeHead(PoolHead):
     def build_table(
         self, n: int, learn: AdamConfig, device: torch.device, *, batch: int, world: World, seed: int
     ) -> None:
-        """The label vectors; those of a pool start at random."""
+        """Create the label vectors; those of a pool are initialised at random."""
         c, width = self.config, self.projection.width
         if c.labels == "all":
             how = c.sgd.at(batch) if c.label_memory == "low" else learn
@@ -168,7 +168,7 @@ class FreeHead(PoolHead):
         return s + labels[:, -1] if c.bias else s
 
     def label_rows(self) -> tuple[Tensor, Tensor]:
-        """(vectors, biases) of all labels, as logits want them."""
+        """(vectors, biases) of all labels, scaled as in the logits."""
         if self.table is None:
             raise ValueError("label vectors were not built")
         vectors, bias = self.table.whole()

@@ -1,4 +1,4 @@
-"""An encoder with the data set's tokens: made once, however often it is trained."""
+"""An encoder with the data set's tokens, prepared once for several trainings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from treetop.tensors.warmup import Warmup
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Features that can learn, and the data set's texts as they read them."""
+    """Trainable features, and the data set's texts as tokens."""
 
     features: Any  # a `Transformer`, or another `Learned`
     tokens: Tokens
@@ -51,14 +51,14 @@ class Prepared:
         """Views by the encoder as it is, made once; one stage."""
 
         def make() -> Part:
-            made = self.vectors()
-            short = {name.removeprefix(f"{self.features.name}/"): value for name, value in made.items()}
+            vectors = self.vectors()
+            short = {name.removeprefix(f"{self.features.name}/"): value for name, value in vectors.items()}
             return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
 
         return Cached(job.stage(name, make).arrays, self.tokens.lengths, self.device)
 
     def vectors(self, poolings: Sequence[Any] = ()) -> dict[str, Floats]:
-        """(rows, width) per view, or for these ones, as the encoder stands: a copy runs, as a GPU rounds weights."""
+        """(rows, width) per view, or for these only, by the current encoder: on a copy, as a GPU rounds weights."""
         copy = type(self.features).from_part(self.features.to_part()).to(self.device)
         copy.poolings = tuple(poolings) or copy.poolings
         return copy.vectors(self.tokens, say="encoding texts")
@@ -68,7 +68,7 @@ def prepare(
     dataset: Dataset, config: TransformerConfig, job: Job, *, name: str = "encoder", dropout: float | None = None,
     frozen: bool = False,
 ) -> Prepared:  # fmt: skip
-    """Load the encoder and tokenise the texts once; GPU programs for its training are compiled meanwhile."""
+    """Load the encoder and tokenise the texts once; GPU kernels for its training are compiled at the same time."""
     device = devices.pick(job.device)
     transformer = Transformer.load(config, name=name, dropout=dropout, attention_dropout=dropout)
     warmup = Warmup(None if frozen else transformer.encoder.shapes, device)
@@ -83,7 +83,7 @@ def prepare_words(
 
     `more` are other texts it will read, whose words are wanted too. Bags know how rare words are.
     """
-    device = devices.pick(job.device)  # one that is not there is told before any work
+    device = devices.pick(job.device)  # report a missing one before any work
 
     def find() -> Part:
         texts = dataset.texts if more is None else Texts.concat([dataset.texts, more])
@@ -92,7 +92,7 @@ def prepare_words(
 
     part = job.stage("words", find)
     table = WordVectors(part.files["tokenizer.json"], np.array(part.arrays["vectors"]))
-    words = Words.begin(*net, table, max_length=config.max_length, views=views, seed=seed, name=name)
+    words = Words.untrained(*net, table, max_length=config.max_length, views=views, seed=seed, name=name)
     tokens = read_tokens(dataset, words, job)
     if isinstance(words.encoder, Bag):
         words.encoder.weigh(rarity(tokens, words.encoder.vocabulary))

@@ -1,4 +1,4 @@
-"""What lies between a view and the label vectors: a length, dropout, a linear layer, tanh; any may be absent."""
+"""Between a view and the label vectors: scaling, dropout, a linear layer, tanh; each optional."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Init = Literal["identity", "xavier"]
 
 
 class Projection(nn.Module):
-    """view → (scaled to `length`) → dropout → linear layer to `dimension` numbers; 0: no length, no layer."""
+    """view → (scaled to `length`) → dropout → linear layer to `dimension`; 0: no scaling, no layer."""
 
     def __init__(self, view_width: int, dimension: int = 0, *, dropout: float = 0.0, length: float = 0.0) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Projection(nn.Module):
 
 
 class TowerProjection(nn.Module):
-    """view → linear layer to `dimension` numbers → tanh → dropout, as `features.towers.Tower` does it later."""
+    """view → linear layer to `dimension` → tanh → dropout, like `features.towers.Tower` in prediction."""
 
     def __init__(self, view_width: int, dimension: int, *, tanh: bool, init: Init, dropout: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a network on pools finds as it stands: the best labels of held-out texts, hard negatives of the others."""
+"""Retrieval with the current network on pools: top labels of held-out texts, hard negatives of the others."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class LearningConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(LearningConfig):
-    """The same of heads over an encoder's own view."""
+    """The same for heads over an encoder's own view."""
 
     embedding_norm: float = setting(10.0, "norm of text embeddings in training (with encoder.l2)", low=0.1)
 

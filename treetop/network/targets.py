@@ -1,6 +1,6 @@
-"""What rows are known to be: positives, relevance weights and ignored pairs, gathered on the device for a batch.
+"""Targets of rows: positives, relevance weights and ignored pairs, gathered on the device for a batch.
 
-All three are csr matrices that lie on the device as flat arrays; a batch is gathered there from a short message. Asked
+All three are csr matrices, stored on the device as flat arrays; a batch is gathered there from a short message. Asked
 for static shapes, a batch is rounded up with void triples, so that a recorded step can be replayed.
 """
 
@@ -36,9 +36,9 @@ class Targets:
 
     def dense(self, width: int) -> Tensor:
         """(n_rows, width) float32; of several values for a place the largest counts."""
-        made = torch.zeros(self.n_rows * width, device=self.row.device)
+        flat = torch.zeros(self.n_rows * width, device=self.row.device)
         place = self.row * width + self.column.clamp_min(0)
-        return made.scatter_reduce_(0, place, self.value, "amax").view(self.n_rows, width)
+        return flat.scatter_reduce_(0, place, self.value, "amax").view(self.n_rows, width)
 
     def mapped(self, ancestor: Tensor) -> Targets:
         """Targets of a level above: a node is as positive as its best label."""
@@ -83,7 +83,7 @@ class TargetRows:
     def __init__(self, matrix: Csr, device: torch.device) -> None:
         indptr = matrix.indptr.astype(np.int64)
         self.starts, self.counts = indptr[:-1], np.diff(indptr)
-        # One void entry behind the last: what rounding up points to.
+        # One void entry at the end, which padding points to.
         self.columns = torch.from_numpy(np.append(matrix.indices.astype(np.int64), -1)).to(device)
         self.values = torch.from_numpy(np.append(matrix.data.astype(np.float32), np.float32(0))).to(device)
         self.device = device
@@ -111,22 +111,24 @@ class TargetRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """What is known about the rows of a batch; `ignored` pairs are neither positives nor negatives."""
+class BatchTargets:
+    """Targets of the rows of a batch; `ignored` pairs are neither positives nor negatives."""
 
     positives: Targets | MixedTargets
     relevance: Targets | None = None
     ignored: Targets | None = None
 
-    def above(self, ancestor: Tensor) -> Known:
+    def above(self, ancestor: Tensor) -> BatchTargets:
         """The same for the nodes of a level above the labels, which have no weights and ignore nothing."""
-        return Known(self.positives.mapped(ancestor))
+        return BatchTargets(self.positives.mapped(ancestor))
 
     def full(self) -> Positives:
         """The positives as a classifier over all labels reads them; ignored pairs weigh nothing."""
-        found = self.positives.triples()
-        made = Positives(found.row, found.column, found.value, None if self.relevance is None else self.relevance.value)
-        return made if self.ignored is None else without_ignored(made, self.ignored)
+        triples = self.positives.triples()
+        positives = Positives(
+            triples.row, triples.column, triples.value, None if self.relevance is None else self.relevance.value
+        )
+        return positives if self.ignored is None else without_ignored(positives, self.ignored)
 
 
 def without_ignored(positives: Positives, ignored: Targets) -> Positives:
@@ -156,13 +158,13 @@ def _keys(row: Tensor, column: Tensor) -> Tensor:
 
 
 def ancestors(tree: LabelTree) -> list[NDArray[np.int64]]:
-    """Per level the node each label lies under."""
-    made: list[NDArray[np.int64]] = []
+    """Per level the ancestor of each label."""
+    levels: list[NDArray[np.int64]] = []
     node: NDArray[np.int64] = np.arange(tree.sizes[-1])
     for parent in reversed(tree.parents):
-        made.append(node)
+        levels.append(node)
         node = parent[node].astype(np.int64)
-    return made[::-1]
+    return levels[::-1]
 
 
 def node_targets(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Csr:

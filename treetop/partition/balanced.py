@@ -1,4 +1,4 @@
-"""Balanced 2-means: equal halves again and again, then neighbours joined to a tree of the wanted width."""
+"""Balanced 2-means: recursive halving, then neighbours merged into a tree of the given branching factor."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def sizes_of(n: int, config: BalancedConfig) -> list[int]:
     """Nodes on each level of a tree over `n` labels, known before it is made (`per_node`: at most)."""
     if n <= config.max_leaf:
         return [n]
-    made = [n, 2 ** max(1, math.ceil(math.log2(n / config.max_leaf)))]
-    while not config.shallow and made[-1] > (config.top_branching or config.branching):
-        made.append(-(-made[-1] // config.branching))
-    return made[::-1]
+    sizes = [n, 2 ** max(1, math.ceil(math.log2(n / config.max_leaf)))]
+    while not config.shallow and sizes[-1] > (config.top_branching or config.branching):
+        sizes.append(-(-sizes[-1] // config.branching))
+    return sizes[::-1]
 
 
 def check_resolutions(resolutions: Sequence[int]) -> None:
     """Refuse numbers of nodes that halving cannot give."""
     wrong = [size for size in resolutions if size < 1 or size & (size - 1)]
     if wrong or list(resolutions) != sorted(set(resolutions)):
-        raise ConfigError(f"resolutions: {list(resolutions)}; allowed are growing powers of two, such as [64, 512].")
+        raise ConfigError(f"resolutions: {list(resolutions)}; allowed: increasing powers of two, such as [64, 512].")
 
 
 def at_resolutions(Z: Any, resolutions: Sequence[int], options: Options, *, seed: int) -> LabelTree:

@@ -1,4 +1,4 @@
-"""No groups: every label hangs on the root."""
+"""No clusters: every label is a child of the root."""
 
 from __future__ import annotations
 

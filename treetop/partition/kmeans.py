@@ -1,4 +1,4 @@
-"""k-means groups of any size on each level (Bonsai): wide, shallow trees that keep the tail apart."""
+"""k-means clusters of any size on each level (Bonsai): wide, shallow trees that keep tail labels separate."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def check_weights(weights: Sequence[float], n: int, what: str = "members") -> tu
     """Weights as numbers, one for each of `n`; what would make no average is refused. None at all: all the same."""
     if isinstance(weights, (str, bytes)) or not isinstance(weights, Iterable):
         raise ConfigError(
-            f"weights: {weights!r} is no list of numbers. Give one for each of the {n} {what}, as [4, 1]."
+            f"weights: {weights!r} is not a list of numbers. Give one for each of the {n} {what}, such as [4, 1]."
         )
     weights = list(weights)
     if len(weights) not in (0, n):
@@ -44,7 +44,7 @@ def check_weights(weights: Sequence[float], n: int, what: str = "members") -> tu
     made = tuple(_number(weight) for weight in weights)
     for weight, value in zip(weights, made, strict=True):
         if not 0 <= value < math.inf:
-            raise ConfigError(f"weights: {weight!r} is no weight. Allowed are numbers of 0 or more.")
+            raise ConfigError(f"weights: {weight!r} is not a weight. Allowed: numbers of 0 or more.")
     if made and not any(made):
         raise ConfigError(f"weights: all {n} are 0. At least one must be above 0.")
     return made
@@ -56,7 +56,7 @@ def check_heard(weights: Sequence[float]) -> None:
     for weight in weights:
         if 0 < weight < least:
             raise ConfigError(
-                f"weights: {weight!r} is too small beside {max(weights)!r} to count. Allowed are 0 (leaves the model "
+                f"weights: {weight!r} is too small beside {max(weights)!r} to count. Allowed: 0 (leaves the model "
                 f"out) and {least:g} or more."
             )
 
@@ -110,7 +110,7 @@ def checked_scores(ranking: Ranking) -> Ranking:
     """The same ranking; refused where a score is not finite."""
     if not np.isfinite(ranking.score).all():
         raise ModelError(
-            "a score is NaN or infinite: the model, or ready-made features it was given, hold values that are not "
-            "finite or too large. Check the model with `treetop verify` and the scale of the features."
+            "a score is NaN or infinite: the model, or the precomputed features it was given, contain values that are "
+            "not finite or too large. Check the model with `treetop verify` and the scale of the features."
         )
     return ranking

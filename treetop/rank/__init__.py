@@ -11,5 +11,5 @@
 | `fusion.py` | both of these, weighed by a small decision tree |
 | `full.py` | (while it learns) all labels at once, logits never kept (`full_low.py`: at two bytes a number) |
 
-`text_map.py` foretells the vector of a label from that of its text.
+`text_map.py` predicts the vector of a label from its text.
 """

@@ -1,4 +1,4 @@
-"""Vectors of labels that were added to a trained model (`assemble/edit.py`): a head whose rows never touch each other.
+"""Vectors of labels that were added to a trained model (`edit/vectors.py`): a head whose rows are independent.
 
 Rows are filled up to whole blocks, so that a label's margin has the same bits however many were added after it; and a
 label may hang under several nodes of the level above.
@@ -17,7 +17,7 @@ BLOCK = 256
 
 
 class Added(Head):
-    """A head over added labels; reads the view, and where there is one the bottleneck, of the trained head."""
+    """A head over added labels; reads the view (and bottleneck, if any) of the trained head."""
 
     kind: ClassVar[str] = "rank.added.1"
     block: ClassVar[int] = BLOCK

@@ -27,7 +27,7 @@ AT_ONCE = 512  # new labels whose neighbours are looked for
 
 
 class Dual(Head):
-    """(n, width) label vectors in parts of the heads' widths, and one number added to each label's product."""
+    """(n, width) label vectors in parts of the heads' widths, and a bias per label."""
 
     kind: ClassVar[str] = "rank.dual.1"
 
@@ -44,25 +44,29 @@ class Dual(Head):
         super().__init__(weight, bias)
         self.order = order  # the label of each row; None: rows are in the order of labels
         self.widths = dict(widths)  # of each head's part, in order
-        self.text = text  # what makes up for the other heads where a label has nothing but a text: factor, offset
+        self.text = text  # estimate of the other heads' score for labels known only by text: factor, offset
         self.new = new  # from texts to what the classifier would be, twice lifted, as it counts half; None: not known
 
     def ordered(self, order: NDArray[np.int32]) -> Dual:
-        """The same with rows in this order, so that labels of one list lie side by side."""
+        """The same with rows in this order, so that labels of one list are contiguous."""
         if self.order is not None:
-            raise ModelError(f"{self.kind}: its rows have an order of their own already.")
+            raise ModelError(f"{self.kind}: its rows are already permuted.")
         return Dual(self.weight[order], self.bias[order], widths=self.widths, text=self.text, new=self.new, order=order)
 
     @cached_property
     def _row(self) -> NDArray[np.int32]:
         """(labels,) the row of each label."""
-        made = np.arange(self.n, dtype=np.int32)
-        made[slice(None) if self.order is None else self.order] = np.arange(self.n)
-        return made
+        rows = np.arange(self.n, dtype=np.int32)
+        rows[slice(None) if self.order is None else self.order] = np.arange(self.n)
+        return rows
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
-        made = super()._all(h, join, keep, alone=alone)
-        return made if self.order is None else Ranking.sorted(made.indptr, self.order[made.ids], made.score, made.own)
+        ranking = super()._all(h, join, keep, alone=alone)
+        return (
+            ranking
+            if self.order is None
+            else Ranking.sorted(ranking.indptr, self.order[ranking.ids], ranking.score, ranking.own)
+        )
 
     def margins(self, h: Floats, ends: Ints, ids: NDArray[np.integer]) -> Floats:
         rows = ids if self.order is None else self._row[ids]
@@ -97,13 +101,13 @@ class Dual(Head):
         """(rows, numbers to add) of labels known by their texts' vectors only: other heads are left out, and what they
         would say on average, given the text's score, is added.
         """
-        made = np.zeros((len(vectors), self.weight.shape[1]), np.float32)
-        made[:, self.place("dual")] = np.float32(self.text[0]) * vectors
-        return made, np.full(len(vectors), self.text[1], np.float32)
+        rows = np.zeros((len(vectors), self.weight.shape[1]), np.float32)
+        rows[:, self.place("dual")] = np.float32(self.text[0]) * vectors
+        return rows, np.full(len(vectors), self.text[1], np.float32)
 
     def of_new(self, vectors: Floats, trained: Ints) -> tuple[Floats, Floats]:
         """(rows, numbers to add) of labels added after training by their texts' vectors: the classifier's side is the
-        mean of what the map foretells and of what the nearest of the `trained` labels have.
+        mean of the map's prediction and of the nearest `trained` labels' vectors.
         """
         if self.new is None:
             return self.of_text(vectors)
@@ -116,26 +120,26 @@ class Dual(Head):
         """(texts, classifier's width + 1) the classifier's [vector, bias] of the `trained` labels nearest to these text
         vectors, the nearer the more; `own` is a label for each text that is not its neighbour.
         """
-        made = np.empty((len(vectors), self.widths["classifier"] + 1), np.float32)
+        estimates = np.empty((len(vectors), self.widths["classifier"] + 1), np.float32)
         for start, stop in threads.blocks(len(vectors), AT_ONCE):
             cosine, labels = self._nearest(vectors[start:stop], trained, None if own is None else own[start:stop])
             share = np.exp(STEEP * (cosine - cosine.max(1, keepdims=True)))
             share, rows = share / share.sum(1, keepdims=True), self._row[labels]
-            made[start:stop, :-1] = np.einsum("ij,ijk->ik", share, self.weight[rows, self.place("classifier")])
-            made[start:stop, -1] = (share * self.bias[rows]).sum(1)
-        return made
+            estimates[start:stop, :-1] = np.einsum("ij,ijk->ik", share, self.weight[rows, self.place("classifier")])
+            estimates[start:stop, -1] = (share * self.bias[rows]).sum(1)
+        return estimates
 
     def _nearest(self, vectors: Floats, trained: Ints, own: Ints | None) -> tuple[Floats, Ints]:
         """(cosines, labels), each (texts, NEIGHBOURS) where there are as many."""
         texts, cosines, labels = unit(vectors), [], []
         for start in range(0, len(trained), SHARE):
-            some = trained[start : start + SHARE]
-            cosine = texts @ unit(self.texts(some)).T
+            block = trained[start : start + SHARE]
+            cosine = texts @ unit(self.texts(block)).T
             if own is not None:
-                cosine[own[:, None] == some] = -np.inf
-            best = np.argpartition(-cosine, min(NEIGHBOURS, len(some)) - 1, axis=1)[:, :NEIGHBOURS]
+                cosine[own[:, None] == block] = -np.inf
+            best = np.argpartition(-cosine, min(NEIGHBOURS, len(block)) - 1, axis=1)[:, :NEIGHBOURS]
             cosines.append(np.take_along_axis(cosine, best, 1))
-            labels.append(some[best])
+            labels.append(block[best])
         cosine, found = np.hstack(cosines), np.hstack(labels)
         best = np.lexsort((found, -cosine), axis=1)[:, :NEIGHBOURS]
         return np.take_along_axis(cosine, best, 1), np.take_along_axis(found, best, 1)
@@ -152,9 +156,11 @@ class Dual(Head):
         n, widths, text = part.setting("n", int), part.setting("widths", list), part.setting("text", list)
         sound = all(isinstance(p, list) and [type(item) for item in p] == [str, int] and p[1] > 0 for p in widths)
         if not widths or not sound or len(dict(widths)) != len(widths):
-            raise ModelError(f"{part.kind}: widths {widths!r} mean nothing. The model is damaged; copy it again.")
+            raise ModelError(f"{part.kind}: widths {widths!r} are not valid. The model is damaged; copy it again.")
         if [type(number) for number in text] != [float, float] or not np.isfinite(text).all():
-            raise ModelError(f"{part.kind}: text {text!r} is no pair of numbers. The model is damaged; copy it again.")
+            raise ModelError(
+                f"{part.kind}: text {text!r} is not a pair of numbers. The model is damaged; copy it again."
+            )
         weight = floats(part, "weight", n, sum(width for _, width in widths))
         order = distinct(part, "order", n, n) if "order" in part.arrays else None
         bias = floats(part, "bias", n)

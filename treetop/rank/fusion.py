@@ -1,4 +1,4 @@
-"""Two scores of a label and its rarity weighed by a small decision tree: NGAME's late fusion, stored as arrays.
+"""Two scores of a label and its rarity combined by a small decision tree: NGAME's late fusion, stored as arrays.
 
 Labels that either head ranks high are looked at; the final margin is the classifier's score plus `beta` times the sum
 of the dual encoder's and the tree's probability.
@@ -108,7 +108,7 @@ class Fusion(Dual):
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         if candidates.ids is not None:
-            raise ModelError(f"{self.kind}: looks for candidates itself. The model is damaged; train it again.")
+            raise ModelError(f"{self.kind}: searches for candidates itself. The model is damaged; train it again.")
         keep = min(keep, self.n)
         indptr, ids, X = self.features(view, max(WIDE, keep))
         margin = X[:, 0] + np.float32(self.beta) * (X[:, 1] + self.tree.probability(X))
@@ -135,8 +135,8 @@ class Fusion(Dual):
 
     def to_part(self) -> Part:
         tree = {f"tree_{name}": getattr(self.tree, name) for name in ("feature", "cut", "left", "right", "share")}
-        held = super().to_part()
-        return Part(self.kind, {**held.config, "beta": float(self.beta)}, {**held.arrays, "rare": self.rare, **tree})
+        part = super().to_part()
+        return Part(self.kind, {**part.config, "beta": float(self.beta)}, {**part.arrays, "rare": self.rare, **tree})
 
     @classmethod
     def from_part(cls, part: Part) -> Fusion:
@@ -152,7 +152,7 @@ class Fusion(Dual):
         inner = tree.feature >= 0
         forward = (np.minimum(tree.left, tree.right) > np.arange(n))[inner].all()  # no circles
         if n == 0 or tree.feature.max() > 2 or not forward:
-            raise ModelError(f"{part.kind}: its tree goes in circles. The model is damaged; copy it again.")
+            raise ModelError(f"{part.kind}: its tree has a cycle. The model is damaged; copy it again.")
         return cls(both, floats(part, "rare", both.n), beta=number(part, "beta"), tree=tree)
 
 

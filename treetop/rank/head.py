@@ -1,7 +1,7 @@
 """Inner product of a dense view (through an optional bottleneck) with one vector per label, plus a bias.
 
-Scores gathered candidates at a cost that follows them, or all labels in blocks. A label that was never seen in
-training has a bias of -inf and is not returned. How such vectors are learned: `full.py` and `train/rows.py`.
+Scores candidates at a cost proportional to their number, or all labels in blocks. A label that was never seen in
+training has a bias of -inf and is not returned. How such vectors are learned: `network/vectors/`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from treetop.kernels.runtime import threads
 from treetop.kernels.search.dense_dots import dots, gathered_dots
 from treetop.kernels.search.topk import best_of, kth_of_rows
 
-DOCUMENTS = 256  # in one block of work
-LABELS = 1 << 15  # whose margins are held at a time
-SHARE = 1 << 15  # labels a thread takes where there is but one block of documents: to wake one costs as much
-FEW = 128  # best of a row that are found sooner by keeping them than by sorting
-# Above these margins a float32 score stands still, so that ties there are settled by id.
+DOCUMENTS = 256  # per block of work
+LABELS = 1 << 15  # labels per block of margins
+SHARE = 1 << 15  # labels per thread if there is only one block of documents: fewer cost more to start than to score
+FEW = 128  # up to this k, a heap finds the top k faster than sorting
+# Above these margins a float32 score saturates, so ties there are broken by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
 
@@ -45,8 +45,8 @@ class Head:
     @property
     def view_width(self) -> int:
         """Columns of the view it reads."""
-        held = self.weight if self.squeeze is None else self.squeeze
-        return int(held.shape[1])
+        first = self.weight if self.squeeze is None else self.squeeze
+        return int(first.shape[1])
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         check_view(self.kind, view, self.view_width, dense=True)
@@ -61,29 +61,29 @@ class Head:
         return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
 
     def squeezed(self, h: Floats) -> Floats:
-        """A view as the label vectors meet it."""
+        """A view after the bottleneck."""
         if self.squeeze is None:
             return h
-        made: Floats = h @ self.squeeze.T
-        return made if self.squeeze_bias is None else made + self.squeeze_bias
+        projected: Floats = h @ self.squeeze.T
+        return projected if self.squeeze_bias is None else projected + self.squeeze_bias
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
-        """Keep by margin first (scores grow with it), with room for those whose scores are level."""
+        """Select by margin first (scores grow with it), with slack for tied scores."""
 
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
             margins = dots(self.weight[start:stop], h)
             margins += self.bias[start:stop]
-            found = np.flatnonzero(margins >= _floor(margins, keep, join)[:, None])
-            rows, columns = np.divmod(found, stop - start)
-            return rows, columns + start, margins.ravel()[found]
+            above = np.flatnonzero(margins >= _floor(margins, keep, join)[:, None])
+            rows, columns = np.divmod(above, stop - start)
+            return rows, columns + start, margins.ravel()[above]
 
         if alone:  # the threads share the labels instead of the documents
-            found = threads.run(part, threads.blocks(self.n, self.share))
+            parts = threads.run(part, threads.blocks(self.n, self.share))
         else:
-            found = [part(start, stop) for start, stop in threads.blocks(self.n, self.block)]
-        rows, ids, margin = found[0]
-        if len(found) > 1:
-            rows, ids, margin = (np.concatenate([part[i] for part in found]) for i in range(3))
+            parts = [part(start, stop) for start, stop in threads.blocks(self.n, self.block)]
+        rows, ids, margin = parts[0]
+        if len(parts) > 1:
+            rows, ids, margin = (np.concatenate([part[i] for part in parts]) for i in range(3))
             order = np.argsort(rows, kind="stable")
             rows, ids, margin = rows[order], ids[order], margin[order]
         own, indptr = join.own(margin), np.searchsorted(rows, np.arange(len(h) + 1))
@@ -98,22 +98,22 @@ class Head:
         ids = candidates.ids[ends[0] : ends[-1]]
         margin = self.margins(h, ends, ids)
         own = join.own(margin)
-        held = {
+        parents = {
             name: None if value is None else value[ends[0] : ends[-1]]
             for name, value in (("parent_own", candidates.parent_own), ("parent_score", candidates.parent_score))
         }
-        score = join.score(own, Candidates(len(h), self.n, None, ids, **held))
+        score = join.score(own, Candidates(len(h), self.n, None, ids, **parents))
         kept = margin > -np.inf
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ends - ends[0]]
         longest = int(np.diff(indptr).max(initial=0))
         return Ranking(*best_of(indptr, ids[kept], score[kept], own[kept], min(keep, longest)))
 
     def margins(self, h: Floats, ends: Ints, ids: NDArray[np.integer]) -> Floats:
-        """Margins of each row of `h` with its labels, which end at `ends`."""
-        made = np.empty(len(ids), np.float32)
-        gathered_dots(self.weight, h, ends, ids, made)
-        made += self.bias[ids]
-        return made
+        """Margins of each row of `h` with its candidates; row i has `ids[ends[i]:ends[i + 1]]`."""
+        margins_ = np.empty(len(ids), np.float32)
+        gathered_dots(self.weight, h, ends, ids, margins_)
+        margins_ += self.bias[ids]
+        return margins_
 
     def to_part(self) -> Part:
         arrays = {"weight": self.weight, "bias": self.bias}
@@ -142,5 +142,5 @@ def _floor(margins: Floats, keep: int, join: Join) -> Floats:
     if join.transform != "noop":
         bound = bound - np.float32(1e-3) * (np.float32(1.0) + np.abs(bound))
         if not join.adds:
-            bound = np.where(join.own(edge) == 0, lowest, bound)  # so small that all the rest is level with it
+            bound = np.where(join.own(edge) == 0, lowest, bound)  # so small that everything below ties with it
     return np.maximum(bound, lowest)

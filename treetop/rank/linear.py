@@ -28,7 +28,7 @@ SLOTS = {1: "|u1", 2: "<u2", 4: "<u4"}
 
 
 class Linear(WalksAllLevels, RanksSiblings, HasContributions):
-    """Margins w.x + b of nodes grouped by parent; `Chunks` says how weights lie in memory."""
+    """Margins w.x + b of nodes grouped by parent; `Chunks` defines the memory layout of the weights."""
 
     kind: ClassVar[str] = "rank.linear.1"
 
@@ -126,8 +126,8 @@ class Linear(WalksAllLevels, RanksSiblings, HasContributions):
                 columns.append(column)
                 parts.append(x * float(chunks.plain_weights(w.weights[p : p + 1])[0]) * scale)
         order = np.argsort(columns, kind="stable")
-        made = np.array(columns, np.int64)[order], np.array(parts, np.float32)[order]
-        return *made, float(w.bias[slot]), bool(w.flags[slot] == chunks.COPY)
+        contributions_ = np.array(columns, np.int64)[order], np.array(parts, np.float32)[order]
+        return *contributions_, float(w.bias[slot]), bool(w.flags[slot] == chunks.COPY)
 
     def _rows(self, view: View) -> Rows:
         check_view(self.kind, view, self.n_features, dense=False)
@@ -152,7 +152,7 @@ class Linear(WalksAllLevels, RanksSiblings, HasContributions):
         n_chunks = len(part.array("slot_ptr", "<i8", None)) - 1
         slot_ptr = part.pointers("slot_ptr", n_chunks + 1, n)
         flags = part.indices("flags", "|u1", n, 3)
-        made = Chunks(
+        weights = Chunks(
             np.array([np.diff(slot_ptr).max(initial=0), chunks.name_bits(n_features)], np.int64),
             np.flatnonzero(flags),
             slot_ptr,
@@ -170,11 +170,11 @@ class Linear(WalksAllLevels, RanksSiblings, HasContributions):
             part.array("slots", SLOTS[width], n_entries),
             floats(part, "weights", n_entries, dtype=STORAGE[storage]),
         )
-        if not chunks.sound(made):
+        if not chunks.sound(weights):
             raise ModelError(
                 f"{part.kind}: buckets do not fit {n_features} features. The model is damaged; copy it again."
             )
-        return cls(made, n_features)
+        return cls(weights, n_features)
 
 
 @cache

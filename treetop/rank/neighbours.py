@@ -26,7 +26,7 @@ class Neighbours:
     @classmethod
     def fit(cls, X: Csr, Y: Csr, *, k: int, power: float) -> Neighbours:
         Y = Y.copy()
-        Y.eliminate_zeros()  # a soft target of 0 is no vote
+        Y.eliminate_zeros()  # a soft target of 0 is not a vote
         return cls(_triple(X.tocsc()), _triple(Y), n=Y.shape[1], k=k, power=power)
 
     @property

@@ -1,4 +1,4 @@
-"""From the vector of a label's text to the vector and bias that training would most likely have given the label."""
+"""A linear map from a label's text embedding to the label vector and bias that training would have learned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treetop.core.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class TextMap:
-    """A linear map of the direction from the mean of label texts; how it is fitted: `assemble/label_vectors.py`."""
+    """A linear map of the direction from the mean of label texts; how it is fitted: `edit/vectors.py`."""
 
     centre: Floats  # (width,) mean of the trained labels' texts
     slope: Floats  # (width, width of a label's vector + 1)
@@ -22,8 +22,8 @@ class TextMap:
 
     def vectors(self, view: Floats) -> tuple[Floats, Floats]:
         """(vectors, biases) of labels with these text vectors."""
-        made = (unit(view - self.centre) @ self.slope + self.offset).astype(np.float32)
-        return np.ascontiguousarray(made[:, :-1]), made[:, -1].copy()
+        rows = (unit(view - self.centre) @ self.slope + self.offset).astype(np.float32)
+        return np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
 
     def to_part(self) -> Part:
         return Part("edit.map.1", {}, {"centre": self.centre, "slope": self.slope, "offset": self.offset})

@@ -1,5 +1,5 @@
 """One file per method: docstring, frozen `Config`, `forecast(dataset, config)`, `fit(dataset, config, job) -> Model`.
 
-Recipes wire stages and import no other recipe; `GROUP` says on which shelf a recipe stands, and
-`HOOKS` what it has a place for when augmentations stand before its name (`augment/compose.py`).
+Recipes wire stages and import no other recipe; `GROUP` is the group a recipe is listed in, and `HOOKS` are the hooks it
+offers to augmentations (`augment/compose.py`).
 """

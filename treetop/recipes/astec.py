@@ -47,9 +47,9 @@ from treetop.partition.balanced import BalancedConfig
 from treetop.partition.flat import flat
 from treetop.rank.head import Head
 from treetop.rank.text_map import unit
-from treetop.shortlist.ann import Ann
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
+from treetop.shortlist.ivf import Ivf
 from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig, warmed_up
 
@@ -111,50 +111,52 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Words on surrogates, shortlists of near labels, then residual layer and classifiers; once for each member."""
-    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+    return fit_members(
+        dataset, config.members, (), job, lambda m, member_job: _member(dataset, config, m, member_job, job)
+    )
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    prepared = _surrogate(dataset, config, m, own, job)
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
+    prepared = _surrogate(dataset, config, m, member_job, job)
     true = OwnLabels.of(dataset)
-    level = _near(dataset, config, prepared, true, own)
+    level = _near(dataset, config, prepared, true, member_job)
     words, n = prepared.features, dataset.n_labels
     words.poolings = (FINE,)
     words.encoder.words.requires_grad_(not config.freeze_words)
     blueprint = Blueprint(
         [_head(FINE.name, words.encoder.width, n)], flat(n),
         Learning(encoder=config.residual_optimizer, heads=config.head_optimizer, bias=config.bias),
-        given=_lists(true, config, prepared, level, own),
+        given=_lists(true, config, prepared, level, member_job),
     )  # fmt: skip
     trained = train_network(
         dataset, prepared, prepared.learning(), blueprint,
-        small_batches(dataset, config.second_train, config.min_steps_per_epoch), own,
+        small_batches(dataset, config.second_train, config.min_steps_per_epoch), member_job,
         targets=RowTargets(true.Y, true.relevance), name="second-train",
     )  # fmt: skip
-    made = trained.features
-    made.poolings = (NEAR, FINE)
+    features = trained.features
+    features.poolings = (NEAR, FINE)
     same = LabelTree((np.zeros(n, np.int32), np.arange(n, dtype=np.int32)))
     last = Level(
-        made.view_name(FINE), Descend.of(same, 1), trained.ranks[0], Join("sigmoid", config.score), config.shortlist
+        features.view_name(FINE), Descend.of(same, 1), trained.ranks[0], Join("sigmoid", config.score), config.shortlist
     )
-    return [made], [[replace(level, view=made.view_name(NEAR)), last]]
+    return [features], [[replace(level, view=features.view_name(NEAR)), last]]
 
 
 def _head(view: str, width: int, n: int) -> HeadPlan:
     return HeadPlan(view=view, view_width=width, n=n)
 
 
-def _surrogate(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Prepared:
+def _surrogate(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Prepared:
     """Module 1: word vectors learned on clusters of labels, or on the labels."""
     prepared = prepare_words(
         dataset, config.encoder, ("bag", config.network), (COARSE,),
-        name=member_name("words", m), seed=own.seed, job=job,
+        name=member_name("words", m), seed=member_job.seed, job=job,
     )  # fmt: skip
     data = dataset
     if dataset.n_labels > config.surrogate_clusters:
         leaf = -(-dataset.n_labels // config.surrogate_clusters)
         tree = smoothed_clusters(
-            dataset, config.tfidf, BalancedConfig(max_leaf=leaf, stop_when="gain"), config.walk, own
+            dataset, config.tfidf, BalancedConfig(max_leaf=leaf, stop_when="gain"), config.walk, member_job
         )
         data = of_clusters(dataset, tree)
     n = data.n_labels
@@ -162,22 +164,22 @@ def _surrogate(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> 
     blueprint = Blueprint([_head(COARSE.name, prepared.features.encoder.width, n)], flat(n), learning)
     trained = train_network(
         data, prepared, prepared.learning(), blueprint,
-        small_batches(dataset, config.train, config.min_steps_per_epoch), own, name="surrogate-train",
+        small_batches(dataset, config.train, config.min_steps_per_epoch), member_job, name="surrogate-train",
     )  # fmt: skip
     return prepared.with_features(trained.features)
 
 
-def _near(dataset: Dataset, config: Config, prepared: Prepared, own: OwnLabels, job: Job) -> Level:
-    """Module 2: labels stand where the mean of their documents lies; those without, at that of other rows they have.
+def _near(dataset: Dataset, config: Config, prepared: Prepared, member_job: OwnLabels, job: Job) -> Level:
+    """Module 2: a label's position is the mean of its documents, or of its other rows if it has none.
 
     Label texts with the labels they go with (Gandalf) would outnumber most labels' documents, and lie elsewhere.
     """
     documents, others = dataset.documents, dataset.learned & ~dataset.documents
-    counts = [np.bincount(own.Y[rows].indices, minlength=dataset.n_labels) for rows in (documents, others)]
+    counts = [np.bincount(member_job.Y[rows].indices, minlength=dataset.n_labels) for rows in (documents, others)]
 
     def make() -> Part:
         vectors = _vectors(prepared)
-        means, more = (np.asarray(own.Y[rows].T @ vectors[rows], np.float32) for rows in (documents, others))
+        means, more = (np.asarray(member_job.Y[rows].T @ vectors[rows], np.float32) for rows in (documents, others))
         return Part("stage.means.1", {}, {"means": unit(np.where((counts[0] > 0)[:, None], means, more))})
 
     means: Floats = np.array(job.stage("means", make).arrays["means"])
@@ -186,20 +188,20 @@ def _near(dataset: Dataset, config: Config, prepared: Prepared, own: OwnLabels, 
     few = config.index == "exact" or (config.index == "auto" and dataset.n_labels <= FEW)
     shortlist: Any = Everything(dataset.n_labels)
     if not few:
-        shortlist = Ann.of(
+        shortlist = Ivf.of(
             means, np.zeros(len(means), np.float32), probe=config.nprobe, size=config.list_size, seed=job.seed
         )
     return Level("near", shortlist, head, Join("sigmoid"), config.shortlist)
 
 
 def _vectors(prepared: Prepared) -> Floats:
-    """(rows, width) of all texts by the words as they stand, at length 1."""
+    """(rows, width) of all texts with the current word vectors, L2-normalised."""
     return prepared.vectors([NEAR])[prepared.features.view_name(NEAR)]
 
 
-def _lists(own: OwnLabels, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
+def _lists(member_job: OwnLabels, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
     def make() -> Part:
         found = nearest(_vectors(prepared), level, prepared.device)
-        return Part("stage.lists.1", {}, {"lists": shortlists(own, found, config.shortlist)})
+        return Part("stage.lists.1", {}, {"lists": shortlists(member_job, found, config.shortlist)})
 
     return np.asarray(job.stage("lists", make).arrays["lists"])

@@ -1,11 +1,12 @@
 """CascadeXML (NeurIPS 2022): every level of a label tree reads its own layer of one encoder, all trained at once.
 
 Features: transformer; coarse levels read earlier layers, the labels the last one. Labels: PIFA smoothed by random walks
-between labels that share texts. Tree: two or three levels of balanced clusters, each eight times as fine as the one
-above. Shortlist: descend (the children of the clusters the level above currently ranks highest; in training the true
-ones are always included). Rank: head. Key idea: one layer per resolution. A coarse level is served by a shallow layer,
-so no two levels have to share one embedding. Score: a label's own probability, or times its parent's. With `ranker` a
-linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the network's shortlist).
+between labels that share texts. Tree: two or three levels of balanced clusters, each with eight times as many clusters
+as the one above. Shortlist: descend (the children of the clusters the level above currently ranks highest; in training
+the true ones are always included). Rank: head. Key idea: one layer per resolution. A coarse level is served by a
+shallow layer, so no two levels have to share one embedding. Score: a label's own probability, or times its parent's.
+With `ranker` a linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the
+network's shortlist).
 
 Deviations: label and cluster vectors are initialised from label text where it is informative, biases with the log odds;
 walks also start from head labels (`walk.head_threshold=500`: these keep only themselves, as published); padding is
@@ -21,7 +22,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 from treetop.assemble.label_tree import tree_stage
-from treetop.assemble.linear.concatenated import FusedConfig, fused_member
+from treetop.assemble.linear.concatenated import ConcatenatedConfig, concatenated_member
 from treetop.assemble.members import Member, encoder_of, fit_members, member_name
 from treetop.assemble.view import sparse_view
 from treetop.core.config import setting
@@ -51,10 +52,10 @@ from treetop.partition.flat import flat
 GROUP = "transformer, trees"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 T = TypeVar("T", int, float)
-LEAF = 7  # labels of a finest cluster aimed at
-STEP = 8  # times a level is finer than the one above
-FINEST, COARSEST = 1 << 16, 1 << 6  # most nodes of a level of clusters; fewest
-SHARE, MOST = 4, 512  # one in so many clusters of a level is kept, at most so many
+LEAF = 7  # target number of labels per finest cluster
+STEP = 8  # ratio of clusters between neighbouring levels
+FINEST, COARSEST = 1 << 16, 1 << 6  # largest and smallest number of clusters per level
+SHARE, MOST = 4, 512  # default beam: this fraction (1/4) of a level's clusters, at most 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ class Config(NetworkConfig):
     ranker: Literal["network", "linear", "both"] = setting(
         "network", "label ranker: the network, a linear one on tf-idf + embedding below its clusters, or both"
     )
-    linear: FusedConfig = setting(FusedConfig(threshold=0.01, beam=50), "linear ranker")
+    linear: ConcatenatedConfig = setting(ConcatenatedConfig(threshold=0.01, beam=50), "linear ranker")
     members: int = setting(1, "ensemble size: members differ in seed and clusters, scores are averaged", low=1, high=64)
     encoders: tuple[str, ...] = setting((), "ensemble with one member per encoder, in place of `members`")
     validation: float = setting(0.0, "hold-out fraction of the documents, for early stopping", low=0.0, high=0.5)
@@ -98,7 +99,7 @@ class Config(NetworkConfig):
         if any(kept < 1 for kept in self.beam):
             raise ConfigError(f"beam: {list(self.beam)}; each level must keep 1 cluster or more.")
         if any(not 0.0 <= share <= 0.99 for share in self.dropouts):
-            raise ConfigError(f"dropouts: {list(self.dropouts)}; allowed is 0 to 0.99 for each level.")
+            raise ConfigError(f"dropouts: {list(self.dropouts)}; allowed: 0 to 0.99 for each level.")
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
@@ -114,28 +115,33 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     if config.ranker != "network":
         if dataset.features:
             raise ConfigError(
-                f"ranker: '{config.ranker}' reads words, but {dataset.name} brings features. Use network."
+                f"ranker: '{config.ranker}' needs texts, but {dataset.name} has precomputed features. Use network."
             )
         if not dataset.documents.all() or job.mix is not None or job.penalty is not None:
             raise ConfigError(f"ranker: '{config.ranker}' is linear and does not support augmentations. Use network.")
         words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
-        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job),
+        dataset, config.members, config.encoders, job,
+        lambda m, member_job: _member(dataset, config, m, member_job, job),
         words=words, dense=config.linear.embedding_scale,
     )  # fmt: skip
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     sizes = _resolutions(dataset.n_labels, config)
     prepared = prepare(
-        dataset, encoder_of(config.encoder, config.encoders, m), own if config.encoders else job,
+        dataset, encoder_of(config.encoder, config.encoders, m), member_job if config.encoders else job,
         name=member_name("encoder", m), dropout=config.encoder_dropout,
     )  # fmt: skip
     encoder = prepared.features.encoder
     layers = _layers(config.layers, len(sizes) + 1, encoder)
     poolings = [Pooling(config.encoder.pooling, level) for level in layers]
     prepared.features.read(poolings)
-    tree = tree_stage(own, "tree", lambda: _tree(dataset, config, sizes, own)) if sizes else flat(dataset.n_labels)
+    tree = (
+        tree_stage(member_job, "tree", lambda: _tree(dataset, config, sizes, member_job))
+        if sizes
+        else flat(dataset.n_labels)
+    )
     plans = _heads(config, poolings, tree.sizes, encoder.width)
     learning = Learning(
         encoder=config.encoder_optimizer, heads=config.head_optimizer, reduce=config.reduction, init=config.init,
@@ -143,20 +149,20 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     )  # fmt: skip
     trained = train_network(
         dataset, prepared, prepared.learning(compiled=config.compile), Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), own, validation=config.validation,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), member_job, validation=config.validation,
     )  # fmt: skip
     views = [trained.features.view_name(pooling) for pooling in poolings]
     levels = as_levels(views, tree, trained.ranks, plans, config.score)
     if config.ranker == "network":
         return [trained.features], [levels]
     X = sparse_view(dataset, config.tfidf, job).X
-    fused = fused_member(
+    fused = concatenated_member(
         dataset, prepared.with_features(trained.features), levels, X, config.linear,
-        tree=tree, view=view_of("fused", m), job=own,
+        tree=tree, view=view_of("fused", m), job=member_job,
     )  # fmt: skip
     if config.ranker == "both":
         return [trained.features], [levels, fused]
-    *above, last = fused  # margins of different clusters compare only with their clusters' scores
+    *above, last = fused  # margins of different clusters are comparable only times their clusters' scores
     joined = replace(last.join, combine="parent") if above and last.join.transform != "noop" else last.join
     return [trained.features], [[*above, replace(last, join=joined)]]
 
@@ -166,17 +172,17 @@ def _heads(config: Config, poolings: Sequence[Pooling], sizes: Sequence[int], wi
     n, length = len(poolings), config.embedding_norm if config.encoder.l2 else 0.0
     dropouts = _each(config.dropouts, [0.1] * n, "dropouts")
     keep = [0, *_keep(config, sizes)]
-    made = []
+    heads = []
     for t, pooling in enumerate(poolings):
         wide = width * len(pooling.layers)
-        made.append(
+        heads.append(
             HeadPlan(
                 view=pooling.name, view_width=wide, n=sizes[t], name=f"level-{t}",
                 keep=min(keep[t], sizes[t - 1]) if t else 0, dimension=width if wide > width else 0,
                 dropout=dropouts[t], length=length,
             )
         )  # fmt: skip
-    return made
+    return heads
 
 
 def _keep(config: Config, sizes: Sequence[int]) -> list[int]:
@@ -184,9 +190,9 @@ def _keep(config: Config, sizes: Sequence[int]) -> list[int]:
 
 
 def _each(given: tuple[T, ...], usual: list[T], name: str) -> list[T]:
-    """A value for each level: those given, or the usual ones."""
+    """A value for each level: those given, or the defaults."""
     if given and len(given) != len(usual):
-        raise ConfigError(f"{name}: {len(given)} values for {len(usual)} levels. Name one for each, or leave it out.")
+        raise ConfigError(f"{name}: {len(given)} values for {len(usual)} levels. Give one for each, or leave it out.")
     return list(given) or usual
 
 
@@ -195,10 +201,10 @@ def _resolutions(n_labels: int, config: Config) -> list[int]:
     if config.resolutions:
         return list(config.resolutions)
     finest = min(FINEST, 1 << max(0, round(n_labels / LEAF).bit_length() - 1))
-    if (n_labels / LEAF) / finest > 2**0.5:  # the nearer power of two
+    if (n_labels / LEAF) / finest > 2**0.5:  # round to the nearest power of two
         finest = min(FINEST, 2 * finest)
-    made = [finest // STEP**t for t in range(3 if finest >= FINEST else 2)]
-    return sorted(size for size in made if size >= COARSEST)
+    sizes = [finest // STEP**t for t in range(3 if finest >= FINEST else 2)]
+    return sorted(size for size in sizes if size >= COARSEST)
 
 
 def _layers(given: tuple[tuple[int, ...], ...], n: int, encoder: Encoder) -> list[tuple[int, ...]]:

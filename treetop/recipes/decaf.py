@@ -47,11 +47,13 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, both blocks and free vectors at once; once for each member."""
     check_labels(dataset, job, "decaf")
-    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+    return fit_members(
+        dataset, config.members, (), job, lambda m, member_job: _member(dataset, config, m, member_job, job)
+    )
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    prepared = prepare_bag(dataset, config, m, own, job)
-    tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, own))
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
+    prepared = prepare_bag(dataset, config, m, member_job, job)
+    tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, config.walk, member_job))
     parts = PartsPlan(dropout=config.dropout)  # text and free vector
-    return train_bag(dataset, config, prepared, tree, parts, parts, own)
+    return train_bag(dataset, config, prepared, tree, parts, parts, member_job)

@@ -1,4 +1,4 @@
-"""DiSMEC (WSDM 2017, DiSMEC++ 2021): one linear function for every label over all texts, small weights dropped at once.
+"""DiSMEC (WSDM 2017, DiSMEC++ 2021): one linear classifier per label over all texts, small weights pruned immediately.
 
 Features: tf-idf. Tree: flat. Shortlist: everything. Rank: linear, L2-regularised squared hinge, one-vs-all. Key idea:
 pruning. A weight below `threshold` carries little information, and pruning right after a label is solved makes

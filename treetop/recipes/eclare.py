@@ -22,7 +22,7 @@ from typing import Literal
 
 from scipy.sparse import csr_matrix
 
-from treetop.assemble.label_graph import walked
+from treetop.assemble.label_graph import walk_graph_stage
 from treetop.assemble.label_text_bags import BagsConfig, check_labels, forecast_bags, prepare_bag, train_bag
 from treetop.assemble.label_tree import in_clusters, smoothed_clusters
 from treetop.assemble.members import Member, fit_members
@@ -59,15 +59,17 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Walk between labels, cluster them, then train words, blocks and free vectors; once for each member."""
     check_labels(dataset, job, "eclare")
-    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+    return fit_members(
+        dataset, config.members, (), job, lambda m, member_job: _member(dataset, config, m, member_job, job)
+    )
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
-    prepared = prepare_bag(dataset, config, m, own, job)
-    G = walked(dataset, config.walk, own, "eclare")
-    tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, own))
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
+    prepared = prepare_bag(dataset, config, m, member_job, job)
+    G = walk_graph_stage(dataset, config.walk, member_job, "eclare")
+    tree = in_clusters(smoothed_clusters(dataset, config.tfidf, config.tree, G, member_job))
     labels = PartsPlan(
         graph=G, init=config.init, join=config.combine, dropout=config.dropout
     )  # text, graph, free vector
     clusters = replace(labels, graph=node_graph(G, tree.parents[1], tree.sizes[0]))
-    return train_bag(dataset, config, prepared, tree, clusters, labels, own, bias=config.bias)
+    return train_bag(dataset, config, prepared, tree, clusters, labels, member_job, bias=config.bias)

@@ -93,17 +93,21 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train words, network and both levels at once; once for each member."""
-    World.join(devices.pick(job.device)).alone("inceptionxml")  # its batch norm would see a part of each batch
-    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+    World.join(devices.pick(job.device)).require_one_process(
+        "inceptionxml"
+    )  # its batch norm would see a part of each batch
+    return fit_members(
+        dataset, config.members, (), job, lambda m, member_job: _member(dataset, config, m, member_job, job)
+    )
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     n, walk = dataset.n_labels, config.walk if config.smooth else None
-    tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, walk, own)
+    tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, walk, member_job)
     tasks = TASKS if len(tree.sizes) > 1 else (EXTREME,)
     prepared = prepare_words(
         dataset, config.encoder, ("inception", config.network), tasks,
-        name=member_name("words", m), seed=own.seed, job=job,
+        name=member_name("words", m), seed=member_job.seed, job=job,
     )  # fmt: skip
     plans = _heads(config, prepared.features.encoder.width, tree.sizes)
     learning = Learning(
@@ -112,7 +116,7 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
     )  # fmt: skip
     trained = train_network(
         dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), own, validation=config.validation,
+        small_batches(dataset, config.train, config.min_steps_per_epoch), member_job, validation=config.validation,
     )  # fmt: skip
     views = [trained.features.view_name(task) for task in tasks]
     return [trained.features], [as_levels(views, tree, trained.ranks, plans, config.score)]

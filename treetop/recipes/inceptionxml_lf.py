@@ -1,4 +1,4 @@
-"""InceptionXML-LF (KDD 2024): InceptionXML whose label vectors are made from label texts and a label graph.
+"""InceptionXML-LF (KDD 2024): InceptionXML whose label vectors are composed from label texts and a label graph.
 
 Features: words + inception (routed, a second convolution per task), views of the word-vector dimension. Labels: the sum
 of the word vectors of their text, and the aggregation of those sums over a random-walk label graph, each through a
@@ -25,7 +25,7 @@ from typing import Literal
 
 from scipy.sparse import csr_matrix
 
-from treetop.assemble.label_graph import walked
+from treetop.assemble.label_graph import walk_graph_stage
 from treetop.assemble.label_text_bags import check_labels, two_heads, two_levels, words_of
 from treetop.assemble.label_tree import ClustersConfig, in_clusters, smoothed_clusters, tree_stage
 from treetop.assemble.members import Member, fit_members, member_name
@@ -110,25 +110,27 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Walk between labels, cluster them, then both phases; once for each member."""
     check_labels(dataset, job, "inceptionxml_lf")
-    return fit_members(dataset, config.members, (), job, lambda m, own: _member(dataset, config, m, own, job))
+    return fit_members(
+        dataset, config.members, (), job, lambda m, member_job: _member(dataset, config, m, member_job, job)
+    )
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     n = dataset.n_labels
     prepared = prepare_words(
         dataset, config.encoder, ("inception", config.network), TASKS,
-        name=member_name("words", m), seed=own.seed, job=job, more=label_words(dataset.labels),
+        name=member_name("words", m), seed=member_job.seed, job=job, more=label_words(dataset.labels),
     )  # fmt: skip
-    G = walked(dataset, config.walk, own, "inceptionxml_lf")
-    tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, G, own)
+    G = walk_graph_stage(dataset, config.walk, member_job, "inceptionxml_lf")
+    tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, G, member_job)
     tree, width = in_clusters(tree), prepared.features.encoder.width
     plans = _heads(config, width, tree.sizes, G, free=False)
-    trained = _phase(dataset, config, prepared, tree, plans, own)
+    trained = _phase(dataset, config, prepared, tree, plans, member_job)
     if config.phases > 1:
         prepared = prepared.with_features(trained.features)
-        tree = _clusters_again(config, trained, own) if config.recluster and tree.sizes[0] > 1 else tree
+        tree = _clusters_again(config, trained, member_job) if config.recluster and tree.sizes[0] > 1 else tree
         plans = _heads(config, width, tree.sizes, G, free=True)
-        trained = _phase(dataset, config, prepared, tree, plans, own, trained)
+        trained = _phase(dataset, config, prepared, tree, plans, member_job, trained)
     return [trained.features], [two_levels(trained, tree, plans, config.score)]
 
 

@@ -98,18 +98,22 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Cluster the labels, then train generator and ranker on one encoder; once for each member."""
     return fit_members(
-        dataset, config.members, config.encoders, job, lambda m, own: _member(dataset, config, m, own, job)
+        dataset,
+        config.members,
+        config.encoders,
+        job,
+        lambda m, member_job: _member(dataset, config, m, member_job, job),
     )
 
 
-def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Member:
+def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
-    shared = own if config.encoders else job  # tokens and frozen views of one encoder serve all
+    shared = member_job if config.encoders else job  # tokens and frozen views of one encoder serve all
     prepared = prepare(
         dataset, encoder_of(config.encoder, config.encoders, m), shared,
         name=member_name("encoder", m), dropout=config.encoder_dropout, frozen=config.frozen,
     )  # fmt: skip
-    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, own)
+    tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, member_job)
     plans = _heads(config, pooling.name, prepared.features.encoder.view_width(pooling), tree.sizes)
     inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
     learning = Learning(
@@ -121,8 +125,8 @@ def _member(dataset: Dataset, config: Config, m: int, own: Job, job: Job) -> Mem
         small_batches(dataset, config.train, config.min_steps_per_epoch),
     )
     if config.negatives != "dynamic" and len(plans) == 2:
-        return _static(dataset, config, own, prepared, inputs, blueprint)
-    trained = train_network(dataset, prepared, inputs, blueprint, training, own, validation=config.validation)
+        return _static(dataset, config, member_job, prepared, inputs, blueprint)
+    trained = train_network(dataset, prepared, inputs, blueprint, training, member_job, validation=config.validation)
     views = [trained.features.view_name(pooling)] * len(plans)
     return [trained.features], [as_levels(views, tree, trained.ranks, plans)]
 
@@ -157,8 +161,8 @@ def _static(
     everything = Candidates.all(len(dataset), tree.sizes[0])
     kept = generator.ranks[0].rank(view, everything, Join(), second.keep).padded(second.keep)
     if config.negatives == "static_extra":
-        own = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
-        prepared = prepared.with_features(own)
+        encoder = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
+        prepared = prepared.with_features(encoder)
     inputs = frozen if config.negatives == "static" else prepared.learning(compiled=config.compile)
     labels = replace(blueprint, plans=[second], given=kept)
     ranker = train_network(dataset, prepared, inputs, labels, training, job, name="ranker")

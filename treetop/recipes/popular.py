@@ -1,7 +1,7 @@
-"""The most frequent labels, for every text the same.
+"""The most frequent labels, the same for every text.
 
 Features none, tree flat, shortlist everything, rank popular. The lower bound for all other methods: on a data set with
-a heavy head it looks better than it is, so read nDCG@10, PSP@5 and coverage beside P@1.
+a heavy head it looks better than it is, so read nDCG@10, PSP@5 and coverage as well as P@1.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.label_rows import allowed, barred_texts, with_rows_of
+from treetop.assemble.label_rows import excluded_labels, not_excluded, with_rows_of
 from treetop.core.config import setting
 from treetop.core.dataset import LABEL_TEXT, Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.work import Job
 from treetop.features.encoder.encoder import Pooling
-from treetop.features.encoder.sources import peek
+from treetop.features.encoder.sources import read_encoder_config
 from treetop.features.encoder.transformer import TransformerConfig
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
@@ -70,22 +70,24 @@ class Config(NetworkConfig):
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
-    size = EncoderSize.of(peek(config.encoder.model))
+    size = EncoderSize.of(read_encoder_config(config.encoder.model))
     counts = count([_head(config, "", size.width * len(config.encoder.layers), dataset.n_labels)])
     low = counts.vectors if config.label_memory == "low" else 0.0
     counts = replace(counts, low=low, label_texts=config.init != "zero")
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)
-    made = forecast_member(dataset, size, counts, training, config.encoder.max_length)
+    needs = forecast_member(dataset, size, counts, training, config.encoder.max_length)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
-    return replace(made, time=made.time * more)
+    return replace(needs, time=needs.time * more)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train encoder and label vectors on documents and label texts alike."""
     rows = dataset
     if config.label_rows and not _has_label_rows(dataset):
-        barred = barred_texts(dataset)
-        rows = with_rows_of(dataset, allowed(dataset, np.arange(dataset.n_labels), barred, "label_rows"), barred)
+        excluded = excluded_labels(dataset)
+        rows = with_rows_of(
+            dataset, not_excluded(dataset, np.arange(dataset.n_labels), excluded, "label_rows"), excluded
+        )
     prepared = prepare(rows, config.encoder, job, dropout=config.encoder_dropout)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     plan = _head(config, pooling.name, prepared.features.encoder.view_width(pooling), dataset.n_labels)

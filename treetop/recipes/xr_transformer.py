@@ -35,8 +35,8 @@ from treetop.core.forecast import Forecast
 from treetop.core.log import logger
 from treetop.core.types import LabelTree, Level
 from treetop.core.work import Job
-from treetop.features.concatenate import Fuse, fused, view_of
-from treetop.features.encoder.sources import peek
+from treetop.features.concatenate import Concatenated, concatenated, view_of
+from treetop.features.encoder.sources import read_encoder_config
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.labels.pifa import pifa
@@ -87,7 +87,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
         return forecast_members([linear] * voters)
     n, needs = len(dataset), []
     for name in config.encoders or (config.encoder.model,) * voters:
-        size = EncoderSize.of(peek(name))
+        size = EncoderSize.of(read_encoder_config(name))
         width = float(size.width * len(config.encoder.layers))
         nodes = 1.1 * min(dataset.n_labels, config.max_clusters) if not config.frozen else 0.0
         per_text = dataset.Y.nnz / max(n, 1)
@@ -114,7 +114,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Fine-tune an encoder for each voter, then train its ranker."""
     _check(dataset, config)
     if dataset.features:
-        logger.info("ready-made features of %s are left aside: tf-idf is made from the texts", dataset.name)
+        logger.info("precomputed features of %s are ignored: tf-idf is computed from the texts", dataset.name)
         dataset = replace(dataset, features={})
     view = sparse_view(dataset, config.tfidf, job)
     tfidf: Any = view.features["tfidf"]
@@ -122,17 +122,19 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     transformers: list[Transformer] = []
     members = []
     for m in range(count_members(config.members, config.encoders)):
-        own = job_of(job, m)
+        member_job = job_of(job, m)
         name, X = view.name, words
         if config.ranker_view != "tfidf":
-            same = config.frozen and not config.encoders and m > 0  # nothing but the tree differs
+            same = config.frozen and not config.encoders and m > 0  # only the tree differs
             if not same:
-                transformer, H = _encoder(rows, config, words, m, job=own, shared=own if config.encoders else job)
+                transformer, H = _encoder(
+                    rows, config, words, m, job=member_job, shared=member_job if config.encoders else job
+                )
                 transformers.append(transformer)
             name = view_of(config.ranker_view, len(transformers) - 1)
-            X = fused(words if config.ranker_view == "fused" else None, H)
-        members.append(_ranker(rows, config, X, name, own))
-    features: dict[str, Any] = {"fused": Fuse(tfidf, transformers)} if transformers else {"tfidf": tfidf}
+            X = concatenated(words if config.ranker_view == "fused" else None, H)
+        members.append(_ranker(rows, config, X, name, member_job))
+    features: dict[str, Any] = {"fused": Concatenated(tfidf, transformers)} if transformers else {"tfidf": tfidf}
     return Model.over(dataset, features, members, config.blend)
 
 
@@ -165,7 +167,7 @@ def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shar
 def _tree(dataset: Dataset, X: Csr, config: BalancedConfig, seed: int) -> LabelTree:
     """A tree over the labels as the documents describe them."""
     Y = (sparse.diags(dataset.documents.astype(np.float32)) @ dataset.Y).tocsr()
-    Y.eliminate_zeros()  # rows that are no documents have no labels now, and X need not be copied
+    Y.eliminate_zeros()  # rows that are not documents have no labels now, and X need not be copied
     return balanced(pifa(X, Y), config, seed=seed)
 
 

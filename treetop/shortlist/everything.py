@@ -1,4 +1,4 @@
-"""All labels, without listing them: flat models that look at every label."""
+"""All labels, without listing them: for flat models that score every label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What features and training both need of torch: the device, sequences packed on it, and the hand-over of arrays.
+"""Torch helpers shared by features and training: devices, packed sequences, transfer of arrays.
 
 | file | answer |
 |---|---|

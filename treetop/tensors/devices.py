@@ -1,4 +1,4 @@
-"""Where training runs: the device, its number type, its memory, and the processes that share the work."""
+"""Where training runs: the device, its compute type, its memory, and the processes that share the work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pick(name: str = "auto") -> torch.device:
         raise ConfigError("--device: no GPU is visible here. Use --device cpu, or check the driver with nvidia-smi.")
     if kind == "cuda" and index and int(index) >= torch.cuda.device_count():
         last = torch.cuda.device_count() - 1
-        raise ConfigError(f"--device: there is no GPU {index} here. Allowed are cuda:0 to cuda:{last}.")
+        raise ConfigError(f"--device: there is no GPU {index} here. Allowed: cuda:0 to cuda:{last}.")
     if kind == "cuda" and not index:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
     return torch.device(name)
@@ -101,7 +101,7 @@ class World:
             dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
         return cls(dist.get_rank(), dist.get_world_size())
 
-    def alone(self, name: str) -> None:
+    def require_one_process(self, name: str) -> None:
         """Refuse several processes where `name` cannot share its work."""
         if self.size > 1:
             raise ConfigError(f"{name}: works in one process only, not in {self.size}. Leave torchrun out.")

@@ -1,4 +1,4 @@
-"""Arrays handed over between the host and a device."""
+"""Transfer of arrays between the host and a device."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def send(array: NDArray[np.generic], device: torch.device) -> Tensor:
 
 def to_array(tensor: Tensor) -> np.ndarray[Any, Any]:
     """A tensor as a numpy array; bfloat16 keeps its bits as uint16."""
-    held = tensor.detach()
-    if held.dtype == torch.bfloat16:
-        held = held.view(torch.int16)
-        return held.cpu().numpy().view(np.uint16)
-    return held.cpu().numpy()
+    array = tensor.detach()
+    if array.dtype == torch.bfloat16:
+        array = array.view(torch.int16)
+        return array.cpu().numpy().view(np.uint16)
+    return array.cpu().numpy()
 
 
 @torch.no_grad()
 def fill(tensor: Tensor, array: np.ndarray[Any, Any]) -> None:
     """Copy a stored array into a tensor of the same shape."""
-    held = torch.from_numpy(np.array(array))
-    tensor.copy_(held.view(torch.bfloat16) if tensor.dtype == torch.bfloat16 else held)
+    source = torch.from_numpy(np.array(array))
+    tensor.copy_(source.view(torch.bfloat16) if tensor.dtype == torch.bfloat16 else source)
 
 
 def to_float32(tensor: Tensor) -> NDArray[np.float32]:

@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Token sequences end to end without padding, shortest first; spare ones may be empty.
+    """Token sequences end to end without padding, shortest first; padding sequences are empty.
 
     Row i of the batch is sequence `back[i]`, or the mean of the sequences whose `owner` it is.
     """
@@ -52,8 +52,8 @@ class TokenRows:
     """
 
     def __init__(self, ids: NDArray[np.generic], offsets: Rows, device: torch.device, rows: Rows | None = None) -> None:
-        held = np.ascontiguousarray(ids.astype(np.int32, copy=False))
-        self.ids = torch.from_numpy(held if held.flags.writeable else held.copy()).to(device)
+        tokens = np.ascontiguousarray(ids.astype(np.int32, copy=False))
+        self.ids = torch.from_numpy(tokens if tokens.flags.writeable else tokens.copy()).to(device)
         self.starts = offsets[:-1]
         self.lengths: Rows = np.diff(offsets)
         self.rows = rows

@@ -1,4 +1,4 @@
-"""GPU programs compiled side by side, while texts are still being read; a cold start waits seconds less.
+"""GPU kernels compiled in parallel while texts are being read, which makes a cold start seconds faster.
 
 Nothing depends on it: a program that is missing at the first step is compiled then.
 """

@@ -1,4 +1,4 @@
-"""One gradient loop for every recipe: it receives `step(batch) -> loss` and knows no XMC word.
+"""One gradient loop for every recipe: it receives `step(batch) -> loss` and knows nothing of XMC.
 
 | file | answer |
 |---|---|
@@ -8,7 +8,7 @@
 | `journal.py` | loss, tokens per second, memory, time left, as JSON lines |
 | `batches.py` | which rows come when; token sequences and targets gathered on the device without waiting for it |
 | `pools.py` | a pool of labels for all texts of a batch: positives, hard negatives, what counts for nothing |
-| `clustered.py` | batches of texts that lie near each other, clusters and hard negatives found anew now and then |
+| `clustered.py` | batches of similar texts, clusters and hard negatives mined every few epochs |
 | `losses.py` | BCE, squared hinge, soft targets, relevance weights over candidates |
 | `contrastive.py` | losses over a pool: which positives count, and against what |
 | `optim.py` | AdamW with float32 masters, groups, schedules, clipping |

@@ -37,6 +37,6 @@ class Average:
         """Swap averages and weights; calling it twice changes nothing."""
         if self.count == 0:
             return
-        held = [tensor.detach().clone() for tensor in self.tensors]
+        copies = [tensor.detach().clone() for tensor in self.tensors]
         torch._foreach_copy_(self.tensors, self.values)
-        torch._foreach_copy_(self.values, held)
+        torch._foreach_copy_(self.values, copies)

@@ -1,4 +1,4 @@
-"""Which rows come when, and what of them lies on the device.
+"""The order of training rows, and batches on the device.
 
 The order is a function of (seed, epoch), so a position in it is one number.
 """
@@ -84,7 +84,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of a run: `rows` shuffled anew each epoch, cut into `batch` rows.
+    """The batches of a run: `rows` shuffled in each epoch, split into batches of `batch` rows.
 
     `order="length"` sorts stretches of 64 batches by `lengths` before cutting, for encoders that must pad.
     """
@@ -134,7 +134,7 @@ def split_off(rows: Rows, share: float, seed: int, *, at_most: int = 4000) -> tu
     count = min(at_most, round(share * len(rows)))
     if count == 0:
         return rows, rows[:0]
-    held = np.random.default_rng([seed, 2]).permutation(len(rows))[:count]
+    chosen = np.random.default_rng([seed, 2]).permutation(len(rows))[:count]
     inside = np.zeros(len(rows), bool)
-    inside[held] = True
+    inside[chosen] = True
     return rows[~inside], rows[inside]

@@ -1,7 +1,7 @@
 """Training state that survives `kill -9`: arrays and a few numbers in the project's own format, never pickled.
 
-Two generations lie side by side and are written in turn, so that one sound one always exists, and several processes
-that were killed between their writes still share one.
+Two generations are written alternately, so that an intact one always exists, and several processes that were killed
+between their writes still share one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Checkpoints:
         self._last, self._cost = time.monotonic(), 0.0
 
     def due(self) -> bool:
-        """Time for one: after `seconds`, and never so often that writing takes over a twentieth of the run."""
+        """Whether one is due: after `seconds`, but writing may take at most a twentieth of the run."""
         late = time.monotonic() - self._last >= max(self.seconds, 20.0 * self._cost)
         if self.world.size == 1:
             return late
@@ -72,5 +72,5 @@ class Checkpoints:
             check_folder(folder, check="full")
             return read_part(folder)
         except ModelError as error:
-            logger.warning("checkpoint %s is damaged and left out (%s)", folder.name, error)
+            logger.warning("checkpoint %s is damaged and is skipped (%s)", folder.name, error)
             return None

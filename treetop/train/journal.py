@@ -1,4 +1,4 @@
-"""What a run says about itself: one JSON line every few seconds with loss, rate, real tokens per second, memory."""
+"""Training log: one JSON line every few seconds with loss, learning rate, tokens per second and memory."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ def train(
     work: Path | None = None,
     name: str = "train",
 ) -> Result:
-    """Train `task` over `plan`; with a `work` folder a killed run goes on where its last checkpoint stands."""
+    """Train `task` over `plan`; with a `work` folder a killed run resumes from its last checkpoint."""
     if plan.steps == 0:
-        raise InputError(f"training: {len(plan.rows)} rows to learn from. Give more texts, or hold out fewer.")
+        raise InputError(f"training: {len(plan.rows)} training rows. Give more texts, or hold out fewer.")
     run = _Run(task, plan, config, world, work, name)
     devices_ = [task.device] if task.device.type == "cuda" else []
     # On the CPU blocks of labels run side by side instead.
@@ -214,7 +214,7 @@ class _Run:
             bar.note(f"loss {line['loss']:.4f}, {line['tokens_per_s']:,} tokens/s, {line['memory'] / 2**30:.1f} GiB")
 
     def _check(self, step: int) -> None:
-        """Refuse to go on with a loss that is no number; names the first batch where it happened."""
+        """Refuse to continue with a loss that is not finite; names the first batch where it happened."""
         first = int(self.broken)
         if first < 0:
             return
@@ -281,13 +281,13 @@ class _Run:
     # --- state ---
 
     def _tensors(self) -> dict[str, Tensor]:
-        made = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
-        made |= self.buffers | {f"task.{name}": tensor for name, tensor in self.task.state().items()}
+        tensors = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
+        tensors |= self.buffers | {f"task.{name}": tensor for name, tensor in self.task.state().items()}
         for name, table in self.task.tables.items():
-            made |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
+            tensors |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
         if self.average.count:
-            made |= {f"average.{name}": t for name, t in zip(self.weights, self.average.values, strict=True)}
-        return made | {f"best.{name}": tensor for name, tensor in self.best.items()}
+            tensors |= {f"average.{name}": t for name, t in zip(self.weights, self.average.values, strict=True)}
+        return tensors | {f"best.{name}": tensor for name, tensor in self.best.items()}
 
     def _restore(self, part: Part) -> None:
         self.numbers = dict(part.config)
@@ -299,17 +299,17 @@ class _Run:
         for name, tensor in self._tensors().items():
             fill(tensor, part.array(name, to_dtype(tensor), *tensor.shape))
         self.optimiser.show()
-        log.logger.info("training goes on at step %d of %d", self.numbers["step"], self.total)
+        log.logger.info("training resumes at step %d of %d", self.numbers["step"], self.total)
 
 
 def _buffers(task: Task) -> dict[str, Tensor]:
-    """What modules keep beside their weights and store: running means of batch norm and the like."""
-    made: dict[str, Tensor] = {}
+    """What modules store besides their weights: running means of batch norm and the like."""
+    buffers: dict[str, Tensor] = {}
     for name, (module, _) in task.modules.items():
         weights, stored = dict(module.named_parameters()), module.state_dict(keep_vars=True)
         found = {key: held for key, held in stored.items() if key not in weights and held.is_floating_point()}
-        made |= {f"buffer.{name}.{key}": held for key, held in found.items()}
-    return made
+        buffers |= {f"buffer.{name}.{key}": held for key, held in found.items()}
+    return buffers
 
 
 def to_dtype(tensor: Tensor) -> str:

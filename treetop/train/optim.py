@@ -26,7 +26,7 @@ class AdamConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DescentConfig:
-    """How label vectors of two bytes a number learn: plain descent, no moments."""
+    """How bfloat16 label vectors learn: plain SGD, no moments."""
 
     lr: float = setting(8.0, "peak learning rate for mini-batches of 1,024", low=1e-6, high=1e6)
     weight_decay: float = setting(0.0, "decoupled weight decay; never on biases", low=0.0)
@@ -38,7 +38,7 @@ class DescentConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleConfig:
-    """How the learning rate moves over the steps."""
+    """Learning-rate schedule over the steps."""
 
     kind: Literal["constant", "linear", "cosine"] = setting("constant", "learning-rate schedule after warm-up")
     warmup: float = setting(0.0, "fraction of the steps for warm-up", low=0.0, high=1.0)
@@ -70,7 +70,7 @@ def _between(start: float, end: float, t: float) -> float:
 
 
 class Rates:
-    """Learning rates as the update wants them: numbers on the CPU, tensors on a GPU that a recorded step can read."""
+    """Learning rates for the update: numbers on the CPU, tensors on a GPU that a CUDA graph can read."""
 
     def __init__(self, tops: Sequence[float], device: torch.device) -> None:
         self.tops = list(tops)
@@ -90,7 +90,7 @@ class Rates:
 
 @dataclass
 class Group:
-    """Weights that share a learning rate; `masters` are the float32 truth behind them."""
+    """Weights that share a learning rate; `masters` are their float32 master copies."""
 
     name: str
     config: AdamConfig
@@ -104,7 +104,7 @@ class Group:
 
 
 class AdamW:
-    """Decoupled weight decay Adam; one pass of few launches over all weights of a group.
+    """Decoupled weight decay Adam; one fused update over all weights of a group.
 
     Modules named in `low` compute in the type `kind` from now on; their float32 weights become masters.
     """
@@ -138,11 +138,11 @@ class AdamW:
 
     def state(self) -> dict[str, Tensor]:
         """Everything a later run needs to go on: weights, moments, step count."""
-        made = {f"weight.{name}": tensor for name, tensor in self.masters.items()}
+        tensors = {f"weight.{name}": tensor for name, tensor in self.masters.items()}
         for group in self.groups:
             for name, first, second in zip(group.names, group.first, group.second, strict=True):
-                made[f"first.{name}"], made[f"second.{name}"] = first, second
-        return {**made, "steps": self.steps}
+                tensors[f"first.{name}"], tensors[f"second.{name}"] = first, second
+        return {**tensors, "steps": self.steps}
 
     @torch.no_grad()
     def show(self) -> None:

@@ -1,4 +1,4 @@
-"""Recorded steps: on a GPU a whole step (gather, forward, backward, update) is launched as one graph.
+"""CUDA graphs: on a GPU a whole step (gather, forward, backward, update) is replayed as one graph.
 
 A small encoder's step is a thousand short launches; their cost on the host is longer than the work itself. Steps of
 the same key run once as they are, then are recorded and replayed; only the batch's message, the learning rates and
@@ -42,16 +42,16 @@ class Replay:
         """The loss of a replayed step, or None when this one must be run as it is."""
         if loaded.key is None:
             return None
-        held = self.recordings.get(loaded.key)
-        if held is None:
+        recording = self.recordings.get(loaded.key)
+        if recording is None:
             self.seen[loaded.key] += 1
             if self.seen[loaded.key] < 2 or len(self.recordings) >= MOST:
                 return None
-            held = self._record(loaded)
-        for static, fresh in zip(held.loaded.tensors, loaded.tensors, strict=True):
+            recording = self._record(loaded)
+        for static, fresh in zip(recording.loaded.tensors, loaded.tensors, strict=True):
             static.copy_(fresh, non_blocking=True)
-        held.graph.replay()
-        return held.loss.clone()
+        recording.graph.replay()
+        return recording.loss.clone()
 
     def _record(self, loaded: Loaded) -> _Recording:
         static = loaded.cloned()
@@ -70,5 +70,5 @@ class Replay:
             ) from error
         finally:
             gc.enable()
-        made = self.recordings[loaded.key] = _Recording(graph, static, loss)
-        return made
+        recording = self.recordings[loaded.key] = _Recording(graph, static, loss)
+        return recording

@@ -40,12 +40,12 @@ class TrainConfig:
 def warmed_up(
     epochs: float, batch_size: int, kind: Literal["linear", "cosine"] = "linear", warmup: float = 0.05
 ) -> TrainConfig:
-    """What most recipes begin with: a learning rate that rises over a share of the steps and falls to zero."""
+    """The default of most recipes: linear warm-up over a fraction of the steps, then decay to zero."""
     return TrainConfig(epochs=epochs, batch_size=batch_size, schedule=ScheduleConfig(kind=kind, warmup=warmup))
 
 
 class Table(Protocol):
-    """Weights that keep their own gradients and states; the loop tells them when to use and when to drop these."""
+    """Weights that keep their own gradients and states; the loop calls them to apply or drop gradients."""
 
     def prepare(self, factor: float, *, fuse: bool, value: bool) -> None:
         """Say what comes: the rate's factor, whether to update while going forward, whether the loss is wanted."""

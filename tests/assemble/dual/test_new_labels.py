@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from treetop.assemble.dual.new_labels import bar, with_map
+from treetop.assemble.dual.new_labels import kth_margin, with_map
 from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 
@@ -46,7 +46,7 @@ def test_labels_guessed_as_new_ones_are_returned_as_often_as_trained_ones():
     counts[::3] = 0  # not seen: neither neighbours nor measured
     seen = np.flatnonzero(counts)
     made = with_map(rank, documents, counts)
-    below = bar(rank, documents, seen, 10)
+    below = kth_margin(rank, documents, seen, 10)
     expected = np.sort(documents @ rank.weight[seen].T + rank.bias[seen], axis=1)[:, -10]
     np.testing.assert_allclose(below, expected, rtol=1e-5)
     guess = [made.of_new(rank.texts(seen[[i]]), np.delete(seen, i)) for i in range(len(seen))]
@@ -66,6 +66,6 @@ def test_nothing_is_measured_where_nothing_can_be():
 
 def test_blocks_of_labels_change_no_bar(monkeypatch):
     rank, counts, documents, _, _ = world()
-    whole = bar(rank, documents, np.arange(len(counts)), 10)
+    whole = kth_margin(rank, documents, np.arange(len(counts)), 10)
     monkeypatch.setattr("treetop.assemble.dual.new_labels.BLOCK", 7)
-    np.testing.assert_allclose(bar(rank, documents, np.arange(len(counts)), 10), whole, rtol=1e-5)
+    np.testing.assert_allclose(kth_margin(rank, documents, np.arange(len(counts)), 10), whole, rtol=1e-5)

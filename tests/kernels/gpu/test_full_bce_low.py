@@ -136,7 +136,7 @@ def test_small_steps_are_not_lost():
 
 
 def tiles(*, way="each", chunk=64):
-    from treetop.kernels.gpu.full_bce_fused import Tile, Tiles
+    from treetop.kernels.gpu.full_bce_launch import Tile, Tiles
 
     step = Tile(64, 128, 64, 8, 3, "both") if way == "both" else Tile(64, 32, 64, 4, 2)
     return Tiles(Tile(64, 32, 64, 4, 2, "bulk" if way == "bulk" else "each"), step, chunk)
@@ -152,9 +152,9 @@ def needs_programs():
     if not (GPU or triton_runs.INTERPRETED):
         pytest.skip("no GPU, and TRITON_INTERPRET is not set")
     pytest.importorskip("triton")
-    from treetop.kernels.gpu.full_bce_fused import fused_descent
+    from treetop.kernels.gpu.full_bce_launch import triton_descent
 
-    return fused_descent
+    return triton_descent
 
 
 @pytest.mark.parametrize(("size", "way"), WAYS)

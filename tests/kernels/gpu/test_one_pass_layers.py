@@ -91,11 +91,11 @@ def test_row_update_equals_the_twin():
             chosen = ids if step != 1 else ids[:2]
             owner = torch.arange(len(chosen), device=DEVICE).repeat_interleave(3)
             slope = torch.randn(chosen.numel(), device=DEVICE).masked_fill(chosen.reshape(-1) < 0, 0.0)
-            numbers = (0.1, 0.9, 0.99, 1e-8)
+            constants = (0.1, 0.9, 0.99, 1e-8)
             if plain:
-                gathered_rows._update_plain(table, chosen.reshape(-1), owner, slope, h, 0.05, numbers)
+                gathered_rows._update_plain(table, chosen.reshape(-1), owner, slope, h, 0.05, constants)
             else:
-                gathered_rows.update(table, chosen.reshape(-1), owner, slope, h, rate=0.05, numbers=numbers)
+                gathered_rows.update(table, chosen.reshape(-1), owner, slope, h, rate=0.05, constants=constants)
         tables.append(table)
     for name in ("weight", "first", "second", "count"):
         torch.testing.assert_close(getattr(tables[0], name), getattr(tables[1], name), rtol=1e-4, atol=1e-5, msg=name)
@@ -140,7 +140,7 @@ def test_all_of_a_row_is_updated_with_one_count():
     for _ in range(3 if GPU else 1):
         held = [torch.zeros(n, width, device=DEVICE) for _ in range(3)]
         table = gathered_rows.Rows(*held, torch.zeros(n, dtype=torch.int32, device=DEVICE), 1)
-        gathered_rows.update(table, ids, ids, ones, G, rate=0.05, numbers=(0.0, 0.9, 0.999, 1e-8))
+        gathered_rows.update(table, ids, ids, ones, G, rate=0.05, constants=(0.0, 0.9, 0.999, 1e-8))
         made.append(table.weight)
     torch.testing.assert_close(made[0], -0.05 * G.sign(), rtol=1e-3, atol=1e-6)  # Adam's first step from zero
     assert all(torch.equal(made[0], other) for other in made[1:])

@@ -113,7 +113,7 @@ def test_a_cache_that_others_may_have_filled_is_not_used(places, monkeypatch, ca
     with caplog.at_level(logging.WARNING, "treetop"):
         other = chosen()
     assert other.parent == places / f"tmp/treetop-{os.geteuid()}" and other.stat().st_mode & 0o777 == 0o700
-    assert f"{bad}: no place for compiled kernels" in caplog.text and "TREETOP_CACHE" in caplog.text
+    assert f"{bad}: not used for compiled kernels" in caplog.text and "TREETOP_CACHE" in caplog.text
 
 
 @pytest.mark.parametrize("fault", ["stranger", "writable", "link"])

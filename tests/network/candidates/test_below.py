@@ -4,7 +4,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from treetop.network.candidates.below import Below, Children
 from treetop.network.candidates.chosen import Scored, best_places
-from treetop.network.targets import Known, Targets
+from treetop.network.targets import BatchTargets, Targets
 from treetop.train.batches import Message
 
 PARENT = np.array([2, 0, 0, 1, 2, 2])
@@ -59,7 +59,7 @@ def test_children_of_what_the_head_above_likes_best(forced):
     children = Children.of(PARENT, 3, torch.device("cpu"))
     ids, logits = torch.tensor([[2, 0, -1], [1, -1, -1]]), torch.tensor([[0.5, 0.1, 9.0], [0.0, 9.0, 9.0]])
     above = Scored(ids, logits, torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
-    known = Known(Targets(torch.tensor([0]), torch.tensor([1]), torch.tensor([1.0]), 2))
+    known = BatchTargets(Targets(torch.tensor([0]), torch.tensor([1]), torch.tensor([1.0]), 2))
     made = Below(children, 1, forced).choose(known, Message(), above)
     assert made.ids.tolist() == [[1, 2, -1] if forced else [0, 4, 5], [3, -1, -1]]
     assert made.find(known.positives).tolist() == [[float(forced), 0.0, 0.0], [0.0, 0.0, 0.0]]

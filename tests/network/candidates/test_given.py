@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from toy_network import CPU, batch
 from treetop.network.candidates.below import Children
 from treetop.network.candidates.given import GivenLabels, GivenParents
-from treetop.network.targets import Known, TargetRows
+from treetop.network.targets import BatchTargets, TargetRows
 from treetop.tensors.devices import ALONE
 
 ROWS, LABELS = 12, 20
@@ -23,7 +23,7 @@ WIDTH = 6
 
 
 def case(counts, *, tied):
-    """(targets in an order of their own, lists that begin with them, what a plain loop expects)."""
+    """(targets in an already permuted, lists that begin with them, what a plain loop expects)."""
     rng = np.random.default_rng(1)
     own = [rng.permutation(LABELS)[:count] for count in counts]
     values = [np.full(count, 0.5) if tied else rng.uniform(0.1, 1.0, count) for count in counts]
@@ -47,7 +47,7 @@ def test_positives_stand_in_the_order_of_the_targets(counts, static, tied):
     Y, lists, expected = case(counts, tied=tied)
     given, targets = GivenLabels(lists, CPU), TargetRows(Y, CPU)
     for rows in (np.arange(ROWS), np.array([7, 0, 11, 7]), np.array([3])):
-        known = Known(targets.targets(targets.load(rows, static)))
+        known = BatchTargets(targets.targets(targets.load(rows, static)))
         chosen = given.choose(known, given.load(batch(rows), static), None)
         pairs = chosen.pairs(torch.zeros(len(rows), WIDTH), known)
         np.testing.assert_array_equal(chosen.ids, lists[rows])
@@ -59,7 +59,7 @@ def test_lists_that_should_leave_out_ignored_pairs_refuse_to_look_for_them():
     Y, lists, _ = case(COUNTS["random"], tied=False)
     given, targets, rows = GivenLabels(lists, CPU), TargetRows(Y, CPU).gather(np.arange(3)), np.arange(3)
     with pytest.raises(ValueError, match="lists leave out ignored pairs"):
-        given.choose(Known(targets, ignored=targets), given.load(batch(rows), False), None)
+        given.choose(BatchTargets(targets, ignored=targets), given.load(batch(rows), False), None)
 
 
 def test_true_nodes_replace_the_last_of_the_given_ones():
@@ -67,7 +67,7 @@ def test_true_nodes_replace_the_last_of_the_given_ones():
     given = np.array([[0, 1, 2], [4, 3, 2], [1, 0, 4]])
     true = sparse.csr_matrix((np.ones(4, np.float32), ([0, 1, 1, 1], [8, 0, 1, 5])), (3, LABELS))  # 3; 0, 1, 0
     made = GivenParents(Children.of(parent, 5, CPU), given, 5, forced=True, world=ALONE)
-    known = Known(TargetRows(true, CPU).gather(np.arange(3)))
+    known = BatchTargets(TargetRows(true, CPU).gather(np.arange(3)))
     ids = made.choose(known, made.load(batch(range(3)), False), None).ids
     for row, nodes in zip(ids.tolist(), ({3, 0, 1}, {0, 1, 4}, {1, 0, 4}), strict=True):
         assert set(row) == {label for label in range(LABELS) if parent[label] in nodes}
@@ -81,5 +81,7 @@ def test_rows_with_fewer_nodes_than_places_stay_padded_when_true_ones_are_forced
     Y = sparse.csr_matrix(np.array([[0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]], np.float32))
     nodes = np.array([[1, -1, -1], [0, -1, -1], [2, 1, -1]])
     given = GivenParents(Children.of(parent, 4, CPU), nodes, 4, forced=True, world=ALONE)
-    chosen = given.choose(Known(TargetRows(Y, CPU).gather(np.arange(3))), given.load(batch(range(3)), False), None)
+    chosen = given.choose(
+        BatchTargets(TargetRows(Y, CPU).gather(np.arange(3))), given.load(batch(range(3)), False), None
+    )
     assert [sorted(row) for row in chosen.ids.tolist()] == [[-1, 1, 3], [-1, -1, 0], [-1, 1, 2]]

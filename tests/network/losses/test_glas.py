@@ -50,7 +50,7 @@ def test_penalty_is_the_equation_and_reaches_the_vectors(tree, unit):
         loss = loss_of(made, ROWS)
         loss.backward() if loss.requires_grad else None
         losses.append(loss.item())
-        if made.heads[-1].fused is not None:
+        if made.heads[-1].one_pass is not None:
             grads.append(table.grads[0][:L].clone())
             continue
         dense = torch.zeros(L, WIDTH + 1)

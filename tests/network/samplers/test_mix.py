@@ -39,8 +39,8 @@ def plain(made, H, Y, nodes, loss, ignored=()):
     """The loss of rows with vectors H, targets Y and, above them, `nodes`."""
     total = 0.0
     first, last = made.heads[0], made.heads[-1]
-    if first.fused is not None:
-        W, b = first.fused.weight.double().numpy(), first.fused.bias.double().numpy()
+    if first.one_pass is not None:
+        W, b = first.one_pass.weight.double().numpy(), first.one_pass.bias.double().numpy()
         for i in range(len(H)):
             total += sum(pay(W[j] @ H[i] + b[j], Y[i, j], loss) for j in range(L) if (i, j) not in ignored) / len(H)
         return total
@@ -145,7 +145,7 @@ def test_rows_outside_the_sample_leave_no_trace():
     inside = np.arange(len(data)) >= N
     made, _ = task(FLAT, dataclasses.replace(data, sample=inside))
     alone, _ = task(FLAT, data.take(np.flatnonzero(inside)))
-    assert torch.equal(made.heads[0].fused.bias, alone.heads[0].fused.bias)
+    assert torch.equal(made.heads[0].one_pass.bias, alone.heads[0].one_pass.bias)
     assert np.isfinite(made.ranks()[0].bias).all()  # each label's text is there
     made, _ = task(FLAT, dataclasses.replace(data, sample=~inside))
     assert np.array_equal(np.isfinite(made.ranks()[0].bias), np.bincount(data.Y[:N].indices, minlength=L) > 0)

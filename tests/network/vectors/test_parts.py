@@ -46,7 +46,7 @@ def words(tmp_path_factory):
 def make(words):
     def task(form, bias=True, shake=0.3, before=None):
         data = toy.dataset()
-        net = Words.begin("decaf", BagConfig(), words, max_length=8, views=(DOCUMENT,), seed=0)
+        net = Words.untrained("decaf", BagConfig(), words, max_length=8, views=(DOCUMENT,), seed=0)
         tokens = net.tokenizer.encode(data.texts)
         inputs = Encoded(net.encoder, TokenRows(tokens.ids, tokens.offsets, CPU), (DOCUMENT,))
         plans = two_heads(DOCUMENT.name, DOCUMENT.name, 8, TREE.sizes, 2, *FORMS[form], dropouts=(0.3, 0.3))

@@ -1,6 +1,6 @@
 """LibMultiLabel: k-means label tree and one-vs-rest with LIBLINEAR; the model is a pickle, as its own code saves it."""
 
-# ruff: noqa: D103  (what each function is for stands in the docstring of the package)
+# ruff: noqa: D103  (the package's docstring says what each function is for)
 # mypy: disable-error-code="import-not-found,import-untyped"
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-BLOCK = 1_000  # it scores every label in float64: more documents at once would fill the memory
+BLOCK = 1_000  # documents per call: it scores every label in float64, which takes much memory
 
 
 def versions() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""napkinXC: probabilistic label tree; it writes its model while it trains."""
+"""napkinXC: probabilistic label tree; the model is written during training."""
 
-# ruff: noqa: D103  (what each function is for stands in the docstring of the package)
+# ruff: noqa: D103  (the package's docstring says what each function is for)
 # mypy: disable-error-code="import-not-found,import-untyped"
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def train(job: dict[str, Any], X: Any, Y: Any) -> Any:
 
 
 def save(model: Any, folder: str) -> None:
-    """Training has written it already."""
+    """Nothing to do: training has written the model."""
 
 
 def settings(job: dict[str, Any]) -> dict[str, Any]:

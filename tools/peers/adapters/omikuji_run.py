@@ -60,10 +60,10 @@ def train(job: dict[str, Any], data: Any, pool: Any) -> Any:
     wanted = Model.default_hyper_param()
     for name, value in job["settings"]["hyper"].items():
         setattr(wanted, name, value)
-    made = lib.train_omikuji_model(data, wanted, pool.ptr)
-    if made == ffi.NULL:
+    model = lib.train_omikuji_model(data, wanted, pool.ptr)
+    if model == ffi.NULL:
         raise RuntimeError("omikuji training failed")
-    return Model(made)
+    return Model(model)
 
 
 def save(model: Any, folder: str) -> None:

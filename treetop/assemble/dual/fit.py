@@ -18,10 +18,10 @@ from treetop.core.forecast import Forecast
 from treetop.core.store import Part
 from treetop.core.types import Join, Level, Shortlist
 from treetop.core.work import Job
-from treetop.features.encoder.sources import peek
+from treetop.features.encoder.sources import read_encoder_config
 from treetop.features.encoder.tokens import Tokens, tokenise
 from treetop.features.encoder.towers import Towers
-from treetop.labels.text import label_words, tell_wordless
+from treetop.labels.text import label_words, warn_wordless
 from treetop.model import Model
 from treetop.network.fit import all_or_none, cut, report
 from treetop.network.forecast import EncoderSize, count, forecast_member, gpu_memory, within_room
@@ -32,13 +32,13 @@ from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, P
 from treetop.network.prepare import Prepared, prepare
 from treetop.network.retrieval import mine as mine_labels
 from treetop.network.samplers.clustered import Mining, PoolPlan
-from treetop.network.samplers.pools import PairsKnown, PoolConfig, Pools
+from treetop.network.samplers.pools import PoolConfig, Pools, PoolTargets
 from treetop.network.settings import small_batches
 from treetop.network.targets import log_odds
 from treetop.rank.dual import Dual
-from treetop.shortlist.ann import Ann
 from treetop.shortlist.everything import Everything
-from treetop.shortlist.graph import Graph
+from treetop.shortlist.hnsw import Hnsw
+from treetop.shortlist.ivf import Ivf
 from treetop.tensors import devices
 from treetop.tensors.devices import World
 from treetop.train.batches import Rows
@@ -46,7 +46,7 @@ from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig
 
-SAMPLE = 2000  # documents that show where vectors lie
+SAMPLE = 2000  # documents sampled to estimate the distribution of vectors
 MANY = 200_000  # labels above which only near lists of them are looked through
 
 
@@ -80,21 +80,21 @@ class DualPlan:
 
     @property
     def low(self) -> bool:
-        """Whether free label vectors have two bytes a number."""
+        """Whether free label vectors are stored in bfloat16."""
         return self.classifier is not None and self.classifier.label_memory == "low"
 
     def heads_over(self, width: int, n: int) -> list[HeadPlan]:
-        """The heads as forecasts count them, over an encoder's view of `width` numbers and `n` labels."""
+        """The heads as forecasts count them, over an encoder's view of dimension `width` and `n` labels."""
         pool, c = min(self.pool.size or n, n), self.classifier
         first = HeadPlan(view="", view_width=width, n=n, name="dual", pool=pool)
-        made = [] if self.dual is None else [replace(first, dimension=self.dual.projection_dim)]
+        heads = [] if self.dual is None else [replace(first, dimension=self.dual.projection_dim)]
         if c is not None:
             every = 0 if c.labels == "all" else pool
-            made.append(replace(first, name="classifier", dimension=c.projection_dim, pool=every))
-        return made
+            heads.append(replace(first, name="classifier", dimension=c.projection_dim, pool=every))
+        return heads
 
     def build(self, width: int, n: int, device: torch.device, *, world: World, seed: int) -> list[PoolHead]:
-        """The heads over an encoder's view of `width` numbers."""
+        """The heads over an encoder's view of dimension `width`."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             heads: list[PoolHead] = [] if self.dual is None else [TextHead(self.dual, width)]
@@ -107,14 +107,14 @@ class DualPlan:
 
 @dataclass(frozen=True)
 class Trained:
-    """What texts become, and the label vectors they meet."""
+    """The text encoder with its heads, and the label vectors."""
 
     features: Towers
     rank: Dual
 
 
 def fit_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan, job: Job) -> Model:
-    """The whole way for recipes of one stage."""
+    """The whole training for recipes with one stage."""
     prepared = prepare_dual(dataset, config, job)
     inputs = prepared.frozen(job) if config.frozen else prepared.learning(compiled=config.compile)
     search = (
@@ -127,19 +127,19 @@ def fit_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan, job: J
 
 
 def prepare_dual(dataset: Dataset, config: DualEncoderConfig, job: Job) -> Prepared:
-    """The encoder with the tokens of all documents and, behind them, of all labels."""
+    """The encoder with the tokens of all documents, followed by those of all labels."""
     if config.dual.weight > 0:
-        tell_wordless(dataset.labels, dataset.name)
-    made = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout, frozen=config.frozen)
-    names = tokenise(label_words(dataset.labels), made.features.tokenizer, job, "label-tokens")
-    return replace(made, tokens=Tokens.concat([made.tokens, names]))
+        warn_wordless(dataset.labels, dataset.name)
+    prepared = prepare(dataset, config.encoder, job, dropout=config.encoder_dropout, frozen=config.frozen)
+    names = tokenise(label_words(dataset.labels), prepared.features.tokenizer, job, "label-tokens")
+    return replace(prepared, tokens=Tokens.concat([prepared.tokens, names]))
 
 
 def train_dual(
     dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, search: SearchConfig, job: Job, *,
     name: str = "train",
 ) -> Trained:  # fmt: skip
-    """Train the heads (and the encoder, unless `inputs` are of a frozen one); one stage, with checkpoints inside."""
+    """Train the heads (and the encoder, unless `inputs` come from a frozen one); one stage, with checkpoints inside."""
     world = World.join(prepared.device)
 
     def make() -> Part:
@@ -163,23 +163,23 @@ def train_dual(
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
-    """One level: search over all labels, or over the near ones where there are many."""
+    """One level: exact search over all labels, or approximate search if there are many."""
     near = index.index
     if near == "auto":
         near = "exact" if dataset.n_labels <= MANY else "hnsw" if importlib.util.find_spec("faiss") else "ivf"
     shortlist: Shortlist = Everything(dataset.n_labels)
     if near == "hnsw":
-        shortlist = Graph.of(rank.weight, rank.bias, keep=index.shortlist, effort=index.ef_search)
+        shortlist = Hnsw.of(rank.weight, rank.bias, keep=index.shortlist, effort=index.ef_search)
     elif near == "ivf":
-        lists = Ann.of(rank.weight, rank.bias, probe=index.nprobe, seed=job.seed)
+        lists = Ivf.of(rank.weight, rank.bias, probe=index.nprobe, seed=job.seed)
         shortlist, rank = lists, rank.ordered(lists.members)
     level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
     return Model.over(dataset, {features.name: features}, [[level]])
 
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:
-    """Encoder, tokens and label vectors with their optimiser states; a learning encoder reads a pool's labels too."""
-    size = EncoderSize.of(peek(config.encoder.model))
+    """Encoder, tokens and label vectors with their optimiser states; a trained encoder reads label texts too."""
+    size = EncoderSize.of(read_encoder_config(config.encoder.model))
     view = size.width * len(config.encoder.layers)
     heads = plan.heads_over(view, dataset.n_labels)
     low = [head for head in heads if head.name == "classifier" and plan.low]
@@ -187,17 +187,17 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
         count(heads), low=count(low).vectors, frozen=float(view) if config.frozen else 0.0, label_texts=True,
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
-    made = forecast_member(dataset, size, counts, plan.train, config.encoder.max_length)
+    needs = forecast_member(dataset, size, counts, plan.train, config.encoder.max_length)
     read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
-    return replace(made, time=made.time + 6.0 * read * size.layers / 1e11)
+    return replace(needs, time=needs.time + 6.0 * read * size.layers / 1e11)
 
 
 # --- before training ------------------------------------------------------------------------------------------------
 
 
 def _task(
-    dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, known: PairsKnown, rows: Rows, held_out: Rows,
-    seed: int, world: World,
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, known: PoolTargets, rows: Rows,
+    held_out: Rows, seed: int, world: World,
 ) -> tuple[PoolNetwork, PoolPlan]:  # fmt: skip
     pool = plan.pool
     queries = np.unique(known.indices) if pool.queries == "labels" else rows
@@ -213,11 +213,11 @@ def _task(
             start_at_texts(task, rows, seed)
 
     def mine(clusters: bool, negatives: bool) -> tuple[Tensor | None, Tensor | None]:
-        vectors, found = mine_labels(task, rows, negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
+        vectors, mined = mine_labels(task, rows, negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
         lists = None
-        if found is not None:
+        if mined is not None:
             lists = torch.full((len(dataset), pool.kept), -1, dtype=torch.int32)
-            lists[torch.from_numpy(rows)] = found
+            lists[torch.from_numpy(rows)] = mined
         if clusters and pool.queries == "labels":
             vectors = task.read(len(dataset) + queries, "dual")
         return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
@@ -230,16 +230,16 @@ def _task(
 
 
 def _agreed(found: Tensor, world: World) -> Tensor:
-    """What the first process found, in all of them: bits of a GPU may differ."""
+    """The first process's result in all processes, as GPU results may differ in the last bits."""
     if world.size == 1:
         return found
-    held = found.cpu().clone()
-    return world.sum(held if world.rank == 0 else held.zero_())
+    local = found.cpu().clone()
+    return world.sum(local if world.rank == 0 else local.zero_())
 
 
 @torch.no_grad()
 def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
-    """Let the classifier's label vectors start at what the encoder makes of the label texts.
+    """Initialise the classifier's label vectors with the encoded label texts.
 
     The cosine with such a vector is multiplied by `init_scale` in a logit. Biases make up for the mean text, and where
     labels are judged one by one they start at the log odds.
@@ -266,7 +266,7 @@ def start_at_texts(task: PoolNetwork, rows: Rows, seed: int) -> None:
 
 
 def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainConfig:
-    """As many parts of a batch as the card's free memory asks for, said before the first step."""
+    """The number of micro-batches that fits the GPU's free memory, logged before the first step."""
     training, inputs, c = plan.train, task.inputs, plan.classifier
     if not isinstance(inputs, Encoded) or task.device.type != "cuda":
         return training
@@ -276,9 +276,11 @@ def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainC
     tokens += pool * inputs.store.count(task.names) / max(1, task.n_labels)
     there = c is not None and not c.offload
     free = [HeadPlan(view="", view_width=size.width, n=task.n_labels if there else 0)]
-    held = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool
+    inputs_bytes = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool
 
     def needed(parts: int) -> float:
-        return gpu_memory(size, free, rows=batches.batch // parts, tokens=tokens / parts, data=held, low=plan.low)
+        return gpu_memory(
+            size, free, rows=batches.batch // parts, tokens=tokens / parts, data=inputs_bytes, low=plan.low
+        )
 
     return within_room(training, batches.batch, task.device, needed)

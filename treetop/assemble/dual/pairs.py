@@ -1,4 +1,4 @@
-"""What a data set says about pairs of texts and labels: positives, pairs that count for nothing, equal texts."""
+"""Known (text, label) pairs of a data set: positives, ignored pairs, labels with equal texts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from scipy import sparse
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.texts import Texts
 from treetop.labels.text import first_of_text, label_words
-from treetop.network.samplers.pools import PairsKnown
+from treetop.network.samplers.pools import PoolTargets
 
-CROWD = 50  # equal texts beyond which they say nothing about each other
+CROWD = 50  # beyond this many, equal texts are not informative
 
 
-def known_of(dataset: Dataset) -> PairsKnown:
-    """Positives without ignored pairs; equal are ignored pairs, and labels that an equal text has but not this one."""
+def known_of(dataset: Dataset) -> PoolTargets:
+    """Positives without ignored pairs; labels that only an equal text has are ignored too."""
     Y = dataset.Y.copy()
     Y.data = np.where(Y.data > 0, Y.data, 0).astype(np.float32)
     ignored = dataset.ignored
@@ -26,7 +26,7 @@ def known_of(dataset: Dataset) -> PairsKnown:
     left_out = equal if ignored is None else (ignored if equal is None else (equal + ignored).tocsr())
     text = first_of_text(label_words(dataset.labels))
     shared = np.bincount(text, minlength=len(text))[text] > 1
-    return PairsKnown(
+    return PoolTargets(
         dataset.n_labels, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data.astype(np.float32),
         None if left_out is None else left_out.indptr.astype(np.int64),
         None if left_out is None else left_out.indices.astype(np.int64),
@@ -44,10 +44,10 @@ def _of_equal_texts(texts: Texts, Y: Csr) -> Csr | None:
     groups, place = np.unique(first[members], return_inverse=True)
     ones = np.ones(len(members), np.float32)
     belongs = sparse.csr_matrix((ones, (members, place)), (len(first), len(groups)))
-    own = Y.copy()
-    own.data[:] = 1.0
-    every = (belongs @ (belongs.T @ own)).tocsr()
+    positives = Y.copy()
+    positives.data[:] = 1.0
+    every = (belongs @ (belongs.T @ positives)).tocsr()
     every.data[:] = 1.0
-    made = (every - every.multiply(own)).tocsr()
-    made.eliminate_zeros()
-    return made
+    others = (every - every.multiply(positives)).tocsr()
+    others.eliminate_zeros()
+    return others

@@ -1,4 +1,4 @@
-"""Behind training: what texts become, the label vectors they meet, and what their products mean."""
+"""After training: text and label vectors for the search, and the meaning of their inner products."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 from treetop.tensors import devices
 
-SAMPLE = 1000  # documents that show where scores lie
+SAMPLE = 1000  # documents sampled to estimate the distribution of scores
 NEAR = 50  # labels of each that are looked at
 FALL = 6.0  # what a label known by its text alone loses at most between its own text and any other
 
@@ -34,7 +34,7 @@ def searched(
     task: PoolNetwork, dataset: Dataset, transformer: Transformer, classifier: ClassifierConfig | None,
     search: SearchConfig, device: torch.device, seed: int,
 ) -> tuple[Towers, Dual]:  # fmt: skip
-    """What texts become and the label vectors they meet, by the weights as they are now."""
+    """The search vectors of texts and labels with the current weights."""
     transformer.encoder.to(device)  # in float32: label vectors are made once
     transformer.device = device
     towers: list[Tower] = []
@@ -73,22 +73,22 @@ def sampled(dataset: Dataset, seed: int) -> Texts:
 
 
 def with_unseen(rank: Dual, queries: Floats, unseen: NDArray[np.bool_], prior: Floats) -> Dual:
-    """The same with labels that no training text carries scored by their texts alone.
+    """The same, with labels without training texts scored by their texts alone.
 
-    Their free vectors have only ever been pushed away. What the classifier would say is foretold by a line through
-    its scores over the dual encoder's, fitted on the seen labels nearest to some documents.
+    Their free vectors have only ever been pushed away. The classifier's score is predicted by a line through its scores
+    over the dual encoder's, fitted on the seen labels nearest to some documents.
     """
     if set(rank.widths) != {"dual", "classifier"} or unseen.all() or len(queries) == 0:
         return rank
     text = _plain_line(rank, queries, unseen) if (~unseen).sum() < FEW else _fitted_line(rank, queries, unseen)
-    made = Dual(rank.weight.copy(), rank.bias.copy(), widths=rank.widths, text=text)
-    made.weight[unseen], offset = made.of_text(rank.part("dual")[unseen])
-    made.bias[unseen] = offset + prior[unseen]
-    return made
+    filled = Dual(rank.weight.copy(), rank.bias.copy(), widths=rank.widths, text=text)
+    filled.weight[unseen], offset = filled.of_text(rank.part("dual")[unseen])
+    filled.bias[unseen] = offset + prior[unseen]
+    return filled
 
 
 def _fitted_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[float, float]:
-    """(factor, offset) of the dual encoder's score that foretell the sum of both."""
+    """(factor, offset) that predict the sum of both scores from the dual encoder's."""
     x, y = _pairs_of_scores(rank, queries, unseen)
     spread = float(((x - x.mean()) ** 2).mean())
     slope = max(0.0, float(((x - x.mean()) * (y - y.mean())).mean()) / spread) if spread > 0 else 0.0
@@ -96,7 +96,7 @@ def _fitted_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tupl
 
 
 def _plain_line(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> tuple[float, float]:
-    """The same where labels are too few for a fit, which would be far too steep: the bare cosine.
+    """The same where labels are too few for a fit, which would be far too steep: the raw cosine.
 
     A label's own text (cosine 1) gets what the best labels of training texts get; a cosine as that of the other labels
     gets as much as they do, but no less than `FALL` below; and no cosine counts more than in training.
@@ -117,15 +117,15 @@ def _pairs_of_scores(rank: Dual, queries: Floats, unseen: NDArray[np.bool_]) -> 
     """(scores of the dual encoder, of the classifier) for each document's nearest seen labels."""
     first, second = rank.place("dual"), rank.place("classifier")
     near = min(NEAR, max(1, int((~unseen).sum()) // 10))  # further down the two heads have little to do with each other
-    found = []
+    blocks = []
     for start, stop in threads.blocks(len(queries), max(1, (1 << 26) // rank.n)):
         q = queries[start:stop]
         x = np.where(unseen, -np.inf, q[:, first] @ rank.part("dual").T)
         best = np.argpartition(-x, near - 1, axis=1)[:, :near]
         y = (rank.part("classifier")[best] * q[:, None, second]).sum(2) + rank.bias[best]
-        found.append((np.take_along_axis(x, best, 1).ravel(), y.ravel()))
-    made = [np.concatenate(side).astype(np.float64) for side in zip(*found, strict=True)]
-    return made[0], made[1]
+        blocks.append((np.take_along_axis(x, best, 1).ravel(), y.ravel()))
+    sides = [np.concatenate(side).astype(np.float64) for side in zip(*blocks, strict=True)]
+    return sides[0], sides[1]
 
 
 def _base(transformer: Transformer, tokens: Tokens) -> Floats:
@@ -142,18 +142,18 @@ def _classifier_side(head: FreeHead, search: SearchConfig, dual_factor: float) -
 
 
 def twins_prior(dataset: Dataset) -> Floats:
-    """(labels,) what tells labels of the same text apart: how often each occurs, the most frequent one unmoved."""
+    """(labels,) prior that separates labels of the same text: log frequency relative to the most frequent one."""
     first = first_of_text(label_words(dataset.labels))
     counts = dataset.label_counts + 0.5
     most = np.zeros(len(first))
     np.maximum.at(most, first, counts)
-    made = np.log(counts / most[first])
+    prior = np.log(counts / most[first])
     order = np.arange(len(first)) - first  # settles equal counts
-    return (made - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
+    return (prior - 1e-4 * np.minimum(order, 1000)).astype(np.float32)
 
 
 def mean_log_sum(queries: Floats, rank: Dual) -> float:
-    """The mean over texts of the log of all labels' summed exp(margin): what a label must reach to be likely."""
+    """The mean over texts of the log of all labels' summed exp(margin): the level at which a label becomes likely."""
     total = np.full(len(queries), -np.inf)
     for start in range(0, rank.n, 1 << 14):
         part = slice(start, start + (1 << 14))

@@ -17,7 +17,7 @@ from treetop.train.task import TrainConfig, warmed_up
 
 @dataclass(frozen=True, kw_only=True)
 class IndexConfig:
-    """Which labels a text is compared with once all is learned."""
+    """Which labels a text is compared with in prediction."""
 
     logit_adjustment: float = setting(0.0, "logit adjustment τ: subtract τ · log(label frequency)", low=0.0, high=2.0)
     index: Literal["auto", "exact", "ivf", "hnsw"] = setting(
@@ -30,7 +30,7 @@ class IndexConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig(IndexConfig):
-    """The same of two heads, and how their scores are added."""
+    """The same for two heads, and how their scores are added."""
 
     heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are summed")
     classifier_score: Literal["logit", "cosine"] = setting(

@@ -1,4 +1,4 @@
-"""A dual encoder first, then label vectors that begin at the encoder's and learn on while it stands still."""
+"""Two stages: a dual encoder, then label vectors that start from its label embeddings while it is frozen."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
 
 
 def joined(one: Trained, two: Trained, search: SearchConfig) -> tuple[Towers, Dual]:
-    """The cosines of the stages asked for side by side; labels of equal texts keep the first stage's order."""
+    """The label vectors of the chosen stages, concatenated; labels with equal texts keep the first stage's order."""
     stages = {"both": (one, two), "dual": (one,), "classifier": (two,)}[search.heads]
     towers = [tower for stage in stages for tower in stage.features.towers]
     weight = np.hstack([stage.rank.weight for stage in stages])
     widths = {name: width for stage in stages for name, width in stage.rank.widths.items()}
-    # The first stage's offset is what tells equal texts apart, in cosines ten times less than in margins.
+    # The first stage's offset separates equal texts; in cosines it is ten times smaller than in margins.
     offset = one.rank.bias - one.rank.bias.max() if one in stages else np.zeros_like(one.rank.bias)
     return Towers(one.features.transformer, towers), Dual(weight, np.float32(0.1) * offset, widths=widths)
 

@@ -1,4 +1,4 @@
-"""Make linear members fit a byte budget: smaller numbers first, then fewer weights; the cost is measured."""
+"""Fit linear members into a byte budget: lower precision first, then fewer weights; the cost is measured."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Train = Callable[[LinearConfig, str], list[Member]]  # settings and a name for t
 Storage = Literal["float32", "float16", "int8"]
 TRIES = 4
 WIDTHS = {"float32": 4.0, "float16": 2.0, "int8": 1.0}  # bytes of a weight
-PLACE = 3.6  # bytes that say where a weight belongs, with its share of rows and buckets
+PLACE = 3.6  # index bytes per weight, with its share of rows and buckets
 
 
 class Held(NamedTuple):
-    """Training documents kept out, on which the cost of shrinking is measured, and how to train on the others."""
+    """Held-out training documents on which the cost of shrinking is measured, and how to train on the others."""
 
     train: Train
     views: dict[str, Any]
@@ -37,7 +37,7 @@ class Held(NamedTuple):
     blend: Blend
 
 
-def fit_within(train: Train, linear: LinearConfig, held: Held, *, limit: float, fixed: float) -> list[Member]:
+def fit_within(train: Train, linear: LinearConfig, holdout: Held, *, limit: float, fixed: float) -> list[Member]:
     """Members whose weights and everything else (`fixed` bytes) stay under `limit` bytes, or a refusal with numbers.
 
     They are trained on all texts; what shrinking costs is measured by members trained without the held-out ones.
@@ -58,18 +58,19 @@ def fit_within(train: Train, linear: LinearConfig, held: Held, *, limit: float, 
         best = train(config, f"budget-{attempt}")
     if (total := fixed + weigh(best)) > limit:
         raise ResourceError(
-            f"model: {size(limit)} allowed, but {size(total)} is the least found ({size(fixed)} of it labels and "
+            f"model: {size(limit)} allowed, but {size(total)} is the smallest possible ({size(fixed)} of it labels and "
             "features). Raise --budget model, or use fewer features (tfidf.max_features, tfidf.min_df)."
         )
     logger.info(
         "budget: %s instead of %s (weights as %s, dropped below %.3g); P@5 on %d held-out texts %.2f instead of %.2f",
-        size(total), size(fixed + weigh(members)), config.storage, config.threshold, len(held.dataset),
-        _precision(held.train(config, "held-out-budget"), held), _precision(held.train(linear, "held-out"), held),
+        size(total), size(fixed + weigh(members)), config.storage, config.threshold, len(holdout.dataset),
+        _precision(holdout.train(config, "held-out-budget"), holdout),
+        _precision(holdout.train(linear, "held-out"), holdout),
     )  # fmt: skip
     return best
 
 
-def capped(linear: LinearConfig, held: Held, *, limit: float, functions: int) -> LinearConfig:
+def capped(linear: LinearConfig, holdout: Held, *, limit: float, functions: int) -> LinearConfig:
     """Settings that keep all weights of so many functions below `limit` bytes while they are trained."""
     most = int(limit / (functions * (WIDTHS[linear.storage] + PLACE)))
     if most < 1:
@@ -79,8 +80,8 @@ def capped(linear: LinearConfig, held: Held, *, limit: float, functions: int) ->
     fewer = dataclasses.replace(linear, max_nonzeros=most)
     logger.info(
         "budget: at most %d weights for each function; P@5 on %d held-out texts %.2f instead of %.2f",
-        most, len(held.dataset), _precision(held.train(fewer, "sample-capped"), held),
-        _precision(held.train(linear, "sample"), held),
+        most, len(holdout.dataset), _precision(holdout.train(fewer, "sample-capped"), holdout),
+        _precision(holdout.train(linear, "sample"), holdout),
     )  # fmt: skip
     return fewer
 
@@ -124,7 +125,7 @@ def _sizes(rank: Linear) -> Any:
     return plain * w.scale[slot]
 
 
-def _precision(members: Sequence[Sequence[Level]], held: Held) -> float:
+def _precision(members: Sequence[Sequence[Level]], holdout: Held) -> float:
     """P@5 on the held-out texts, in percent."""
-    best = blended([descend(member, held.views, 100) for member in members], held.blend, 5).padded(5)
-    return 100.0 * float(hits(best, held.dataset.Y).mean()) if len(best) else 0.0
+    best = blended([descend(member, holdout.views, 100) for member in members], holdout.blend, 5).padded(5)
+    return 100.0 * float(hits(best, holdout.dataset.Y).mean()) if len(best) else 0.0

@@ -1,4 +1,5 @@
-"""A linear last level on tf-idf and embedding below the clusters a trained network keeps: DiSMEC on fused features.
+"""A linear last level on tf-idf and embedding, below the clusters of a trained network: DiSMEC on concatenated
+features.
 
 Each label's function is solved over the texts for which the network keeps the label's cluster and those that have it,
 or over all texts, many labels at a time as matrix products.
@@ -18,7 +19,7 @@ from torch import Tensor
 from treetop.assemble.linear.tree import (
     LevelTask,
     LinearConfig,
-    barred,
+    filter_by_label,
     level_flags,
     level_targets,
     problems_of,
@@ -32,7 +33,7 @@ from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level, Ranking
 from treetop.core.work import Job, fingerprint
-from treetop.features.concatenate import fused, unit
+from treetop.features.concatenate import concatenated, unit
 from treetop.kernels.linear import batched_newton
 from treetop.kernels.linear.batched_newton import Features
 from treetop.kernels.linear.descent import Problems
@@ -52,7 +53,7 @@ CELLS = 1 << 26  # of a matrix of margins
 
 
 @dataclass(frozen=True, kw_only=True)
-class FusedConfig(LinearConfig):
+class ConcatenatedConfig(LinearConfig):
     """How the linear level is trained and read."""
 
     train_on: Literal["shortlist", "all"] = setting(
@@ -66,8 +67,8 @@ class FusedConfig(LinearConfig):
     warm_start: bool = setting(False, "warm start from the network's label vectors (train_on=all)")
 
 
-def fused_member(
-    dataset: Dataset, prepared: Prepared, levels: Sequence[Level], X: Csr, config: FusedConfig,
+def concatenated_member(
+    dataset: Dataset, prepared: Prepared, levels: Sequence[Level], X: Csr, config: ConcatenatedConfig,
     *, tree: LabelTree, view: str, job: Job,
 ) -> list[Level]:  # fmt: skip
     """The network's levels of clusters, `config.beam` kept on the last, and a linear level of labels below them."""
@@ -78,14 +79,14 @@ def fused_member(
         transformer, vectors = prepared.features, prepared.vectors()
         H = vectors[transformer.view_name(transformer.poolings[-1])]
         targets = level_targets(dataset.Y, tree)
-        left_out = barred(dataset.filter_pairs, dataset.Y.shape)
+        left_out = filter_by_label(dataset.filter_pairs, dataset.Y.shape)
         if config.train_on == "all":
             start = _head(levels[-1]) if config.warm_start else None
             task = AllTask(
                 X, unit(H) * np.float32(config.embedding_scale), problems_of(targets[last], None, left_out), start
             )
             return solve_all(task, tree, config, prepared.device).to_part()
-        both = fused(X, H, config.embedding_scale)
+        both = concatenated(X, H, config.embedding_scale)
         inside = None
         if above:
             kept = candidate_parents(targets[last - 1], _found(above, vectors)).tocsc()
@@ -106,7 +107,7 @@ def _head(level: Level) -> Head:
 
 
 def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
-    """The clusters kept for each text."""
+    """The clusters in each text's beam."""
     n, parts = len(next(iter(vectors.values()))), []
     with progress("clusters of texts", n) as bar:
         for start, stop in threads.blocks(n, ROWS):
@@ -117,7 +118,7 @@ def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
 
 
 class AllTask(NamedTuple):
-    """What labels are trained on over all texts: words, embeddings, problems, and a head to begin at."""
+    """What labels are trained on over all texts: words, embeddings, problems, and a head to start from."""
 
     X: Csr
     H: Floats
@@ -125,7 +126,7 @@ class AllTask(NamedTuple):
     start: Head | None = None
 
 
-def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch.device) -> Linear:
+def solve_all(task: AllTask, tree: LabelTree, config: ConcatenatedConfig, device: torch.device) -> Linear:
     """Solve the last level's labels over all texts, blocks of whole clusters at a time, and pack them."""
     last = len(tree.parents) - 1
     slot_ptr, ids = tree.children(last)
@@ -150,8 +151,8 @@ def solve_all(task: AllTask, tree: LabelTree, config: FusedConfig, device: torch
                 piece = counts[here], features[span], weights[span]
                 pieces.append(chunks.piece(piece, scratch, n_features, width))
             bar.step(len(labels))
-    made = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, last, ids), pieces, n_features)
-    return Linear(chunks.stored_as(made, config.storage), n_features)
+    packed = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, last, ids), pieces, n_features)
+    return Linear(chunks.stored_as(packed, config.storage), n_features)
 
 
 def _spans(slot_ptr: Ints, most: int) -> Iterator[tuple[int, int]]:
@@ -163,27 +164,27 @@ def _spans(slot_ptr: Ints, most: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _sides(task: AllTask, labels: NDArray[np.int32], config: FusedConfig, device: torch.device) -> Tensor:
-    """(texts, labels) targets as signs, costs as sizes, 0 where a pair counts for nothing."""
-    made = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
+def _sides(task: AllTask, labels: NDArray[np.int32], config: ConcatenatedConfig, device: torch.device) -> Tensor:
+    """(texts, labels) targets as signs, costs as magnitudes, 0 for ignored pairs."""
+    sides = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
     for value, rows in ((0.0, task.problems.left_out), (config.cost_positive, task.problems.positives)):
         if len(rows.indptr) > 1:
-            found = [rows.indices[int(rows.indptr[i]) : int(rows.indptr[i + 1])] for i in labels]
-            columns = np.repeat(np.arange(len(labels)), [len(part) for part in found])
-            texts = np.concatenate(found).astype(np.int64)
-            made[torch.from_numpy(texts).to(device), torch.from_numpy(columns).to(device)] = value
-    return made
+            positives = [rows.indices[int(rows.indptr[i]) : int(rows.indptr[i + 1])] for i in labels]
+            columns = np.repeat(np.arange(len(labels)), [len(part) for part in positives])
+            texts = np.concatenate(positives).astype(np.int64)
+            sides[torch.from_numpy(texts).to(device), torch.from_numpy(columns).to(device)] = value
+    return sides
 
 
 def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, device: torch.device) -> Tensor:
-    """The network's vectors for embeddings of length `dense`, no words, its bias where it has one."""
-    made = np.zeros((n_words + head.weight.shape[1] + 1, len(labels)), np.float32)
-    made[n_words:-1] = head.weight[labels].T / dense
-    made[-1] = np.where(np.isfinite(head.bias[labels]), head.bias[labels], 0.0)
-    return torch.from_numpy(made).to(device)
+    """Warm start: the network's vectors for embeddings of norm `dense`, zeros for words, and its bias if any."""
+    weights = np.zeros((n_words + head.weight.shape[1] + 1, len(labels)), np.float32)
+    weights[n_words:-1] = head.weight[labels].T / dense
+    weights[-1] = np.where(np.isfinite(head.bias[labels]), head.bias[labels], 0.0)
+    return torch.from_numpy(weights).to(device)
 
 
-def _pruned(W: Tensor, n_words: int, config: FusedConfig) -> tuple[Any, Any, Any]:
+def _pruned(W: Tensor, n_words: int, config: ConcatenatedConfig) -> tuple[Any, Any, Any]:
     """(counts, features, weights) of all columns: words whose weights reach the threshold, and the whole embedding.
 
     Chosen where W lies: most of it need not leave the device.

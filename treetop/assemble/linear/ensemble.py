@@ -66,19 +66,19 @@ def fit_trees(
     fixed = part_bytes(labels_part(dataset.labels, dataset.label_counts))
     fixed += sum(part_bytes(features.to_part()) for features in view.features.values()) + 50_000
     if "weights" in job.budget:
-        held = _held(dataset, view, train, blend, job.seed, SAMPLE)
+        holdout = _held(dataset, view, train, blend, job.seed, SAMPLE)
         functions = sum(sum(tree.sizes) for tree in grown)
-        linear = capped(linear, held, limit=job.budget["weights"] - fixed, functions=functions)
+        linear = capped(linear, holdout, limit=job.budget["weights"] - fixed, functions=functions)
     if "model" not in job.budget:
         return Model.over(dataset, view.features, train(linear, "member"), blend)
-    held = _held(dataset, view, train, blend, job.seed, len(dataset))
+    holdout = _held(dataset, view, train, blend, job.seed, len(dataset))
     return Model.over(
-        dataset, view.features, fit_within(train, linear, held, limit=job.budget["model"], fixed=fixed), blend
+        dataset, view.features, fit_within(train, linear, holdout, limit=job.budget["model"], fixed=fixed), blend
     )
 
 
 def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> Held:
-    """At most 2,000 texts kept out of `most` of all."""
+    """At most 2,000 held-out texts, from a sample of `most` texts."""
     rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
     kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
     part, X = dataset.take(rows[kept]), view.X[rows[kept]]
@@ -105,7 +105,7 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
 
 
 def _described(dataset: Dataset, nnz: float) -> float:
-    """Terms of all labels' descriptions: different ones in the texts of a label, counted for some labels."""
+    """Non-zeros of all label representations, estimated from the distinct terms of sampled labels."""
     by_label, X = dataset.Y.tocsc(), dataset.features.get("given")
     labels = np.random.default_rng(0).permutation(dataset.n_labels)[:200]
     found, all_terms = 0.0, 0.0

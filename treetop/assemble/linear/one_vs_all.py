@@ -1,4 +1,4 @@
-"""One linear function per label over all texts, label block by label block, pruned at once: DiSMEC."""
+"""DiSMEC: one linear function per label over all texts, trained in blocks of labels and pruned immediately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.assemble.linear.tree import barred
+from treetop.assemble.linear.tree import filter_by_label
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import Progress, progress
@@ -24,7 +24,7 @@ from treetop.kernels.sparse import rows_of
 from treetop.kernels.tree import chunks
 from treetop.rank.linear import Linear
 
-TOGETHER = 8  # labels a thread takes at a time
+TOGETHER = 8  # labels per thread at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class OneVsAllConfig:
 
     @property
     def settings(self) -> Settings:
-        """What the kernels need to know."""
+        """The settings as the kernels take them."""
         penalty = Penalty(bias=1.0 if self.bias == "regularised" else 0.0)
         return Settings(penalty, eps=self.eps, gap=self.gap, threshold=self.threshold, all_rows=self.solver == "newton")
 
@@ -79,7 +79,7 @@ def train_labels(X: Csr, dataset: Dataset, config: OneVsAllConfig, job: Job) -> 
 
 
 def _targets(dataset: Dataset, config: OneVsAllConfig) -> Targets:
-    """Positives label by label, and what an error costs on either side; a label often missed (2 / p - 1) costs more."""
+    """Positives by label, and the cost of errors on either side, weighted by inverse propensity (2 / p - 1)."""
     by_label = sparse.csc_matrix(dataset.Y > 0, dtype=np.float32)
     by_label.sort_indices()
     same = np.ones(dataset.n_labels)
@@ -87,12 +87,12 @@ def _targets(dataset: Dataset, config: OneVsAllConfig) -> Targets:
     more = 2.0 * inverse_propensity(dataset.label_counts, n_documents, *dataset.propensity) - 1.0
     positive = config.cost * (more if config.propensity_weighting == "up" else same)
     negative = config.cost / (more if config.propensity_weighting == "down" else same)
-    left_out = barred(dataset.filter_pairs, dataset.Y.shape)
+    left_out = filter_by_label(dataset.filter_pairs, dataset.Y.shape)
     return Targets(rows_of(by_label), left_out, positive.astype(np.float32), negative.astype(np.float32))
 
 
 def _flags(Y: Csr, X: Csr) -> NDArray[np.uint8]:
-    """A label is never returned when none of its texts has a feature: there is nothing to know it by."""
+    """A label is never returned if none of its texts has a feature: nothing can be learned about it."""
     known = (np.diff(X.indptr) > 0).astype(np.float32) @ (Y > 0)
     return np.where(known > 0, chunks.NORMAL, chunks.ABSENT).astype(np.uint8)
 
@@ -104,12 +104,12 @@ def _train_block(
     first, end = span
 
     def solve(start: int, stop: int) -> Any:
-        made = solve_block(shared, targets, (first + start, first + stop), config.settings, new_scratch(shared))
+        solved = solve_block(shared, targets, (first + start, first + stop), config.settings, new_scratch(shared))
         bar.step(stop - start)
-        return made
+        return solved
 
-    found = threads.run(solve, threads.blocks(end - first, TOGETHER))
-    counts, features, values, bias = (np.concatenate([getattr(f, name) for f in found]) for name in NAMES)
+    blocks = threads.run(solve, threads.blocks(end - first, TOGETHER))
+    counts, features, values, bias = (np.concatenate([getattr(f, name) for f in blocks]) for name in NAMES)
     n_features = len(shared.total)
     scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
     piece = chunks.piece((counts, features, values), scratch, n_features, config.block_size)

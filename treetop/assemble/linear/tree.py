@@ -77,7 +77,7 @@ class LinearConfig:
 
 
 class Task(NamedTuple):
-    """What a member is trained on: features, targets, optional relevance and pairs that are no negatives."""
+    """What a member is trained on: features, targets, optional relevance, and pairs that are not negatives."""
 
     X: Csr
     Y: Csr
@@ -104,7 +104,9 @@ def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *
     for t in range(len(tree.parents)):
         last = t == len(tree.parents) - 1
         inside = _inside(task, tree, targets, levels, t, config)
-        problems = problems_of(targets[t], weights[t], barred(task.filter_pairs, task.Y.shape) if last else NOTHING)
+        problems = problems_of(
+            targets[t], weights[t], filter_by_label(task.filter_pairs, task.Y.shape) if last else NOTHING
+        )
         seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
         level = LevelTask(X, task.X.shape, problems, inside, seed)
         part = job.stage(f"{name}-level-{t:02d}", partial(_trained, level, tree, t, config))
@@ -118,18 +120,18 @@ def _trained(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) -> 
 
 def level_targets(Y: Csr, tree: LabelTree) -> list[Csr]:
     """Targets of every level: a text belongs to a node when it has a label below; counts are kept."""
-    made = [_ones(Y)]
+    targets = [_ones(Y)]
     for t in range(len(tree.parents) - 1, 0, -1):
-        made.append((made[-1] @ _indicator(tree, t)).tocsr())
-    return made[::-1]
+        targets.append((targets[-1] @ _indicator(tree, t)).tocsr())
+    return targets[::-1]
 
 
 def _ones(Y: Csr) -> Csr:
     """1 wherever a target is above zero."""
-    made = sparse.csr_matrix(((Y.data > 0).astype(np.float32), Y.indices, Y.indptr), Y.shape)
-    if not made.data.all():
-        made.eliminate_zeros()
-    return made
+    ones = sparse.csr_matrix(((Y.data > 0).astype(np.float32), Y.indices, Y.indptr), Y.shape)
+    if not ones.data.all():
+        ones.eliminate_zeros()
+    return ones
 
 
 def _indicator(tree: LabelTree, t: int) -> Csr:
@@ -140,16 +142,16 @@ def _indicator(tree: LabelTree, t: int) -> Csr:
 
 def level_relevance(task: Task, tree: LabelTree, kind: Relevance, norm: Norm = "none") -> list[Csr | None]:
     """Cost factors of positives per level: relevance summed up the tree, each text's row scaled."""
-    made: list[Csr | None] = [None] * len(tree.parents)
+    relevance: list[Csr | None] = [None] * len(tree.parents)
     if kind == "off":
-        return made
+        return relevance
     R = _ones(task.Y) if task.relevance is None else task.relevance
     for t in range(len(tree.parents) - 1, -1, -1):
-        made[t] = _scaled(R, norm)
+        relevance[t] = _scaled(R, norm)
         if kind == "labels" or t == 0:
             break
         R = (R @ _indicator(tree, t)).tocsr()
-    return made
+    return relevance
 
 
 def _scaled(R: Csr, norm: Norm) -> Csr:
@@ -174,8 +176,8 @@ def problems_of(targets: Csr, weights: Csr | None, left_out: Rows = NOTHING) -> 
     return Problems(rows._replace(values=NO_VALUES) if weights is None else rows, left_out)
 
 
-def barred(pairs: Ints | None, shape: tuple[int, int]) -> Rows:
-    """Filter pairs (text, label), label by label: they are no negatives."""
+def filter_by_label(pairs: Ints | None, shape: tuple[int, int]) -> Rows:
+    """Filter pairs (text, label) by label: they are not negatives."""
     if pairs is None or not len(pairs):
         return NOTHING
     return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape))
@@ -204,13 +206,13 @@ def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) 
     bias, width = np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
     pieces: list[Any] = [None] * (len(slot_ptr) - 1)
 
-    def take(chunk: int, found: Columns, scratch: Any) -> None:
-        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = found.bias
-        pieces[chunk] = chunks.piece(found[:3], scratch, n_features, width)
+    def take(chunk: int, solved: Columns, scratch: Any) -> None:
+        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = solved.bias
+        pieces[chunk] = chunks.piece(solved[:3], scratch, n_features, width)
 
     solve_level(task, tree, t, config.solver, take)
-    made = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
-    return Linear(chunks.stored_as(made, config.storage), n_features)
+    packed = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
+    return Linear(chunks.stored_as(packed, config.storage), n_features)
 
 
 def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, take: Take) -> None:
@@ -248,7 +250,7 @@ def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], 
 
 
 def level_flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Copies pass their parent on; a node without positives is never returned."""
+    """Flags: copies pass on their parent's score; a node without positives is never returned."""
     empty = np.diff(problems.positives.indptr.view(np.int64)) == 0
     flags = np.where(empty, chunks.ABSENT, chunks.NORMAL).astype(np.uint8)
     copies = tree.copies[t] if tree.copies else None

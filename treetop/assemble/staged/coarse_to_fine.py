@@ -1,8 +1,8 @@
-"""An encoder fine-tuned on the levels of a label tree, coarse to fine, each begun where the last one ended.
+"""An encoder fine-tuned on the levels of a label tree, coarse to fine, each starting from the previous one.
 
 The first level scores all its nodes. Every further one scores the children of a text's true parents (teacher forcing,
-`tfn`) and of those the level above finds (matcher-aware, `man`); its vectors begin at the solution of a linear problem
-over the embeddings so far. Heads are thrown away in the end: what stays is the encoder.
+`tfn`) and of those the level above finds (matcher-aware, `man`); its vectors start from the solution of a linear
+problem over the embeddings so far. Heads are thrown away in the end: what stays is the encoder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level, Rank, Ranking, View
 from treetop.core.work import Job
-from treetop.features.concatenate import fused, unit
+from treetop.features.concatenate import concatenated, unit
 from treetop.features.encoder.encoder import Encoder
 from treetop.features.encoder.sources import from_part
 from treetop.features.encoder.transformer import Transformer
@@ -110,7 +110,7 @@ def chosen_levels(sizes: Sequence[int], config: FineConfig) -> list[tuple[int, f
 def fine_tune(
     dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, *, job: Job
 ) -> Transformer:
-    """The encoder after all chosen levels; `X` is tf-idf, which the matcher `concat` reads beside the embedding."""
+    """The encoder after all chosen levels; `X` is tf-idf, which the matcher `concat` reads with the embedding."""
     descent = _Descent(dataset, prepared, tree, X, config, job)
     chosen = chosen_levels(tree.sizes, config)
     for t, share in chosen:
@@ -122,7 +122,7 @@ def fine_tune(
 
 
 class _Above(NamedTuple):
-    """What a level hands on to the next."""
+    """What a level passes to the next."""
 
     head: Head
     H: Vectors  # embeddings of all rows
@@ -130,7 +130,7 @@ class _Above(NamedTuple):
 
 
 class _Descent:
-    """What all levels share, and what the last one hands on: the encoder, and what it says of the rows."""
+    """State shared by all levels, and what the last one passes on: the encoder and its scores of the rows."""
 
     def __init__(
         self, dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, job: Job
@@ -174,7 +174,7 @@ class _Descent:
         return trained.ranks[-1]
 
     def look_back(self, t: int, head: Head) -> None:
-        """What the next level needs of this one: embeddings of the texts, and nodes found for them."""
+        """What the next level needs: embeddings of the texts, and their nodes in the beam."""
         H, found = embed(self.prepared, self.job, f"fine-{t:02d}-views"), None
         if self.config.negatives != "tfn":
             part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t, head, H))
@@ -193,7 +193,7 @@ class _Descent:
         )
 
     def _start(self, t: int, above: _Above, parents: Csr) -> Start | None:
-        """Where the vectors of level t begin."""
+        """Initial vectors of level t."""
         kind = self.config.bootstrap
         if kind == "none":
             return None
@@ -221,7 +221,7 @@ class _Descent:
         view: View = H
         join = Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
         if self.config.matcher == "concat":
-            view = fused(self.X, H)
+            view = concatenated(self.X, H)
             rank, join = self._match(t, view), MATCHER.join()
         level, above = Level("view", Descend.of(self.tree, t), rank, join), self.above
         found = step(level, {"view": view}, None if above is None else above.found, self.config.train_beam)
@@ -238,22 +238,22 @@ class _Descent:
 
 def candidate_parents(true: Csr, found: Ranking | None) -> Csr:
     """(rows x nodes) 1 for the parents whose children are candidates: the true ones, and those found."""
-    made = sparse.csr_matrix((np.ones(true.nnz, np.float32), true.indices, true.indptr), true.shape)
+    parents = sparse.csr_matrix((np.ones(true.nnz, np.float32), true.indices, true.indptr), true.shape)
     if found is not None:
         ones = np.ones(len(found.ids), np.float32)
-        made = (made + sparse.csr_matrix((ones, found.ids, found.indptr), true.shape)).tocsr()
-        made.data = np.ones_like(made.data)
-    made.sort_indices()
-    return made
+        parents = (parents + sparse.csr_matrix((ones, found.ids, found.indptr), true.shape)).tocsr()
+        parents.data = np.ones_like(parents.data)
+    parents.sort_indices()
+    return parents
 
 
 def padded(parents: Csr) -> NDArray[np.int32]:
-    """(rows, most of a row) columns, -1 behind the last of a row."""
+    """(rows, maximum per row) columns, padded with -1."""
     counts = np.diff(parents.indptr)
-    made = np.full((parents.shape[0], max(1, int(counts.max(initial=0)))), -1, np.int32)
+    table = np.full((parents.shape[0], max(1, int(counts.max(initial=0)))), -1, np.int32)
     rows = np.repeat(np.arange(parents.shape[0]), counts)
-    made[rows, np.arange(parents.nnz) - np.repeat(parents.indptr[:-1], counts)] = parents.indices
-    return made
+    table[rows, np.arange(parents.nnz) - np.repeat(parents.indptr[:-1], counts)] = parents.indices
+    return table
 
 
 def bootstrap(task: LevelTask, tree: LabelTree, t: int, solver: Settings) -> tuple[Floats, Floats]:
@@ -279,17 +279,17 @@ def dense_rows(H: Floats) -> Rows:
 
 
 def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
-    """(rows, width) vectors of all rows by the encoder as it stands."""
+    """(rows, width) vectors of all rows by the current encoder."""
 
     def make() -> Part:
-        made = prepared.vectors()[prepared.features.view_name(prepared.features.poolings[-1])]
-        return Part("stage.views.1", {}, {"view": made.astype(np.float16)})
+        vectors = prepared.vectors()[prepared.features.view_name(prepared.features.poolings[-1])]
+        return Part("stage.views.1", {}, {"view": vectors.astype(np.float16)})
 
     return np.asarray(job.stage(name, make).arrays["view"])
 
 
 def with_dropout(transformer: Transformer, dropout: float | None) -> Transformer:
-    """The same encoder with a dropout of its own, which a stored one does not keep."""
+    """The same encoder with its own dropout, which is not stored."""
     if dropout is None:
         return transformer
     source = from_part(transformer.to_part(), transformer.name)

@@ -1,4 +1,4 @@
-"""Annif corpora: "text TAB <uri> <uri>" a line, or CSV with text and subject_uris; labels as SKOS beside."""
+"""Annif corpora: one "text TAB <uri> <uri>" per line, or CSV with text and subject_uris; labels as SKOS next to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUBJECTS = "subject_uris"
 
 
 def sniff(head: Head) -> bool:
-    """Mostly lines with one TAB and only URIs behind it, or a header with subject_uris."""
+    """Mostly lines with one TAB followed only by URIs, or a header with subject_uris."""
     whole = head.lines[:-1] or head.lines  # the last may be cut off
     fitting = sum(re.fullmatch(r"[^\t]*\t\s*(<[^<>\s]+>\s*)*", line) is not None for line in whole)
     return _is_csv(head.line) or (bool(whole) and fitting > len(whole) / 2)
@@ -48,7 +48,7 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
 
 
 def read_vocabulary(file: Path, reading: Reading) -> LabelSet:
-    """Labels of an Annif vocabulary: '<uri> TAB name' a line."""
+    """Labels of an Annif vocabulary: one '<uri> TAB name' per line."""
 
     def records() -> Iterator[tuple[int, dict[str, str]]]:
         for number, line in lines(file, reading.problem):
@@ -71,11 +71,11 @@ def _csv_rows(file: Path, reading: Reading) -> Iterator[Row]:
 def _no_text(header: list[str]) -> str:
     if {"text", SUBJECTS} <= {*header}:
         return ""
-    return f"the header needs the columns 'text' and '{SUBJECTS}' (found: {listed(header)}). Rename what is there."
+    return f"the header needs the columns 'text' and '{SUBJECTS}' (found: {listed(header)}). Rename the columns."
 
 
 def write(writing: Writing) -> None:
-    """train.tsv, test.tsv and labels.ttl; ids that are no URIs get one of our own, which reading takes off again."""
+    """train.tsv, test.tsv and labels.ttl; ids that are not URIs get a prefix, which reading removes again."""
     uris = [f"<{to_uri(id_)}>" for id_ in writing.labels.ids]
     for split, data in writing.splits.items():
         with writer(writing.file(f"{split}.tsv")) as out:

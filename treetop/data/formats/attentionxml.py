@@ -1,4 +1,4 @@
-"""The AttentionXML (LightXML, CascadeXML) layout: train_raw_texts.txt and train_labels.txt in step."""
+"""The AttentionXML (LightXML, CascadeXML) layout: train_raw_texts.txt and train_labels.txt, line by line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treetop.data.parse.lines import lines, writer
 from treetop.data.parse.numbered import existing
 from treetop.data.parse.rows import Reading, Row
 
-SEPARATOR = "/SEP/"  # stands between title and body
+SEPARATOR = "/SEP/"  # between title and body
 
 
 def find(folder: Path) -> Source | None:
@@ -24,7 +24,7 @@ def find(folder: Path) -> Source | None:
             continue
         texts = existing(folder, f"{split}_raw_texts.txt", f"{split}_texts.txt")
         if texts is None:
-            raise DataError(f"there is no {split}_raw_texts.txt or {split}_texts.txt beside it. Add it.", file=labels)
+            raise DataError(f"there is no {split}_raw_texts.txt or {split}_texts.txt next to it. Add it.", file=labels)
         splits[split] = Split(texts, _rows(texts, labels))
     return Source("attentionxml", folder.name, splits) if splits else None
 

@@ -19,7 +19,7 @@ def sniff(head: Head) -> bool:
 
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
-    """Rows of a fastText file; labels may stand anywhere, as fastText reads them."""
+    """Rows of a fastText file; labels may be anywhere in the line, as in fastText."""
     for number, line in lines(file, reading.problem):
         labels = []
         while line.startswith(PREFIX):
@@ -30,7 +30,7 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
             labels += [word.removeprefix(PREFIX) for word in words if word.startswith(PREFIX)]
             line = " ".join(word for word in words if not word.startswith(PREFIX))
         if "" in labels:
-            sentence = f"'{PREFIX}' without a name behind it. Write {PREFIX}cat, without a blank."
+            sentence = f"'{PREFIX}' without a name after it. Write {PREFIX}cat, without a blank."
             reading.problem(DataError(sentence, file=file, line=number))
             continue
         yield Row(number, line, labels)

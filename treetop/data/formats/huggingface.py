@@ -37,7 +37,7 @@ def find(folder: Path) -> Source | None:
 
 
 def _is_plain(name: Any) -> bool:
-    """Whether a name is that of a file or folder in the same place."""
+    """Whether a name is a plain file or folder name in the same folder."""
     if not isinstance(name, str) or has_lone(name) or "\0" in name:
         return False
     return name == Path(name).name and name not in ("", "..") and len(os.fsencode(name)) <= 255
@@ -60,7 +60,7 @@ def _folder_split(folder: Path) -> Split:
 
 
 def _data_files(state: Path) -> list[Path]:
-    """The Arrow files a state file names, which lie beside it."""
+    """The Arrow files a state file lists, which are next to it."""
     entries = _json(state).get("_data_files", [])
     names = [entry.get("filename") if isinstance(entry, dict) else None for entry in _as_list(entries)]
     if not isinstance(entries, list) or not all(isinstance(name, str) and _is_plain(Path(name).name) for name in names):
@@ -117,7 +117,7 @@ def _to_rows(
 
 def _class_name(names: list[str], label: Any) -> Any:
     if type(label) is int and not 0 <= label < len(names):
-        raise ValueError(f"label {label} is out of range. Allowed is 0 to {len(names) - 1}, the ClassLabel names.")
+        raise ValueError(f"label {label} is out of range. Allowed: 0 to {len(names) - 1}, the ClassLabel names.")
     return names[label] if type(label) is int else label
 
 

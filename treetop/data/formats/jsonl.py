@@ -1,4 +1,4 @@
-"""JSON lines, one object a row: the native form, which holds everything."""
+"""JSON lines, one object per row: the native format, which can hold everything."""
 
 from __future__ import annotations
 

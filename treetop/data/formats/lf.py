@@ -1,4 +1,4 @@
-"""Raw label-feature sets: trn.json.gz, tst.json.gz and lbl.json.gz, one JSON object a line."""
+"""Raw label-feature sets: trn.json.gz, tst.json.gz and lbl.json.gz, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sniff(head: Head) -> bool:
 
 
 def read_labels(file: Path, reading: Reading) -> LabelSet:
-    """One label a line, in column order; ids are the uids where these are there and unique."""
+    """One label per line, in column order; ids are the uids if they exist and are unique."""
     uids, texts = [], []
     for number, record in json_lines(file, reading.problem):
         uid, text = record.get("uid"), ""

@@ -87,7 +87,7 @@ def _check_size(file: Path) -> None:
                 )
     rows, _ = shape(file)
     if ROW_BYTES * rows > available_memory():
-        raise ValueError(f"{rows:,} rows, for which memory does not suffice")
+        raise ValueError(f"{rows:,} rows, which do not fit into memory")
 
 
 def shape(file: Path) -> tuple[int, int]:
@@ -106,7 +106,7 @@ def _damaged(file: Path, error: Exception) -> DataError:
     if isinstance(error, DataError):
         return error
     reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
-    return DataError(f"no sparse matrix in npz form ({reason}). Copy the file again.", file=file)
+    return DataError(f"not a sparse matrix in npz form ({reason}). Copy the file again.", file=file)
 
 
 def _labels(folder: Path, targets: Path, reading: Reading) -> LabelSet:
@@ -119,7 +119,7 @@ def _split(folder: Path, split: str, targets: Path, features: Path | None) -> Sp
     short = SHORT[split]
     texts = existing(folder, f"X.{short}.txt", f"raw/{short}_X.txt", f"{short}_X.txt")
     if texts is None and features is None:
-        raise DataError(f"there is no X.{short}.txt and no X.{short}.npz beside it. Add one.", file=targets)
+        raise DataError(f"there is no X.{short}.txt and no X.{short}.npz next to it. Add one.", file=targets)
     pairs = existing(folder, *FILTERS[split])
     return Split(targets, _rows(targets, features, texts), None if pairs is None else filter_pairs(pairs), pairs)
 

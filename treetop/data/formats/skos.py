@@ -1,7 +1,7 @@
 """Labels from a SKOS vocabulary, Turtle or RDF/XML: prefLabel is the name, definition or all names the text.
 
-The common forms are read here, streaming and without a package; Turtle that is too clever goes to rdflib.
-SKOS has no order, so labels are sorted by id.
+The common forms are read here, streaming and without a package; Turtle that is too clever goes to rdflib. SKOS has no
+order, so labels are sorted by id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from treetop.data.parse.surrogates import whole
 
 SKOS, RDF = "http://www.w3.org/2004/02/skos/core#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 OWL, XML = "http://www.w3.org/2002/07/owl#", "{http://www.w3.org/XML/1998/namespace}"
-OWN = "urn:x-treetop:"  # ids that are no URI are written behind this
+OWN = "urn:x-treetop:"  # prefix for ids that are not URIs
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
 
 WANTED = {RDF + "type", OWL + "deprecated", *(SKOS + kind for kind in ("prefLabel", "altLabel", "definition"))}
@@ -69,24 +69,24 @@ def collect(triples: Iterable[Triple], reading: Reading, file: object) -> LabelS
     """Labels from the triples that speak of concepts."""
     concepts: set[str] = set()
     retired: set[str] = set()
-    said: dict[str, dict[str, list[tuple[int, str, str]]]] = {"prefLabel": {}, "altLabel": {}, "definition": {}}
+    values: dict[str, dict[str, list[tuple[int, str, str]]]] = {"prefLabel": {}, "altLabel": {}, "definition": {}}
     for subject, predicate, value, language in triples:
         if predicate == RDF + "type" and value == SKOS + "Concept":
             concepts.add(subject)
         elif predicate == OWL + "deprecated" and value in ("true", "1"):
             retired.add(subject)
-        elif predicate.startswith(SKOS) and (kind := predicate[len(SKOS) :]) in said:
+        elif predicate.startswith(SKOS) and (kind := predicate[len(SKOS) :]) in values:
             # the wanted language first, then no language, then any
             rank = 0 if language == reading.language else 1 if not language else 2
-            said[kind].setdefault(subject, []).append((rank, language, value))
-    uris = sorted(concepts | said["prefLabel"].keys())
+            values[kind].setdefault(subject, []).append((rank, language, value))
+    uris = sorted(concepts | values["prefLabel"].keys())
     if not uris:
         raise DataError("no skos:Concept found. Expected SKOS as Turtle or RDF/XML.", file=file)
     names, texts = [], []
     for uri in uris:
-        name = min(said["prefLabel"].get(uri, []), default=(0, "", ""))
-        others = sorted(alt for rank, language, alt in said["altLabel"].get(uri, []) if language == name[1])
-        text = min(said["definition"].get(uri, []), default=(0, "", ", ".join([name[2], *others])))[2]
+        name = min(values["prefLabel"].get(uri, []), default=(0, "", ""))
+        others = sorted(alt for rank, language, alt in values["altLabel"].get(uri, []) if language == name[1])
+        text = min(values["definition"].get(uri, []), default=(0, "", ", ".join([name[2], *others])))[2]
         names.append(name[2] or from_uri(uri))
         texts.append(text)
     ids = Counter(map(from_uri, uris))
@@ -115,11 +115,11 @@ def xml_triples(file: Path) -> Iterator[Triple]:
     except DataError:
         raise
     except (ElementTree.ParseError, EOFError, OSError, LookupError, ValueError, zlib.error) as error:
-        raise DataError(f"cannot be read as RDF/XML ({error}). Mend it, or convert it to Turtle.", file=file) from None
+        raise DataError(f"cannot be read as RDF/XML ({error}). Fix it, or convert it to Turtle.", file=file) from None
 
 
 def _elements(stream: IO[bytes], file: Path) -> Iterator[Any]:
-    """Elements as they end; one that goes on and on is refused."""
+    """Elements as they end; an overlong one is refused."""
     limits, waiting = Limits.of_environment(), 0
     parser: Any = ElementTree.XMLPullParser()
     while part := stream.read(1 << 16):
@@ -129,7 +129,7 @@ def _elements(stream: IO[bytes], file: Path) -> Iterator[Any]:
             waiting = 0
             yield element
         if waiting > limits.line:
-            sentence = f"an element is longer than {limits.shown('line')}, the most that is read. Mend it, or "
+            sentence = f"an element is longer than {limits.shown('line')}, the most that is read. Fix it, or "
             raise DataError(sentence + how_to_raise("line"), file=file)
     parser.close()
     yield from (element for _, element in parser.read_events())
@@ -161,12 +161,12 @@ def _clever_triples(text: str, error: ValueError, file: Path) -> list[Triple]:
             whole(subject, "the URI"), whole(value, "the text")
     except Exception as broken:  # rdflib raises many kinds
         reason = " ".join(str(broken).split())[:100]
-        raise DataError(f"cannot be read as Turtle ({reason}). Mend the file.", file=file) from None
+        raise DataError(f"cannot be read as Turtle ({reason}). Fix the file.", file=file) from None
     return found
 
 
 def _statements(text: str) -> Iterator[Triple]:
-    """Triples of `subject predicate object , object ; predicate object .`; blank nodes and lists are too clever."""
+    """Triples of `subject predicate object , object ; predicate object .`; blank nodes and lists are left to rdflib."""
     tokens = _tokens(text)
     end = ("", "")
     prefixes: dict[str, str] = {}
@@ -176,7 +176,7 @@ def _statements(text: str) -> Iterator[Triple]:
             name, iri = next(tokens, end)[1], next(tokens, end)[1]
             prefixes[name.removesuffix(":")] = iri
             if kind == "lang":
-                next(tokens, end)  # the dot behind @prefix
+                next(tokens, end)  # the dot after @prefix
         elif kind == "mark":
             if token in "[]()":
                 raise ValueError("a blank node or a list is used")
@@ -194,7 +194,7 @@ def _statements(text: str) -> Iterator[Triple]:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
-    held: tuple[str, str] | None = None
+    pending: tuple[str, str] | None = None
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None:
@@ -204,17 +204,17 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         if kind is None:
             continue
         token = match[kind]
-        if held is not None:  # a text waits for its language
-            yield "text", held[1] + "\0" + (token if kind == "lang" else "")
-            held = None
+        if pending is not None:  # a text waits for its language
+            yield "text", pending[1] + "\0" + (token if kind == "lang" else "")
+            pending = None
             if kind == "lang":
                 continue
         if kind == "text":
             long = token[:3] in ('"""', "'''")
-            held = (kind, _unescape(token[3:-3] if long else token[1:-1]))
+            pending = (kind, _unescape(token[3:-3] if long else token[1:-1]))
             continue
         yield kind, token[1:-1] if kind == "iri" else token
-    if held is not None:
+    if pending is not None:
         raise ValueError("the file ends inside a statement")
 
 
@@ -228,7 +228,7 @@ def _unescape(text: str) -> str:
         if len(code) == 1:
             return ESCAPES.get(code, code)
         if int(code[1:], 16) > sys.maxunicode:
-            raise ValueError(f"'{match[0]}' is no character")
+            raise ValueError(f"'{match[0]}' is not a character")
         return chr(int(code[1:], 16))
 
     return whole(re.sub(ESCAPED, plain, text), "the text") if "\\" in text else text
@@ -241,7 +241,7 @@ def _name(kind: str, token: str, prefixes: dict[str, str]) -> str:
     if token.startswith("_:"):
         return token
     if kind != "word" or not colon or prefix not in prefixes:
-        raise ValueError(f"'{token}' is no known name")
+        raise ValueError(f"'{token}' is not a known name")
     return prefixes[prefix] + re.sub(r"\\(.)", r"\1", rest)
 
 

@@ -1,4 +1,4 @@
-"""Tables with a header: CSV, TSV and Parquet; columns are the fields of the JSON lines."""
+"""Tables with a header: CSV, TSV and Parquet; columns are named like the fields of JSON lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows(file: Path, reading: Reading) -> Iterator[Row]:
         return to_row(line, record | cells, reading)
 
     yield from each_row(table_records(file, reading, ("labels",)), make, file, reading)
-    hint.tell(file)
+    hint.warn(file)
 
 
 def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -45,23 +45,23 @@ def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iter
             return ""
         wanted = [f"'{name}'" for name in (*(reading.fields or ("text",)), *needed)]
         columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
-        return f"the header needs the {columns} (found: {listed(header)}). Rename what is there."
+        return f"the header needs the {columns} (found: {listed(header)}). Rename the columns."
 
-    empty = ("text", "id", *LISTS, *reading.names)  # columns in which an empty cell says something
+    empty = ("text", "id", *LISTS, *reading.names)  # columns in which an empty cell has a meaning
     for line, cells in cell_records(file, reading, lacks):
         yield line, {key: cell for key, cell in cells.items() if cell or key in empty}
 
 
 def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any:
-    """'a|b' or '["a", "b"]' as a list; an empty cell is no label, or no numbers."""
+    """'a|b' or '["a", "b"]' as a list; an empty cell means no labels, or no numbers."""
     if cell.startswith("["):
         try:
             return decode(cell)
         except ValueError:
-            raise ValueError(f"the cell of '{key}' starts with [ but is no JSON list: {cell[:40]!r}.") from None
+            raise ValueError(f"the cell of '{key}' starts with [ but is not a JSON list: {cell[:40]!r}.") from None
     pieces = [piece.strip() for piece in cell.split(separator) if piece.strip()]
     if key == "labels":
-        hint.see(cell)
+        hint.count(cell)
         return pieces
     try:
         return [parse_float(piece) for piece in pieces] or None
@@ -70,20 +70,20 @@ def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any
 
 
 class _SeparatorHint:
-    """Warns when labels seem to be separated by something else than the reader was told."""
+    """Warns when labels seem to have another separator than the given one."""
 
     def __init__(self, separator: str) -> None:
         self.separator = separator
         self.counts = dict.fromkeys((separator, "|", ";", ","), 0)
         self.cells = 0
 
-    def see(self, cell: str) -> None:
+    def count(self, cell: str) -> None:
         if cell:
             self.cells += 1
             for mark in self.counts:
                 self.counts[mark] += mark in cell
 
-    def tell(self, file: Path) -> None:
+    def warn(self, file: Path) -> None:
         best = max(self.counts, key=lambda mark: self.counts[mark])
         if self.counts[self.separator] == 0 and self.counts[best] > self.cells / 4:
             logger.warning(
@@ -137,7 +137,7 @@ def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
 
 
 def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(row from 1, cells by column) of a Parquet file; columns nobody reads are left on disk."""
+    """(row from 1, cells by column) of a Parquet file; unused columns are not read."""
     parquet = extra("pyarrow.parquet", "data")
 
     def batches(pyarrow: Any) -> Iterator[Any]:
@@ -151,7 +151,7 @@ def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[st
 
 
 def write_parquet(writing: Writing) -> None:
-    """train.parquet, test.parquet with the files of the native folder beside them."""
+    """train.parquet, test.parquet with the other files of the native folder next to them."""
     pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
     for split, data in writing.splits.items():
         schema = arrow_schema(pyarrow, next(row_records(data), {"text": "", "labels": []}))

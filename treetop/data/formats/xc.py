@@ -58,7 +58,7 @@ def _numbers(field: str) -> list[int]:
             raise ValueError
         return [int(label) for label in field.split(",")] if field else []
     except ValueError:
-        raise ValueError(f"labels '{field[:40]}' are no whole numbers with commas between, such as 3,17.") from None
+        raise ValueError(f"labels '{field[:40]}' are not whole numbers separated by commas, such as 3,17.") from None
 
 
 def write_old(writing: Writing) -> None:
@@ -89,7 +89,7 @@ OLD = Format(
     file_widths=lambda file, reading: {"given": read_header(file, 3)[1]},
 )
 
-# --- new: trn_X_Xf.txt "rows features", trn_X_Y.txt "rows labels"; texts beside as trn_X.txt, label texts as Y.txt
+# --- new: trn_X_Xf.txt "rows features", trn_X_Y.txt "rows labels"; texts as trn_X.txt, label texts as Y.txt
 
 
 def find_new(folder: Path) -> Source | None:
@@ -117,7 +117,7 @@ def _split(folder: Path, split: str, targets: Path, features: Path | None) -> Sp
     pairs = existing(folder, *FILTERS[split])
     if features is None and texts is None:
         wanted = f"{SHORT[split]}_X_Xf.txt or {SHORT[split]}_X.txt"
-        raise DataError(f"there is no {wanted} beside it. Add the features or the texts.", file=targets)
+        raise DataError(f"there is no {wanted} next to it. Add the features or the texts.", file=targets)
     return Split(
         targets,
         lambda reading: rows_new(targets, features, texts, reading),
@@ -139,7 +139,7 @@ def _labels_new(folder: Path, targets: Path, reading: Reading) -> LabelSet:
 
 
 def rows_new(targets: Path, features: Path | None, texts: Path | None, reading: Reading) -> Iterator[Row]:
-    """Rows of the files of one split in step; all must have as many rows as the targets promise."""
+    """Rows of the files of one split in step; all must have as many rows as the targets declare."""
     promised = read_header(targets, 2)[0]
     if features is not None and (other := read_header(features, 2)[0]) != promised:
         sentence = f"the header promises {other:,} rows, that of {targets.name} {promised:,}. They must agree."

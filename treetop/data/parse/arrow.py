@@ -1,4 +1,4 @@
-"""Records of Arrow and Parquet batches; each batch is checked first, since Arrow trusts the offsets it has read."""
+"""Records of Arrow and Parquet batches; each batch is validated first, since Arrow trusts the offsets in the file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BATCH = 4096  # rows that become Python objects at a time
 
 
 def wanted_columns(names: Iterable[str], reading: Reading) -> list[str]:
-    """Columns somebody reads."""
+    """The columns that are read."""
     return [name for name in names if name in (*KNOWN, "uid", *reading.names)]
 
 
 def batch_records(
     open_batches: Callable[[Any], Iterator[Any]], file: Path, kind: str, remedy: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(row from 1, cells by column) of the batches that `open_batches(pyarrow)` gives; damage is one sentence."""
+    """(row from 1, cells by column) of the batches that `open_batches(pyarrow)` gives; damage is one error."""
     pyarrow = extra("pyarrow", "data")
     limits, number = Limits.of_environment(), 0
     try:

@@ -1,4 +1,4 @@
-"""CSV and TSV with a header, as rows, labels and filter pairs are read."""
+"""CSV and TSV with a header, for rows, labels and filter pairs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Rows:
 def _header(first: str, mark: str, file: Path, limits: Limits) -> list[str]:
     if "\r" in first.rstrip("\r\n"):
         raise DataError(
-            "lines end with CR alone, as on old Macs. Save the file with LF or CRLF, for example with: "
+            "lines end with CR only, as on old Macs. Save the file with LF or CRLF, for example with: "
             f"tr '\\r' '\\n' < {file.name}",
             file=file,
             line=1,

@@ -1,4 +1,4 @@
-"""Named fields of a record (JSON, CSV, Parquet, Arrow) become a Row; wrong ones become sentences."""
+"""Named fields of a record (JSON, CSV, Parquet, Arrow) become a Row; wrong ones become error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = frozenset({"text", "labels"})
 
 
 def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
-    """The row a record stands for; ValueError says what is wrong with it."""
+    """The row a record represents; ValueError says what is wrong with it."""
     text: Any = record.get("text")
     labels: Any = record.get("labels")
     if type(text) is str and type(labels) is list and record.keys() == PLAIN and not reading.fields:
@@ -42,7 +42,7 @@ def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
 
 
 def join_text(record: Mapping[str, Any], reading: Reading) -> str:
-    """The fields chosen, else `text`, else what stands for it (title and content); joined by a blank."""
+    """The chosen fields, else `text`, else title and content; joined by a blank."""
     names = reading.fields or (("text",) if "text" in record else reading.instead)
     parts = [record.get(name) for name in names]
     for name, part in zip(names, parts, strict=True):
@@ -54,7 +54,7 @@ def join_text(record: Mapping[str, Any], reading: Reading) -> str:
 
 
 def kind(value: object) -> str:
-    """How a value is called in a message."""
+    """The description of a value in messages."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)
 

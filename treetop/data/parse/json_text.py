@@ -1,4 +1,4 @@
-"""JSON as data come in it: one object a line, or a small file beside the rows; broken and too deep ones are refused."""
+"""JSON input: one object per line, or a small file next to the rows; broken or deeply nested JSON is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEEP = "it is nested too deeply"
 
 
 def _constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 _decoder = json.JSONDecoder(parse_constant=_constant)
@@ -46,7 +46,7 @@ def json_lines(file: Path, problem: Problem, example: str = ROW) -> Iterator[tup
             continue
         except (ValueError, RecursionError) as error:
             reason = DEEP if isinstance(error, RecursionError) else error
-            sentence = f"broken JSON ({reason}). Allowed are finite numbers; mend the row."
+            sentence = f"broken JSON ({reason}). Allowed: finite numbers; fix the row."
             problem(DataError(sentence, file=file, line=number))
             continue
         if not isinstance(record, dict):

@@ -1,4 +1,4 @@
-"""How much of one thing is read: bytes of a line and of a cell, columns of a table, what gzip data may grow to.
+"""Limits on input: bytes per line and per cell, columns of a table, expansion of gzip data.
 
 A broken or hostile file is refused with a sentence before it fills the memory; who has longer lines raises the limit.
 """
@@ -18,7 +18,7 @@ EXAMPLES = {"line": "256MB", "cell": "64MB", "columns": "50000", "expansion": "5
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest that is read of each; `TREETOP_MAX_LINE=256MB` and so on in the environment set others."""
+    """The limits; environment variables such as `TREETOP_MAX_LINE=256MB` change them."""
 
     line: int = 64 * 10**6  # bytes of a line; of a row that goes over several lines
     cell: int = 16 * 10**6  # bytes of a cell of a table

@@ -40,7 +40,7 @@ class _Counted:
 
 
 class _Unpacked(io.RawIOBase):
-    """What gzip data unpacks to; refused where it grows out of proportion."""
+    """Decompressed gzip data; refused if it expands out of proportion."""
 
     def __init__(self, raw: IO[bytes], file: Path) -> None:
         self.source, self.file = _Counted(raw), file
@@ -64,7 +64,7 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_bytes(file: Path) -> Iterator[tuple[IO[bytes], io.BufferedReader]]:
-    """(the bytes after unpacking, the raw file for progress); gzip is known by its first bytes, not by the name."""
+    """(the unpacked bytes, the raw file for progress); gzip is recognised by its first bytes, not by the name."""
     try:
         raw = file.open("rb")
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def head(file: Path, size: int = 1 << 16) -> bytes:
 
 
 class _Text(io.TextIOWrapper):
-    """A text file whose first string may begin with U+FEFF: it is written twice, since reading takes a BOM off."""
+    """A text file whose first string may begin with U+FEFF: it is written twice, since reading strips a BOM."""
 
     _started = False
 

@@ -1,4 +1,4 @@
-"""What formats that name labels by column number share: sparse text rows, label lines, filter files, weights."""
+"""Shared by formats with numbered labels: sparse text rows, label lines, filter files, weights."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from treetop.data.format import Writing
 from treetop.data.parse.lines import Problem, lines, writer
 from treetop.data.parse.rows import Reading, Sparse
 
-LABEL_BYTES = 400  # of one label while a data set is read
+LABEL_BYTES = 400  # memory per label while a data set is read
 LARGEST = 2**31 - 1  # rows, features or labels
-PIECE = 1 << 20  # letters of a line whose pairs are made at a time
+PIECE = 1 << 20  # characters of a line that are parsed at a time
 BLANK = re.compile(r"\s")
 SHORT = {"train": "trn", "test": "tst", "valid": "val"}
 FILTERS = {split: (f"filter_labels_{split}.txt", f"{short}_filter_labels.txt") for split, short in SHORT.items()}
 
 
 def existing(folder: Path, *names: str) -> Path | None:
-    """The first of some files that is there, plain or with .gz."""
+    """The first of these files that exists, plain or with .gz."""
     for name in names:
         for file in (folder / name, folder / (name + ".gz")):
             if file.is_file():
@@ -39,19 +39,19 @@ def is_plain(text: str) -> bool:
 
 
 def is_whole(word: str) -> bool:
-    """Whether a word is a whole number, 0 or more."""
+    """Whether a word is a whole number of 0 or more."""
     return word.isascii() and word.isdigit() and len(word) < 20
 
 
 def parse_float(word: str) -> float:
-    """The number a word stands for; ValueError where it is none."""
+    """The number a word represents, else ValueError."""
     if not is_plain(word):
         raise ValueError(f"{word[:40]!r} is not a number")
     return float(word)
 
 
 def parse_pairs(text: str, shift: int = 0) -> Sparse:
-    """Places and values of 'f:v f:v'; ValueError says what is wrong. A long line is read in pieces, to save memory."""
+    """Columns and values of 'f:v f:v'; ValueError says what is wrong. A long line is read in pieces, to save memory."""
     if len(text) <= PIECE:
         return _parse_piece(text, shift)
     parts, start = [], 0
@@ -68,7 +68,7 @@ def _parse_piece(text: str, shift: int) -> Sparse:
     try:
         if not is_plain(text):
             raise ValueError
-        # splitting all at once is quicker than pair by pair, but must not mend "1:2:3 4" or "1: 2"
+        # splitting all at once is faster than pair by pair, but must not accept "1:2:3 4" or "1: 2"
         if len(flat) != 2 * len(pairs) or text.count(":") != len(pairs) or not all(":" in pair for pair in pairs):
             raise ValueError
         places = np.array(list(map(int, flat[::2])), np.int64)
@@ -76,7 +76,7 @@ def _parse_piece(text: str, shift: int) -> Sparse:
             return places - shift, np.array(list(map(float, flat[1::2]))).astype(np.float32)
     except (ValueError, OverflowError):
         bad = next((pair for pair in pairs if not _is_pair(pair)), text)
-        raise ValueError(f"'{bad[:40]}' is no pair of a whole number and a value, such as 12:0.5.") from None
+        raise ValueError(f"'{bad[:40]}' is not a pair of a whole number and a value, such as 12:0.5.") from None
 
 
 def _is_pair(pair: str) -> bool:
@@ -89,7 +89,7 @@ def _is_pair(pair: str) -> bool:
 
 
 def format_pairs(places: Any, values: Any) -> str:
-    """'f:v f:v' with as many digits as float32 needs."""
+    """'f:v f:v' with enough digits for float32."""
     return " ".join(f"{place}:{value:.9g}" for place, value in zip(places.tolist(), values.tolist(), strict=True))
 
 
@@ -108,37 +108,37 @@ def read_header(file: Path, count: int) -> tuple[int, ...]:
 
 
 def body(file: Path, promised: int, problem: Problem) -> Iterator[tuple[int, str]]:
-    """Lines behind the header, empty ones too; says when more or fewer come than the header promised."""
+    """Lines after the header, including empty ones; reports more or fewer lines than the header declares."""
     number = seen = 0
     for number, line in lines(file, problem):
         if number == 1:
             continue
         if seen == promised:
             if not line.strip():
-                continue  # blank lines at the end are no rows
-            sentence = f"the header promises {promised:,} rows but more follow. Mend the header."
+                continue  # blank lines at the end are not rows
+            sentence = f"the header promises {promised:,} rows but more follow. Fix the header."
             problem(DataError(sentence, file=file, line=number))
             return
         seen += 1
         yield number, line
     if seen < promised:
         sentence = f"the header promises {promised:,} rows but the file ends after {seen:,}."
-        problem(DataError(f"{sentence} Copy the file again, or mend the header.", file=file, line=number))
+        problem(DataError(f"{sentence} Copy the file again, or fix the header.", file=file, line=number))
 
 
 def number_ids(count: int) -> LabelSet:
-    """Labels that have nothing but a column number; more than memory can hold are refused before one is made."""
+    """Labels known only by column number; more than fit into memory are refused up front."""
     needed, free = LABEL_BYTES * count, available_memory()
     if needed > free:
         raise ResourceError(
             f"labels: {count:,} of them need about {size(needed)} of memory, {size(free)} are free. "
-            "Mend the header if it promises too many."
+            "Fix the header if it promises too many."
         )
     return LabelSet.of([str(column) for column in range(count)])
 
 
 def line_labels(file: Path, count: int, reading: Reading) -> LabelSet:
-    """Labels with one text a line; their ids are the column numbers."""
+    """Labels with one text per line; their ids are the column numbers."""
     texts = [line for _, line in lines(file, reading.problem)]
     if len(texts) != count:
         raise DataError(
@@ -149,7 +149,7 @@ def line_labels(file: Path, count: int, reading: Reading) -> LabelSet:
 
 
 def write_label_lines(writing: Writing, name: str) -> None:
-    """One label text a line, where any label has one."""
+    """One label text per line, if any label has one."""
     if any(writing.labels.texts.lengths()):
         with writer(writing.file(name)) as out:
             for column, text in enumerate(writing.labels.texts):
@@ -181,9 +181,9 @@ def write_filters(writing: Writing) -> None:
 
 
 def weights(data: Dataset, lossy: bool) -> Any:
-    """The one value per label these formats have room for: soft targets, or relevance if it passes 1 somewhere.
+    """The one value per label that these formats can store: soft targets, or relevance if any exceeds 1.
 
-    Reading tells the two apart by the largest value, so both together, or relevance up to 1, cannot be held.
+    Readers distinguish the two by the largest value, so both together, or relevance up to 1, cannot be stored.
     """
     if data.relevance is None:
         return data.Y.data

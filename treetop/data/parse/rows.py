@@ -1,4 +1,4 @@
-"""One row as a format gives it, how to read it, and what is odd about it."""
+"""A row as a format returns it, how to read rows, and notes about odd ones."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def listed(names: Iterable[object], most: int = 12) -> str:
 
 
 class Row(NamedTuple):
-    """One document as a format gives it; labels are ids or names, or column numbers where the format counts."""
+    """One document as a format returns it; labels are ids or names, or column numbers where the format counts."""
 
     line: int
     text: str
     labels: Sequence[Any]
-    targets: Sequence[float] | None = None  # beside `labels`, 0 to 1
-    relevance: Sequence[float] | None = None  # beside `labels`
+    targets: Sequence[float] | None = None  # parallel to `labels`, 0 to 1
+    relevance: Sequence[float] | None = None  # parallel to `labels`
     id: str | None = None
     role: int = 0
     features: Mapping[str, Sparse] | None = None
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what to do with a bad row, and the choices a format cannot know by itself."""
+    """How to read: the handler of bad rows, and options that a file cannot specify itself."""
 
     problem: Problem = refuse
     strict: bool = False
@@ -66,11 +66,11 @@ class Reading:
     def __post_init__(self) -> None:
         if not isinstance(self.separator, str) or not self.separator:
             raise InputError(
-                f"separator: {self.separator!r} separates nothing. Give what stands between labels, as '|'."
+                f"separator: {self.separator!r} is not a separator. Give the characters between labels, such as '|'."
             )
         names = [] if self.fields is None else self.fields
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"fields: {names!r} is no list of names. Give one, as ['title', 'content'].")
+            raise InputError(f"fields: {names!r} is not a list of names. Give one, such as ['title', 'content'].")
 
     @property
     def names(self) -> Sequence[str]:
@@ -81,7 +81,7 @@ class Reading:
 def each_row(
     records: Iterable[tuple[int, Any]], make: Callable[[int, Any, Reading], Row], file: object, reading: Reading
 ) -> Iterator[Row]:
-    """The rows of numbered records; one that cannot be made is told with its place and left out."""
+    """The rows of numbered records; a bad one is reported with its line and left out."""
     for line, record in records:
         try:
             row = make(line, record, reading)
@@ -93,7 +93,7 @@ def each_row(
 
 @dataclass
 class Notes:
-    """Counts what is kept but odd, with the first place of each; strict reading refuses it instead."""
+    """Counts oddities that are kept, with the first line of each; strict reading refuses them instead."""
 
     file: object
     reading: Reading
@@ -102,7 +102,7 @@ class Notes:
     def odd(self, what: str, line: int, example: str = "", *, refuse_strict: bool = True) -> None:
         if refuse_strict and self.reading.strict:
             self.reading.problem(
-                DataError(f"{what}{example}. Mend the row, or read without strict.", file=self.file, line=line)
+                DataError(f"{what}{example}. Fix the row, or read without strict.", file=self.file, line=line)
             )
         self.seen.setdefault(what, [0, line, example])[0] += 1
 

@@ -22,7 +22,7 @@ class LabelTable:
         return (0 if self.fixed is None else len(self.fixed)) + len(self.new)
 
     def close(self) -> None:
-        """From now on a new label is unknown: kept, counted and warned about."""
+        """From now on new labels are unknown: kept, counted and reported in a warning."""
         self.open = False
 
     def find(self, key: Any) -> int | None:

@@ -1,4 +1,4 @@
-r"""Halves of UTF-16 surrogate pairs, as JSON can name them ("\ud800"): UTF-8 has no place for one alone.
+r"""Halves of UTF-16 surrogate pairs, as JSON can name them ("\ud800"): UTF-8 cannot encode one alone.
 
 In an id or a name one is refused, since two different ids would become the same. In a text it becomes U+FFFD.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def has_lone(text: str) -> bool:
-    r"""Whether UTF-8 cannot hold a string; halves that stand together as a pair are fine.
+    r"""Whether UTF-8 cannot encode a string; adjacent halves that form a pair are fine.
 
     >>> has_lone("a\ud800"), has_lone("\ud83d\ude00"), has_lone("ä")
     (True, False, False)
@@ -39,5 +39,5 @@ def without_lone(text: str) -> str:
 def whole(text: str, what: str) -> str:
     """The same string with pairs joined; ValueError says that a half is left."""
     if has_lone(text):
-        raise ValueError(f"{what} {text[:40]!a} has half of a surrogate pair, which UTF-8 cannot hold. Mend it.")
+        raise ValueError(f"{what} {text[:40]!a} has half of a surrogate pair, which UTF-8 cannot hold. Fix it.")
     return without_lone(text)

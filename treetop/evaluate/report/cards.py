@@ -1,4 +1,4 @@
-"""Chosen texts as HTML: true labels, and what each model answered; right ones bear a sign, not only a colour."""
+"""Chosen texts as HTML: true labels and each model's answers; correct ones have a symbol, not only a colour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRONG = '<span class="sign" role="img" aria-label="wrong">×</span>'
 
 
 def texts_section(examples: Examples) -> str:
-    """The chosen texts below what they stand for."""
+    """The chosen texts, below a summary of what they represent."""
     several = len(examples.right) > 1
     body = f'<div class="pair">{_stands_for(examples, several)}{_models(examples) if several else ""}</div>'
     body += "".join(_card(example, examples.documents) for example in examples.texts)
@@ -30,7 +30,7 @@ def _rule(examples: Examples, several: bool) -> str:
         start += (
             f"those where the numbers of right labels among the first {k} differ most (largest minus smallest model); "
             "among equals those that differ most in right rare labels; where not all of these fit, evenly over the "
-            "file. No text stands twice. They show where models differ, not how good these are."
+            "file. No text appears twice. They show where models differ, not how good these are."
         )
         if examples.steps and not examples.steps[0][0]:
             start += " Here all models have as many right on every text."
@@ -105,8 +105,8 @@ def _answer(answer: Answer) -> str:
 
 
 def short_name(name: str) -> str:
-    """A label's name as HTML; the end of a long one shows when pointed at."""
-    if len(name) <= LONG:  # bdi: names that are read from the right turn nothing beside them around
+    """A label's name as HTML; a long one is shortened, with the full name as a tooltip."""
+    if len(name) <= LONG:  # bdi: right-to-left names do not affect the text around them
         return f"<bdi>{escape(name)}</bdi>"
     return f'<bdi title="{escape(name)}">{escape(name[:LONG].rsplit(" ", 1)[0])} …</bdi>'
 

@@ -1,4 +1,4 @@
-"""Small drawings as inline SVG; colours come from the page's style, so they follow light and dark."""
+"""Small charts as inline SVG; colours come from the page's style, so they follow light and dark mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 128, 14, 40
 
 def lines(series: Mapping[str, Sequence[float]], dashed: Sequence[str] = ()) -> str:
     """A line chart over k = 1, 2, ... in percent, each line named at its right end; `dashed` ones are drawn grey."""
-    # a dashed bound may leave the picture at the top: only its end must be seen
+    # a dashed bound may be clipped at the top: only its end must be visible
     most = max(value for name, values in series.items() for value in (values[-1:] if name in dashed else values))
     ceiling = next(c for c in (2, 4, 8, 20, 40, 60, 80, 100) if most <= c or c == 100)
     count = max(len(values) for values in series.values())
@@ -23,17 +23,17 @@ def lines(series: Mapping[str, Sequence[float]], dashed: Sequence[str] = ()) -> 
 
     parts = [_axes(x, y(0), [(ceiling * i / 4, y(ceiling * i / 4)) for i in range(5)])]
     solid = [name for name in series if name not in dashed]
-    places = _apart([y(values[-1]) for values in series.values()], 19)
-    for (name, values), place in zip(series.items(), places, strict=True):
-        look = "dashed" if name in dashed else f"s{solid.index(name)}"
+    label_ys = _apart([y(values[-1]) for values in series.values()], 19)
+    for (name, values), label_y in zip(series.items(), label_ys, strict=True):
+        style = "dashed" if name in dashed else f"s{solid.index(name)}"
         points = " ".join(f"{a:.1f},{y(b):.1f}" for a, b in zip(x, values, strict=True))
-        parts.append(f'<polyline class="line {look}" points="{points}" clip-path="url(#inside)"/>')
+        parts.append(f'<polyline class="line {style}" points="{points}" clip-path="url(#inside)"/>')
         for k, (a, b) in enumerate(zip(x, values, strict=True), start=1):
             title = f"<title>{escape(name)} at {k}: {b:.2f}</title>"
             if b <= ceiling:
-                parts.append(f'<circle class="dot {look}" cx="{a:.1f}" cy="{y(b):.1f}" r="3.5">{title}</circle>')
+                parts.append(f'<circle class="dot {style}" cx="{a:.1f}" cy="{y(b):.1f}" r="3.5">{title}</circle>')
         label = f"{escape(name)} <tspan>{values[-1]:.1f}</tspan>"
-        parts.append(f'<text class="end {look}" x="{x[-1] + 12:.1f}" y="{place + 5:.1f}">{label}</text>')
+        parts.append(f'<text class="end {style}" x="{x[-1] + 12:.1f}" y="{label_y + 5:.1f}">{label}</text>')
     return f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Curves">{"".join(parts)}</svg>'
 
 
@@ -47,7 +47,7 @@ def bar(value: float, ceiling: float) -> str:
 
 
 def gauge(value: float, interval: tuple[float, float] | None) -> str:
-    """A bar from 0 to 100 with its interval as a lighter stretch."""
+    """A bar from 0 to 100 with its interval in a lighter shade."""
     spread = ""
     if interval is not None:
         low, high = interval
@@ -59,27 +59,27 @@ def gauge(value: float, interval: tuple[float, float] | None) -> str:
 
 
 def _axes(x: Sequence[float], floor: float, ticks: Sequence[tuple[float, float]]) -> str:
-    made = [f'<clipPath id="inside"><rect y="{TOP - 3}" width="{WIDTH}" height="{HEIGHT}"/></clipPath>']
-    made += [
+    parts = [f'<clipPath id="inside"><rect y="{TOP - 3}" width="{WIDTH}" height="{HEIGHT}"/></clipPath>']
+    parts += [
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
         f'<text class="tick" x="{LEFT - 10}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>'
         for value, at in ticks
     ]
-    made += [
+    parts += [
         f'<text class="tick" x="{at:.1f}" y="{floor + 22:.1f}" text-anchor="middle">{"k = " * (k == 1)}{k}</text>'
         for k, at in enumerate(x, start=1)
     ]
-    return "".join(made)
+    return "".join(parts)
 
 
 def _apart(places: Sequence[float], gap: float) -> list[float]:
-    """Places of names moved so that none covers another and the lowest stays above the axis."""
+    """Label positions moved apart so that none overlaps another and the lowest stays above the axis."""
     order = sorted(range(len(places)), key=places.__getitem__)
-    made = list(places)
+    spread = list(places)
     for above, below in pairwise(order):
-        made[below] = max(made[below], made[above] + gap)
+        spread[below] = max(spread[below], spread[above] + gap)
     floor = float(HEIGHT - BOTTOM)
     for i in reversed(order):
-        made[i] = min(made[i], floor)
-        floor = made[i] - gap
-    return made
+        spread[i] = min(spread[i], floor)
+        floor = spread[i] - gap
+    return spread

@@ -23,7 +23,7 @@ from treetop.evaluate.report.page import document, number_cell, section, spanned
 MEANINGS = {
     "P": "share of the first k that are right",
     "R": "share of the true labels among the first k",
-    "nDCG": "like P, early places count more",
+    "nDCG": "like P, early ranks count more",
     "PSP": "like P, rare labels count more",
     "PSnDCG": "like nDCG, rare labels count more",
     "C": "labels found at least once",
@@ -74,12 +74,12 @@ def render(page: Page) -> str:
     counts = page.scores.counts
     lead = f"{counts['documents']:,} documents, {counts['labels_tested']:,} labels tested. All figures in percent"
     lead += ", ranges are 95 % intervals." if page.scores.intervals else "."
-    body = "\n".join(made for made in (part(page) for part in SECTIONS) if made)
+    body = "\n".join(sections for sections in (part(page) for part in SECTIONS) if sections)
     return document(page.title, lead, body)
 
 
 def headline(page: Page) -> str:
-    """The figures one looks at first, as tiles."""
+    """The headline figures as tiles."""
     tiles = []
     for name in [name for name in TILES if name in page.scores.values]:
         value, interval = page.scores[name], page.scores.intervals.get(name)
@@ -103,11 +103,11 @@ def metrics(page: Page) -> str:
     head = "".join(f'<th class="number">at {cut}</th>' for cut in cuts)
     rows = []
     for name in names:
-        found = [f"{name}@{cut}" for cut in cuts]
-        cells = "".join(number_cell(f"{page.scores[key]:.2f}", page.scores.intervals.get(key)) for key in found)
+        columns = [f"{name}@{cut}" for cut in cuts]
+        cells = "".join(number_cell(f"{page.scores[key]:.2f}", page.scores.intervals.get(key)) for key in columns)
         rows.append(f"<tr><th>{name}<small>{MEANINGS.get(name, '')}</small></th>{cells}</tr>")
     table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    note = "Coverage (C) and macroF1 are no sums over documents; resampling would bias them, so they have no interval."
+    note = "Coverage (C) and macroF1 are not sums over documents; resampling would bias them, so they have no interval."
     return section("Metrics", note, table)
 
 

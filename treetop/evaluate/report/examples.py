@@ -56,7 +56,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Chosen texts and what they stand for."""
+    """Chosen texts and what they represent."""
 
     k: int  # answers looked at
     documents: int
@@ -87,23 +87,23 @@ class Examples:
 
 def differing(keys: Ints, texts: Texts, n: int) -> list[int]:
     """Rows of the `n` largest keys, no text twice; where not all of one key fit, rows lie evenly over the file."""
-    made: list[int] = []
+    chosen: list[int] = []
     seen: set[str] = set()
     for key in np.unique(keys)[::-1].tolist():
-        made += _evenly(np.flatnonzero(keys == key), texts, n - len(made), seen)
-        if len(made) == n:
+        chosen += _evenly(np.flatnonzero(keys == key), texts, n - len(chosen), seen)
+        if len(chosen) == n:
             break
-    return made
+    return chosen
 
 
 def from_worst_to_best(right: Ints, texts: Texts, n: int) -> list[int]:
-    """`n` rows evenly along the order by right answers, no text twice: each stands for as many documents."""
+    """`n` rows evenly along the order by right answers, no text twice: each represents equally many documents."""
     return _evenly(np.argsort(right, kind="stable"), texts, n, set())
 
 
 def _evenly(rows: Ints, texts: Texts, n: int, seen: set[str]) -> list[int]:
     """Up to `n` of the rows: the middle of each of `n` stretches, or the next one whose text is new."""
-    made: list[int] = []
+    chosen: list[int] = []
     edges = [len(rows) * i // n for i in range(n + 1)] if n else []
     for start, stop in pairwise(edges):
         middle = (start + stop) // 2
@@ -112,9 +112,9 @@ def _evenly(rows: Ints, texts: Texts, n: int, seen: set[str]) -> list[int]:
             text = texts[row]
             if text not in seen or not text:  # texts that came without words are all alike
                 seen.add(text)
-                made.append(row)
+                chosen.append(row)
                 break
-    return made
+    return chosen
 
 
 def _spread(table: Ints) -> Ints:

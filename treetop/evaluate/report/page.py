@@ -1,4 +1,4 @@
-"""The look of a report: one HTML page that needs nothing from outside and follows light and dark."""
+"""The style of a report: one self-contained HTML page with light and dark mode."""
 
 from __future__ import annotations
 
@@ -120,21 +120,23 @@ def number_cell(value: str, interval: tuple[float, float] | None) -> str:
 
 
 def spanned(counts: Sequence[int]) -> str:
-    """The least and the most of these counts."""
+    """The smallest and the largest of these counts."""
     return " – ".join(f"{count:,}" for count in sorted(set(counts)))
 
 
 def check_folder(folder: Path) -> None:
-    """Make the folder of a report; refuse one where the page would spoil a model or write over another page."""
+    """Make the folder of a report; refuse one where the page would damage a model or overwrite another page."""
     if model_at(folder):
-        raise ConfigError(f"--report {folder}: lies in a model's folder, which may hold nothing else. Choose another.")
+        raise ConfigError(
+            f"--report {folder}: is inside a model folder, which may contain nothing else. Choose another place."
+        )
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--report {folder}: a file. Give the name of a folder.")
+        raise ConfigError(f"--report {folder}: is a file. Give the name of a folder.")
     page = folder / "index.html"
     check_outside(page)
     folder.mkdir(parents=True, exist_ok=True)
     if page.exists() and SIGNED not in page.read_text(encoding="utf-8", errors="replace"):
-        raise ConfigError(f"--report {folder}: its index.html is no report of treetop. Choose another folder.")
+        raise ConfigError(f"--report {folder}: its index.html is not a treetop report. Choose another folder.")
 
 
 def write(folder: Path, html: str) -> Path:

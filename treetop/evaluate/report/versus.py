@@ -17,7 +17,7 @@ from treetop.evaluate.report.page import document, number_cell, section, spanned
 
 @dataclass(frozen=True)
 class Versus:
-    """What the page shows; all mappings are by model in the same order, the first model is the measure."""
+    """What the page shows; all mappings are by model in the same order, the first model is the baseline."""
 
     data: str
     facts: Mapping[str, Mapping[str, str]]  # model -> what it is
@@ -54,7 +54,7 @@ def about(page: Versus) -> str:
         cells = "".join(f"<td>{escape(facts.get(name, ''))}</td>" for name in names)
         rows += f"<tr><th>{escape(model)}</th>{cells}</tr>"
     several = len(page.facts) > 1
-    title, note = ("Models", "In the order they were given; the first is the measure.") if several else ("Model", "")
+    title, note = ("Models", "In the order they were given; the first is the baseline.") if several else ("Model", "")
     return section(title, note, _table(["Model", *names], rows))
 
 
@@ -71,7 +71,7 @@ def metrics(page: Versus) -> str:
             cells += number_cell(value, scores.intervals.get(metric))
         rows.append(f"<tr><th>{metric}</th>{cells}</tr>")
     note = "★ is the best of a row. " if len(page.scores) > 1 else ""
-    note += "Coverage (C) and macroF1 are no sums over documents and have no interval."
+    note += "Coverage (C) and macroF1 are not sums over documents and have no interval."
     return section("Scores", note, _table(["", *page.scores], "".join(rows), numbers=True))
 
 
@@ -85,8 +85,9 @@ def differences(page: Versus) -> str:
         for metric in shown
     )
     note = (
-        f"Points more than {page.first} on the same documents. ▲ better and ▼ worse where the 95 % interval of the "
-        "difference leaves out 0; p is how often exchanging answers at random gives as large a difference."
+        f"Difference from {page.first} in percentage points, on the same documents. ▲ better and ▼ worse where the 95 "
+        "% interval of the difference leaves out 0; p is how often exchanging answers at random gives as large a "
+        "difference."
     )
     return section("Paired differences", note, _table(["", *page.differences], rows, numbers=True))
 

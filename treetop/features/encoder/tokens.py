@@ -1,4 +1,4 @@
-"""Texts as numbers of word pieces, made once and kept in a memory-mapped file: ids end to end and where each starts.
+"""Texts as token ids, computed once and kept in a memory-mapped file: ids end to end, and row offsets.
 
 A text longer than `max_length` is cut, or becomes several windows whose vectors are averaged later.
 """
@@ -81,16 +81,18 @@ class Tokenizer:
         library = extra("tokenizers", "torch")
         read_tokenizer(raw)
         with library_errors():
-            made = library.Tokenizer.from_buffer(raw)
-            made.no_padding()
-            special = made.encode("a").ids  # what does not work at all fails here, and special tokens show their ids
-            least = made.num_special_tokens_to_add(False) + 1
+            tokenizer = library.Tokenizer.from_buffer(raw)
+            tokenizer.no_padding()
+            special = tokenizer.encode(
+                "a"
+            ).ids  # what does not work at all fails here, and special tokens show their ids
+            least = tokenizer.num_special_tokens_to_add(False) + 1
         if max_length < least:
             raise ConfigError(f"max_length: {max_length} leaves no room for words; this tokenizer needs {least}.")
-        made.enable_truncation(max_length)
+        tokenizer.enable_truncation(max_length)
         self.raw, self.max_length, self.long = raw, max_length, long
-        self.size: int = max([-1, *special, *made.get_vocab(True).values()]) + 1
-        self._library = made
+        self.size: int = max([-1, *special, *tokenizer.get_vocab(True).values()]) + 1
+        self._library = tokenizer
         self._type = np.uint16 if self.size <= 1 << 16 else np.uint32
 
     def encode(self, texts: Texts) -> Tokens:
@@ -102,8 +104,8 @@ class Tokenizer:
     def _block(self, texts: Texts) -> Tokens:
         ids: list[int] = []
         lengths, counts = [], []
-        for found in self._encoded(list(texts)):
-            windows = [found, *found.overflowing] if self.long == "windows" else [found]
+        for encoded in self._encoded(list(texts)):
+            windows = [encoded, *encoded.overflowing] if self.long == "windows" else [encoded]
             counts.append(len(windows))
             for window in windows:
                 ids += window.ids
@@ -112,20 +114,20 @@ class Tokenizer:
         return Tokens(np.array(ids, self._type), _ends([np.array(lengths, np.int64)]), rows)
 
     def _encoded(self, texts: list[str]) -> list[Any]:
-        """What the library makes of each text; one that is cut anyway costs no more than its beginning.
+        """What the library makes of each text; of a text that will be truncated only the beginning is encoded.
 
         The beginning must give two windows of tokens beyond the first, so that the cut cannot have changed that one.
         """
         if self.long == "windows":
             return self._batch(texts)
         first = max(FIRST, PER_TOKEN * self.max_length)
-        made = self._batch([_beginning(text, first) for text in texts])
-        few = [i for i, text in enumerate(texts) if len(text) > first and len(made[i].overflowing) < 2]
+        encoded = self._batch([_beginning(text, first) for text in texts])
+        few = [i for i, text in enumerate(texts) if len(text) > first and len(encoded[i].overflowing) < 2]
         if few:
             again = self._batch([_beginning(texts[i], max(MOST, 4 * first)) for i in few])
-            for i, found in zip(few, again, strict=True):
-                made[i] = found
-        return made
+            for i, longer in zip(few, again, strict=True):
+                encoded[i] = longer
+        return encoded
 
     def _batch(self, texts: list[str]) -> list[Any]:
         with library_errors():
@@ -141,7 +143,7 @@ def _beginning(text: str, length: int) -> str:
 
 
 def tokenise(texts: Texts, tokenizer: Tokenizer, job: Job, name: str = "tokens") -> Tokens:
-    """Tokens of a whole data set as stages of a job: a killed run goes on behind the last finished piece."""
+    """Tokens of a whole data set as stages of a job: a killed run resumes after the last finished piece."""
 
     def encoded(piece: Texts) -> Part:
         return tokenizer.encode(piece).to_part()

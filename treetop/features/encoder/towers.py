@@ -1,4 +1,4 @@
-"""A text as the vectors a dual encoder compares: one per head, and all side by side for one search.
+"""A text as the vectors a dual encoder compares: one per head, concatenated for the search.
 
 The encoder's vector goes through each head: a linear layer and a tanh where there are any, then to length 1 where the
 head compares directions. `search` joins the heads, each at its weight, so that one inner product adds their scores.
@@ -38,12 +38,12 @@ class Tower:
 
     def vectors(self, base: Floats) -> Floats:
         """(rows, dimension)"""
-        made = base if self.weight is None else base @ self.weight.T
-        made = made if self.bias is None else made + self.bias
-        made = np.tanh(made) if self.tanh else made
+        projected = base if self.weight is None else base @ self.weight.T
+        projected = projected if self.bias is None else projected + self.bias
+        projected = np.tanh(projected) if self.tanh else projected
         if self.unit:
-            made = made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
-        return made.astype(np.float32, copy=False)
+            projected = projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-12)
+        return projected.astype(np.float32, copy=False)
 
 
 class Towers(MovesToDevice):
@@ -63,12 +63,12 @@ class Towers(MovesToDevice):
         return f"{self.name}/{tower}"
 
     def views(self, texts: Texts) -> Mapping[str, Floats]:
-        held = self.transformer.views(texts)
+        views_ = self.transformer.views(texts)
         base = self.transformer.view_name(self.transformer.poolings[0])
         makers: dict[str, Any] = {
-            self.view_name(tower.name): lambda tower=tower: tower.vectors(held[base]) for tower in self.towers
+            self.view_name(tower.name): lambda tower=tower: tower.vectors(views_[base]) for tower in self.towers
         }
-        return Views(makers | {self.view_name(): lambda: self.join(held[base])})
+        return Views(makers | {self.view_name(): lambda: self.join(views_[base])})
 
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""
@@ -108,6 +108,6 @@ def _tower(item: Any, part: Part, width: int) -> Tower:
         raise ModelError(f"{part.kind}: {item!r} does not describe a head. The model is damaged; copy it again.")
     name = item["name"]
     weight = floats(part, f"{name}.weight", None, width) if f"{name}.weight" in part.arrays else None
-    held = f"{name}.bias" in part.arrays and weight is not None
-    bias = floats(part, f"{name}.bias", len(weight)) if held and weight is not None else None
+    has_bias = f"{name}.bias" in part.arrays and weight is not None
+    bias = floats(part, f"{name}.bias", len(weight)) if has_bias and weight is not None else None
     return Tower(name, weight, bias, item["tanh"], item["unit"], item["factor"])

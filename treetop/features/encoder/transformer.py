@@ -1,4 +1,4 @@
-"""A text as the hidden states of a transformer: the first token or the mean, of one layer or several side by side."""
+"""A text as the hidden states of a transformer: the first token or the mean, of one layer or several concatenated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TransformerConfig:
 
 
 class Transformer(Learned[Pooling]):
-    """Views of texts by a transformer; `name` keeps apart the encoders of one model."""
+    """Views of texts by a transformer; `name` distinguishes the encoders of one model."""
 
     kind: ClassVar[str] = "features.transformer.1"
     encoder: Encoder
@@ -56,14 +56,14 @@ class Transformer(Learned[Pooling]):
 
     @classmethod
     def load(cls, config: TransformerConfig, *, name: str = "encoder", **options: Any) -> Transformer:
-        """An encoder as it comes, before any training."""
+        """A pretrained encoder, before any training."""
         source = find_encoder(config.model)
         tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long_texts)
         poolings = [Pooling(config.pooling, config.layers)]
         return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
 
     def read(self, poolings: Sequence[Pooling]) -> None:
-        """Give these views from now on."""
+        """Set the views to compute."""
         for pooling in poolings:
             for layer in pooling.layers:
                 self.encoder.layer(layer)

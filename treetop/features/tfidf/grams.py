@@ -1,4 +1,4 @@
-"""Grams and their vocabulary: what a text is cut into, which grams are worth a column, and how each text counts them.
+"""N-grams and their vocabulary: how texts are split, which n-grams get a column, and their counts in each text.
 
 Texts are worked on in blocks. Each block counts its own terms; blocks are then merged in order, so neither threads
 nor the cut into blocks change a bit of the result.
@@ -29,7 +29,7 @@ NONE = np.zeros(0, np.int32)
 
 @dataclass(frozen=True)
 class Cutter:
-    """How texts are cut into grams of `low` to `high` units: words, or characters `within` words or the whole text."""
+    """How texts are split into n-grams of `low` to `high` words, or characters `within` words or the whole text."""
 
     unit: str  # "words" | "characters"
     low: int
@@ -40,7 +40,7 @@ class Cutter:
     within: str = "words"
 
     def __call__(self, texts: Texts) -> tuple[Array, ...]:
-        """(buffer, hashes, begins, ends, rows) of all grams; see `kernels/text.py`."""
+        """(buffer, hashes, begins, ends, rows) of all n-grams; see `kernels/text/`."""
         table = scanner.characters()
         odd = scanner.odd_texts(texts.blob, texts.offsets, table, self.lower)
         if odd.any():
@@ -70,7 +70,7 @@ class Cutter:
         if longest > LONGEST:
             raise InputError(
                 f"features.tfidf: text {int(texts.lengths().argmax())} has {longest:,} bytes, "
-                f"allowed are {LONGEST:,}. Cut it into parts."
+                f"at most {LONGEST:,} are allowed. Split it."
             )
         cuts = np.searchsorted(texts.offsets, np.arange(self.block, size, self.block))
         bounds = np.unique([0, *cuts.tolist(), n]).tolist()
@@ -94,7 +94,7 @@ def _tidy(texts: Texts, rows: Array, lower: bool) -> Texts:
 
 @dataclass(frozen=True)
 class Rules:
-    """Which terms get a column (document frequencies as counts or shares, most features) and how they weigh."""
+    """Which terms get a column (document frequencies as counts or fractions, maximum features) and their weights."""
 
     min_df: int | float = 1
     max_df: int | float = 1.0
@@ -163,7 +163,7 @@ class Count:
 
 
 class Collector:
-    """All terms seen so far, in growing arrays: about 30 bytes a term and its text."""
+    """All terms seen so far, in growing arrays: about 30 bytes per term plus its text."""
 
     def __init__(self, *, totals: bool = False) -> None:
         self.n, self.totals = 0, totals
@@ -199,9 +199,9 @@ class Collector:
 
 
 def _grown(array: Array, size: int) -> Array:
-    made = np.zeros(size, array.dtype)
-    made[: len(array)] = array
-    return made
+    larger = np.zeros(size, array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 def learn(cutter: Cutter, rules: Rules, texts: Texts) -> Vocabulary:
@@ -211,7 +211,7 @@ def learn(cutter: Cutter, rules: Rules, texts: Texts) -> Vocabulary:
 
 
 def learn_rows(cutter: Cutter, rules: Rules, texts: Texts) -> tuple[Vocabulary, tuple[Array, Array, Array]]:
-    """The vocabulary and the rows of the same texts, scanned once; 8 bytes for each text and distinct term wait."""
+    """The vocabulary and the rows of the same texts, scanned once; keeps 8 bytes per text and distinct term."""
     vocabulary, fill = _learn(cutter, rules, texts, keep=True)
     return vocabulary, fill()
 
@@ -268,7 +268,7 @@ def _idf(df: NDArray[np.float64], n: int, kind: str) -> NDArray[np.float64]:
 
 
 def _fill(vocabulary: Vocabulary, counts: list[Count], columns: Array, size: int) -> tuple[Array, Array, Array]:
-    """Rows from counted blocks, written into their final place as blocks come; each block is freed behind."""
+    """Rows from counted blocks, written into their final place as blocks arrive; each block is then freed."""
 
     def work(block: int, _: int) -> tuple[Array, Array, Array]:
         count = counts[block]

@@ -1,8 +1,8 @@
-"""tf-idf of words and characters: a row holds how often a text has a term, times how rare the term is, scaled to 1.
+"""tf-idf of words and characters: term frequency times inverse document frequency, L2-normalised.
 
 With `words: sklearn` and the same settings the numbers are those of scikit-learn's TfidfVectorizer. The default
-`unicode` differs in one thing: combining marks stay inside words, without which Hindi has hardly any.
-Chinese, Japanese and Thai put no blanks between words: there, use `chars` (such as [1, 2] within text).
+`unicode` differs in one thing: combining marks stay inside words, without which Hindi has hardly any. Chinese, Japanese
+and Thai put no blanks between words: there, use `chars` (such as [1, 2] within text).
 """
 
 from __future__ import annotations
@@ -62,27 +62,27 @@ class TfidfConfig:
         for name in ("ngrams", "char_ngrams"):
             span = getattr(self, name)
             if span is not None and not 1 <= span[0] <= span[1] <= 15:
-                raise ConfigError(f"{name}: {list(span)} is no range. Give [fewest, most] within 1 to 15.")
+                raise ConfigError(f"{name}: {list(span)} is not a range. Give [min, max] within 1 to 15.")
         for name in ("min_df", "max_df"):
             if isinstance(share := getattr(self, name), float) and not 0.0 <= share <= 1.0:
-                raise ConfigError(f"{name}: {share} is no share. Give 0.0 to 1.0, or a whole number of texts.")
+                raise ConfigError(f"{name}: {share} is not a fraction. Give 0.0 to 1.0, or a whole number of texts.")
 
     def cutters(self) -> dict[str, Cutter]:
-        """How texts are cut, for each group of columns."""
-        made = {}
+        """How texts are split into terms, for each group of columns."""
+        cutters_ = {}
         if self.ngrams is not None:
             marks = self.tokenizer == "unicode"
-            made["words"] = Cutter(
+            cutters_["words"] = Cutter(
                 "words", *self.ngrams, lower=self.lowercase, marks=marks, shortest=self.min_word_length
             )
         if self.char_ngrams is not None:
-            made["chars"] = Cutter(
+            cutters_["chars"] = Cutter(
                 "characters", *self.char_ngrams, lower=self.lowercase, within=self.char_ngrams_within
             )
-        return made
+        return cutters_
 
     def rules(self) -> Rules:
-        """Which terms stay and how they weigh."""
+        """Which terms are kept and how they are weighted."""
         return Rules(
             min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, stable=self.tokenizer == "unicode",
             idf=self.idf, binary=self.binary, sublinear=self.sublinear, l2=self.l2,
@@ -93,7 +93,7 @@ DEFAULT = TfidfConfig()
 
 
 class Tfidf(NamesTerms):
-    """Terms learnt from texts, and the rows they give; words first, then characters.
+    """Terms learned from texts, and their tf-idf rows; words first, then characters.
 
     >>> tfidf, X = Tfidf.fit_transform(Texts.of(["a black cat", "the black dog"]), TfidfConfig())
     >>> tfidf.terms([0, 1]), X.shape
@@ -114,11 +114,11 @@ class Tfidf(NamesTerms):
 
     @classmethod
     def fit_transform(cls, texts: Iterable[str], config: TfidfConfig = DEFAULT) -> tuple[Tfidf, Csr]:
-        """Learn terms and weights, and give the rows of the same texts without a second scan."""
+        """Learn terms and weights, and return the rows of the same texts without a second scan."""
         packed, rules = Texts.of(texts), config.rules()
-        made = {name: learn_rows(cutter, rules, packed) for name, cutter in config.cutters().items()}
-        features = cls(config, {name: vocabulary for name, (vocabulary, _) in made.items()})
-        return features, features._join([rows for _, rows in made.values()])
+        learned = {name: learn_rows(cutter, rules, packed) for name, cutter in config.cutters().items()}
+        features = cls(config, {name: vocabulary for name, (vocabulary, _) in learned.items()})
+        return features, features._join([rows for _, rows in learned.values()])
 
     def transform(self, texts: Iterable[str]) -> Csr:
         """Rows of texts: csr float32 with ascending columns."""
@@ -130,13 +130,13 @@ class Tfidf(NamesTerms):
         return Views({"tfidf": lambda: self.transform(texts)})
 
     def _join(self, parts: Sequence[Rows]) -> Csr:
-        """One matrix from the rows of each group; each group weighs the same in a row that has several."""
-        made = [_csr(rows, len(group.terms)) for rows, group in zip(parts, self.groups.values(), strict=True)]
-        if len(made) == 1:
-            return made[0]
-        joined: Csr = sparse.hstack(made, format="csr", dtype=np.float32)
+        """One matrix from the rows of each group; groups have equal weight in a row that has several."""
+        parts_ = [_csr(rows, len(group.terms)) for rows, group in zip(parts, self.groups.values(), strict=True)]
+        if len(parts_) == 1:
+            return parts_[0]
+        joined: Csr = sparse.hstack(parts_, format="csr", dtype=np.float32)
         if self.config.l2:
-            filled = sum((np.diff(part.indptr) > 0).astype(np.float32) for part in made)
+            filled = sum((np.diff(part.indptr) > 0).astype(np.float32) for part in parts_)
             scale = 1.0 / np.sqrt(np.maximum(filled, 1.0))
             joined.data *= np.repeat(scale.astype(np.float32), np.diff(joined.indptr))
         return joined
@@ -147,11 +147,11 @@ class Tfidf(NamesTerms):
         if columns is None:
             return [term for group in names for term in group.terms]
         ends = np.cumsum([len(group.terms) for group in names])
-        made = []
+        terms_ = []
         for column in columns:
             which = int(np.searchsorted(ends, column, side="right"))
-            made.append(names[which].terms[int(column) - (int(ends[which - 1]) if which else 0)])
-        return made
+            terms_.append(names[which].terms[int(column) - (int(ends[which - 1]) if which else 0)])
+        return terms_
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """(start, end, column) of every known word term, in characters of the text as given."""
@@ -192,9 +192,9 @@ def _csr(rows: Rows, width: int) -> Csr:
     indptr, indices, data = rows
     if indptr[-1] < 1 << 31:
         indptr = indptr.astype(np.int32)
-    made = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, width))
-    made.has_sorted_indices = made.has_canonical_format = True
-    return made
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, width))
+    matrix.has_sorted_indices = matrix.has_canonical_format = True
+    return matrix
 
 
 def _read_terms(part: Part, name: str) -> tuple[Texts, NDArray[np.float64]]:

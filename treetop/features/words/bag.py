@@ -1,4 +1,4 @@
-"""Astec's network: the word vectors of a text added up by tf-idf, then one residual layer.
+"""Astec's network: the tf-idf-weighted sum of word vectors, then one residual layer.
 
 `coarse` is ReLU(sum of weighted word vectors), `fine` adds ReLU(R coarse), where R has spectral norm 1 and begins as
 the identity; `near` is coarse at length 1, for finding near labels. Deviation: a word that occurs twice counts as two
@@ -48,12 +48,12 @@ class Bag(WordNet):
         self._laid: Tensor | None = None
 
     def view_width(self, task: Task) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         return self.width
 
     @torch.no_grad()
     def weigh(self, rarity: NDArray[np.float32]) -> None:
-        """How much each word counts."""
+        """Set the weight of each word."""
         self.rarity.copy_(torch.from_numpy(rarity))
 
     def train(self, mode: bool = True) -> Bag:
@@ -67,20 +67,20 @@ class Bag(WordNet):
 
     def forward(self, packed: Packed, poolings: Sequence[Task], detached: Collection[str] = ()) -> dict[str, Tensor]:
         h = self._drop(F.relu(self.sums(packed))).index_select(0, packed.back)
-        made = {COARSE.name: h, NEAR.name: F.normalize(h, dim=1)}
+        views = {COARSE.name: h, NEAR.name: F.normalize(h, dim=1)}
         if FINE in poolings:
             quick = self._laid is not None and torch.is_inference_mode_enabled()
             weight = self._laid if quick and self._laid is not None else self.residual.normal()
             base = h.detach() if FINE.name in detached else h
             offset = None if self.residual.bias is None else self.residual.bias.float()
-            made[FINE.name] = base + self._drop(F.relu(F.linear(base, weight.float(), offset)))
-        return {task.name: made[task.name] for task in poolings}
+            views[FINE.name] = base + self._drop(F.relu(F.linear(base, weight.float(), offset)))
+        return {task.name: views[task.name] for task in poolings}
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout) if self.training and self.config.dropout else x
 
     def sums(self, packed: Packed) -> Tensor:
-        """(sequences, width) float32 sums at tf-idf weights of length 1."""
+        """(sequences, width) float32 sums with L2-normalised tf-idf weights."""
         return sums_of(self.words, self.rarity, packed)
 
 

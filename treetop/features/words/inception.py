@@ -1,14 +1,14 @@
-"""InceptionXML's network for short texts: words look at each other, then convolutions run along the word vectors.
+"""InceptionXML's network for short texts: self-attention over words, then convolutions along the embedding dimension.
 
 A text is a rectangle (words x width). Self-attention mixes it in both directions, a linear layer turns words into
 filters, and convolutions of three sizes run over the width (not over the words). In the newer form (`routed`) a text
-decides how much each size and the plain mean count, and every task has a second convolution of its own; in the
-older one (`concat`) the sizes stand side by side and tasks share all convolutions.
+decides how much each size and the plain mean count, and every task has a second convolution of its own; in the older
+one (`concat`) the sizes are concatenated and tasks share all convolutions.
 
-Deviations: the products of attention are taken in the order that costs words² x width, never width² x words (the
-same numbers); a batch is as wide as its longest text, as padding stays zero up to the linear layer over words;
-the order inside a view is position, then filter; the route is a softmax over a linear layer on the mean over the
-width, which the paper leaves open. All convolutions have stride 4, so they are matrix products over blocks of four.
+Deviations: the products of attention are taken in the order that costs words² x width, never width² x words (the same
+numbers); a batch is as wide as its longest text, as padding stays zero up to the linear layer over words; the order
+inside a view is position, then filter; the route is a softmax over a linear layer on the mean over the width, which the
+paper leaves open. All convolutions have stride 4, so they are matrix products over blocks of four.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class InceptionConfig:
     )
 
 
-class Laid(NamedTuple):
-    """Weights as the products want them; made once for prediction, anew in every step of training."""
+class LaidOut(NamedTuple):
+    """Weights laid out for the matrix products; once for prediction, in every step of training."""
 
     look_words: Tensor  # (length, length) with its scale
     look_width: Tensor  # (width, width) with its scale
@@ -58,7 +58,7 @@ class Laid(NamedTuple):
     bank_bias: Tensor  # (out,) or (4 kinds, filters)
     second: list[Tensor]  # (4 into, taps x filters)
     last: list[Tensor]  # (view, features)
-    norms: list[Callable[[Tensor], Tensor]]  # behind the filters, the mix and each second convolution
+    norms: list[Callable[[Tensor], Tensor]]  # after the filters, the mix and each second convolution
 
 
 class Inception(WordNet):
@@ -67,7 +67,7 @@ class Inception(WordNet):
     def __init__(self, config: InceptionConfig, n_words: int, width: int, length: int) -> None:
         if width % STRIDE or width < WIDEST:
             raise ConfigError(
-                f"encoder.pca_dim: word vectors of {width} numbers; {WIDEST} or more, a multiple of 4, fit."
+                f"encoder.pca_dim: word vectors of dimension {width}; a multiple of 4, at least {WIDEST}, is needed."
             )
         super().__init__(n_words, width)
         self.config, self.length = config, length
@@ -93,16 +93,16 @@ class Inception(WordNet):
                 module.bias.data.zero_()  # type: ignore[union-attr]
         for last in cast(list[Spectral], self.last):
             nn.init.xavier_uniform_(last.weight)
-        self._laid: Laid | None = None
+        self._laid: LaidOut | None = None
 
     @property
     def inner(self) -> int:
-        """Numbers before the last layer."""
+        """Dimension before the last layer."""
         return self.positions * self.config.filters
 
     @property
     def width(self) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         return int(self.words.shape[1]) if self.config.reduce_to_word_dim else self.inner
 
     def view_width(self, task: Task) -> int:
@@ -122,16 +122,16 @@ class Inception(WordNet):
         laid = self._laid if self._laid is not None and torch.is_inference_mode_enabled() else self._lay_out()
         x = self._drop(self.rectangle(packed, self.length))
         shared = self._mix(self._filters(self._attend(x, laid), laid), laid)
-        made = {}
+        views = {}
         for task in poolings:
             t = TASKS.index(task)
-            made[task.name] = self._task(shared.detach() if task.name in detached else shared, t, laid)
-        return made
+            views[task.name] = self._task(shared.detach() if task.name in detached else shared, t, laid)
+        return views
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout) if self.training and self.config.dropout else x
 
-    def _attend(self, x: Tensor, laid: Laid) -> Tensor:
+    def _attend(self, x: Tensor, laid: LaidOut) -> Tensor:
         """Words, then numbers: a = x + (x xᵀ)(U x), then a + (a Vᵀ)(xᵀ a); the scales lie in U and V."""
         if not self.config.attention:
             return x
@@ -139,13 +139,13 @@ class Inception(WordNet):
         a = torch.baddbmm(x, torch.matmul(torch.bmm(x, turned), laid.look_words[:n, :n]), x)
         return torch.baddbmm(a, torch.bmm(F.linear(a, laid.look_width), turned), a)
 
-    def _filters(self, a: Tensor, laid: Laid) -> Tensor:
+    def _filters(self, a: Tensor, laid: LaidOut) -> Tensor:
         """(rows, width, filters)"""
         n = a.shape[1]
         y = torch.baddbmm(self.project.bias, a.mT, laid.project[:n].expand(len(a), -1, -1))
         return laid.norms[0](F.gelu(y))
 
-    def _mix(self, y: Tensor, laid: Laid) -> Tensor:
+    def _mix(self, y: Tensor, laid: LaidOut) -> Tensor:
         """(rows, width / 4, out): all kernels are one of 16 taps over a ring; their means are weighed, not outputs."""
         ring = torch.cat([y[:, -EDGE:], y, y[:, :EDGE]], 1)
         blocks = ring.view(len(y), -1, STRIDE * y.shape[2])
@@ -157,7 +157,7 @@ class Inception(WordNet):
             z = shifted(torch.bmm(blocks, kernel), WIDEST // STRIDE) + torch.matmul(share, laid.bank_bias)[:, None]
         return self._drop(laid.norms[1](F.gelu(z)))
 
-    def _task(self, y: Tensor, t: int, laid: Laid) -> Tensor:
+    def _task(self, y: Tensor, t: int, laid: LaidOut) -> Tensor:
         """(rows, features) of a task: its second convolution, then h + GELU(R h)."""
         s = min(t, len(self.second) - 1)
         used = (self.positions + self.taps - 1) * STRIDE
@@ -165,12 +165,12 @@ class Inception(WordNet):
         z = shifted(torch.matmul(blocks, laid.second[s]), self.taps) + self.second[s].bias
         y = laid.norms[2 + s](F.gelu(z))
         h: Tensor = y.flatten(1)
-        made = F.gelu(F.linear(self._drop(h), laid.last[t], self.last[t].bias))
+        view = F.gelu(F.linear(self._drop(h), laid.last[t], self.last[t].bias))
         if not self.config.reduce_to_word_dim:
-            return h + made
-        return F.adaptive_avg_pool1d(y.mT.flatten(1)[:, None], self.width)[:, 0] + made  # a filter's positions, mostly
+            return h + view
+        return F.adaptive_avg_pool1d(y.mT.flatten(1)[:, None], self.width)[:, 0] + view  # a filter's positions, mostly
 
-    def _lay_out(self) -> Laid:
+    def _lay_out(self) -> LaidOut:
         kernels = [
             F.pad(conv.weight, ((WIDEST - size) // 2,) * 2) for conv, size in zip(self.experts, KERNELS, strict=True)
         ]
@@ -180,7 +180,7 @@ class Inception(WordNet):
         else:
             bank = torch.stack([as_product(kernel) for kernel in (*kernels, self._mean(kernels[0]))])
             bank_bias = torch.cat([bias, torch.zeros_like(bias[:1])])
-        return Laid(
+        return LaidOut(
             self.scales[0] * self.look_words.normal(),
             self.scales[1] * self.look_width.normal(),
             self.project.weight.T,
@@ -196,11 +196,11 @@ class Inception(WordNet):
 
     def _mean(self, like: Tensor) -> Tensor:
         """The kernel that takes the mean of four neighbours: the residual branch."""
-        made = torch.zeros_like(like)
-        made[:, :, EDGE : EDGE + STRIDE] = (
+        weight = torch.zeros_like(like)
+        weight[:, :, EDGE : EDGE + STRIDE] = (
             torch.eye(len(like), device=like.device, dtype=like.dtype)[..., None] / STRIDE
         )
-        return made
+        return weight
 
 
 def as_product(kernel: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ def shifted(z: Tensor, taps: int) -> Tensor:
     """(rows, blocks - taps + 1, out): output j adds up tap q of block j + q."""
     n = z.shape[1] - taps + 1
     parts = z.view(len(z), z.shape[1], taps, -1)
-    made = parts[:, :n, 0]
+    total = parts[:, :n, 0]
     for q in range(1, taps):
-        made = made + parts[:, q : q + n, q]
-    return made
+        total = total + parts[:, q : q + n, q]
+    return total

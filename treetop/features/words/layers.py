@@ -1,4 +1,4 @@
-"""What networks over word vectors are made of: a table of words, batch norm, weights of spectral norm 1."""
+"""Building blocks of networks over word vectors: embedding table, batch norm, weights of spectral norm 1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Task:
 
 
 class WordNet(nn.Module):
-    """A network that reads packed word numbers, in the place of a transformer; the last word is padding, all zeros."""
+    """A network over packed word ids, in place of a transformer; the last row of the table is padding, all zeros."""
 
     packs = True  # nothing is padded to the longest of a batch at a cost
     shapes = None  # no GPU programs to compile ahead
@@ -44,18 +44,18 @@ class WordNet(nn.Module):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Numbers that decide about memory, named as transformers names them."""
+        """Sizes that determine memory, named as in transformers."""
         width = self.words.shape[1]
-        held = {"hidden_size": width, "intermediate_size": width, "vocab_size": len(self.words)}
-        return {**held, "num_hidden_layers": 1, "max_position_embeddings": 0}
+        sizes = {"hidden_size": width, "intermediate_size": width, "vocab_size": len(self.words)}
+        return {**sizes, "num_hidden_layers": 1, "max_position_embeddings": 0}
 
     @torch.no_grad()
-    def begin(self, vectors: Tensor) -> None:
-        """Word vectors to start from."""
+    def init_words(self, vectors: Tensor) -> None:
+        """Set the initial word vectors."""
         self.words[:-1] = vectors
 
     def rectangle(self, packed: Packed, length: int) -> Tensor:
-        """(rows, at most `length`, width) vectors of the first words of each text, zeros behind its last."""
+        """(rows, at most `length`, width) vectors of the first words of each text, padded with zeros."""
         n, pad = max(1, min(length, packed.shape.longest)), self.vocabulary
         if packed.shape.tokens == 0:
             return self.words.new_zeros(packed.shape.rows, n, self.words.shape[1])
@@ -69,7 +69,7 @@ class WordNet(nn.Module):
         return F.embedding(torch.where(place < end, ids, pad), self.words, padding_idx=pad)
 
     def view_width(self, task: Task) -> int:
-        """Numbers of a view."""
+        """Dimension of a view."""
         raise NotImplementedError
 
     # What training and prediction ask of an encoder: nothing to do here.
@@ -85,7 +85,7 @@ class WordNet(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Batch norm over the last dimension, always in float32; a lone value is not learned from."""
+    """Batch norm over the last dimension, always in float32; a single value does not update the statistics."""
 
     centre: Tensor
     spread: Tensor
@@ -100,18 +100,18 @@ class BatchNorm(nn.Module):
         if not self.training or x.numel() == x.shape[-1]:
             return self.fixed()(x)
         flat, centre, spread = x.reshape(-1, x.shape[-1]).float(), self.centre.float(), self.spread.float()
-        made = F.batch_norm(flat, centre, spread, self.weight.float(), self.bias.float(), True, MOMENTUM, EPS)
-        return made.view(x.shape).to(x.dtype)
+        normed = F.batch_norm(flat, centre, spread, self.weight.float(), self.bias.float(), True, MOMENTUM, EPS)
+        return normed.view(x.shape).to(x.dtype)
 
     def fixed(self) -> Callable[[Tensor], Tensor]:
-        """What it does where it does not learn, in one call."""
+        """The layer in evaluation mode as one function."""
         scale = self.weight.float() * torch.rsqrt(self.spread.float() + EPS)
         shift = self.bias.float() - self.centre.float() * scale
         return lambda x: torch.addcmul(shift, x.float(), scale).to(x.dtype)
 
 
 class Spectral(nn.Module):
-    """A matrix divided by its largest singular value, which one power iteration a step keeps track of."""
+    """A matrix divided by its largest singular value, tracked by one power iteration per step."""
 
     u: Tensor
 
@@ -133,7 +133,7 @@ class Spectral(nn.Module):
 
 
 def sums_of(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:
-    """(sequences, width) float32 sums of word vectors, weighed by `rarity` scaled to length 1 in each text (tf-idf)."""
+    """(sequences, width) float32 sums of word vectors, weighted by `rarity`, L2-normalised in each text (tf-idf)."""
     n, device = packed.shape.sequences, packed.ids.device
     share = rarity.float().index_select(0, packed.ids)
     squares = torch.zeros(n, device=device).index_add_(0, packed.sequence, share.square())

@@ -1,4 +1,4 @@
-"""A short text as what a small network makes of its word vectors; words and network are trained together.
+"""Short texts encoded by a small network over word vectors; both are trained together.
 
 The table of words begins at vectors from `vectors.py`. Networks: `inception` (InceptionXML) and `bag` (Astec).
 """
@@ -50,7 +50,7 @@ class Words(Learned[Task]):
         self.net = net
 
     @classmethod
-    def begin(
+    def untrained(
         cls,
         net: str,
         config: Any,
@@ -66,10 +66,10 @@ class Words(Learned[Task]):
         n, width = table.vectors.shape
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            made: WordNet = build_net(config, n, width, max_length)
-        made.begin(torch.from_numpy(table.vectors))
-        made.eval()
-        return cls(net, made, Tokenizer(table.tokenizer, max_length), views, name=name)
+            network: WordNet = build_net(config, n, width, max_length)
+        network.init_words(torch.from_numpy(table.vectors))
+        network.eval()
+        return cls(net, network, Tokenizer(table.tokenizer, max_length), views, name=name)
 
     def to_part(self) -> Part:
         weights = {key: to_array(value.float()) for key, value in self.encoder.state_dict().items()}
@@ -99,13 +99,13 @@ class Words(Learned[Task]):
                 encoder: WordNet = build_net(settings, len(table) - 1, table.shape[1], length)
         except ConfigError as error:
             raise ModelError(f"{part.kind}: {error} The model is damaged; copy it again.") from None
-        state = {key: floats(part, key, *held.shape) for key, held in encoder.state_dict().items()}
-        encoder.load_state_dict({key: torch.from_numpy(np.array(held)) for key, held in state.items()}, assign=True)
+        state = {key: floats(part, key, *tensor.shape) for key, tensor in encoder.state_dict().items()}
+        encoder.load_state_dict({key: torch.from_numpy(np.array(tensor)) for key, tensor in state.items()}, assign=True)
         encoder.eval()
         views = {task.name: task for task in known}
         asked = part.setting("views", list)
         if not asked or any(view not in views for view in asked):
-            raise ModelError(f"{part.kind}: {asked!r} are no views of '{name}'. The model is damaged; copy it again.")
+            raise ModelError(f"{part.kind}: {asked!r} are not views of '{name}'. The model is damaged; copy it again.")
         return cls(
             name, encoder, Tokenizer(raw, length), [views[view] for view in asked], name=part.setting("name", str)
         )

@@ -1,4 +1,4 @@
-"""Dense vectors halved again and again into clusters of one size, on a CPU or a GPU (`kmeans.py`: sparse ones).
+"""Dense vectors halved recursively into clusters of equal size, on a CPU or a GPU (`halving.py`: sparse rows).
 
 All clusters of a level are halved at once: the rows of a cluster are a line of one padded table.
 """
@@ -16,9 +16,9 @@ GAIN = 1e-4  # of the mean cosine, below which a cluster rests
 
 
 def leaves(vectors: Tensor, depth: int, *, seed: int) -> Tensor:
-    """(rows,) int32 which of 2**depth clusters, whose sizes differ by one at most, a row lies in.
+    """(rows,) int32 which of 2**depth clusters, whose sizes differ by at most one, a row belongs to.
 
-    A half is what lies nearer to one of two centres, which begin at two random rows, than to the other.
+    A half is the rows nearer to one of two centres than to the other; centres start at two random rows.
     """
     n, rng = len(vectors), np.random.default_rng(seed)
     X = F.pad(F.normalize(vectors.float(), dim=1), (0, 0, 0, 1))  # the last row is padding
@@ -28,9 +28,9 @@ def leaves(vectors: Tensor, depth: int, *, seed: int) -> Tensor:
         other = (place + 1 + rng.integers(0, sizes - 1)) % sizes
         rows = _halved(X, rows, sizes, np.stack([place, other], 1))
         sizes = np.stack([(sizes + 1) // 2, sizes // 2], 1).ravel()
-    made = torch.empty(n + 1, dtype=torch.int32, device=X.device)
-    made[rows] = torch.arange(len(sizes), dtype=torch.int32, device=X.device)[:, None].expand_as(rows)
-    return made[:n]
+    leaf = torch.empty(n + 1, dtype=torch.int32, device=X.device)
+    leaf[rows] = torch.arange(len(sizes), dtype=torch.int32, device=X.device)[:, None].expand_as(rows)
+    return leaf[:n]
 
 
 def _halved(X: Tensor, rows: Tensor, sizes: NDArray[np.int64], start: NDArray[np.int64]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Clusters of rows by balanced halves, again and again (`groups.py`: k groups of any size).
+"""Clusters of rows by recursive balanced halving (`kmeans.py`: k clusters of any size).
 
 Every node is its own small problem: its rows are copied once with features renumbered, frequent ones first, so that
 iterations run on a short dense vector whatever the width of the matrix. A feature of one row only moves no other row;
@@ -23,7 +23,7 @@ SAME_SET, SMALL_GAIN = 0, 1  # stopping rules
 
 
 class Options(NamedTuple):
-    """How a node is halved: stopping rule, most iterations, smallest gain, directions or distances."""
+    """How a node is halved: stopping rule, maximum iterations, minimum gain, spherical or not."""
 
     rule: int = SAME_SET
     max_iter: int = 20
@@ -236,7 +236,7 @@ def halve(Z: Rows, members: U32, start: Any, options: Options, counts: U32) -> A
 
 
 def two_of(n: int, seed: int) -> A:
-    """Two different numbers below `n`: one anywhere, the other a random way behind it."""
+    """Two different numbers below `n`: one anywhere, the other at a random distance after it."""
     first = int(scramble(np.uint64(seed))) >> 1
     way = int(scramble(np.uint64(first))) >> 1
     return np.array([(first + 1 + way % (n - 1)) % n, first % n], np.int64)
@@ -267,7 +267,7 @@ def halve_dense(Z: A, start: A, options: Options) -> A:
 def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options: Options | None = None) -> A:
     """(rows,) number of the leaf of each row after `depth` rounds of halving, leaves in tree order.
 
-    With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense. Splits begin at rows that
+    With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense. Splits start from rows that
     have features: from empty ones halves would be left as they lie.
     """
     rules = options or Options()
@@ -279,17 +279,17 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
         seeds = master.integers(0, 2**62, len(nodes))
 
         def split(start: int, stop: int, nodes: list[A] = nodes, seeds: A = seeds) -> list[A]:
-            made: list[A] = []
+            halves: list[A] = []
             counts = np.zeros(0 if rows is None else Z.shape[1], np.uint32)
             for node, node_seed in zip(nodes[start:stop], seeds[start:stop].tolist(), strict=True):
                 if len(node) < 2 or len(node) <= max_leaf:
-                    made.append(node)
+                    halves.append(node)
                     continue
                 able = np.flatnonzero(filled[node])
                 first = able[two_of(len(able), node_seed)] if len(able) > 1 else two_of(len(node), node_seed)
                 right = halve_dense(Z[node], first, rules) if rows is None else halve(rows, node, first, rules, counts)
-                made += [node[~right], node[right]]
-            return made
+                halves += [node[~right], node[right]]
+            return halves
 
         step = max(1, len(nodes) // 64)
         ranges = [(a, min(a + step, len(nodes))) for a in range(0, len(nodes), step)]

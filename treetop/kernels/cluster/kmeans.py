@@ -1,4 +1,4 @@
-"""k groups of any size by spherical k-means: a row meets all centres at once, a vector of them per feature."""
+"""Spherical k-means: each row is compared with all centres at once, feature by feature."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ def _add_to(centres: Any, c: Any, local: Local, row: Any) -> None:
 
 
 @tight
-def _assign(local: Local, centres: Any, numbers: Any, made: Any) -> float:
+def _assign(local: Local, centres: Any, numbers: Any, assigned: Any) -> float:
     """Give each row to its nearest centre (the lower of equal ones); returns the summed similarity."""
     alone, scale, sums = numbers
     total, groups = 0.0, centres.shape[1] // WIDTH
-    for i in range(len(made)):
+    for i in range(len(assigned)):
         row = np.uint32(i)
         for c in range(len(sums)):
             sums[c] = np.float32(0)
         for p in range(local.indptr[row], local.indptr[row + np.uint32(1)]):
             add_line(centres, local.indices[p], local.values[p], groups, sums)
-        if made[i] >= 0:  # features no other row has lie in the centre of the row's own group only
-            sums[made[i]] += alone[i] * scale[made[i]]
+        if assigned[i] >= 0:  # features no other row has lie in the centre of the row's own group only
+            sums[assigned[i]] += alone[i] * scale[assigned[i]]
         best = 0
         for c in range(1, len(scale)):
             if sums[c] > sums[best]:
                 best = c
-        made[i] = best
+        assigned[i] = best
         total += sums[best]
     return total
 
 
 @tight
-def _means(local: Local, centres: Any, numbers: Any, made: Any) -> None:
+def _means(local: Local, centres: Any, numbers: Any, assigned: Any) -> None:
     """Centres of length 1 in the direction of each group's sum; an empty group's stays zero."""
     alone, scale = numbers
     for f in range(centres.shape[0]):
@@ -52,9 +52,9 @@ def _means(local: Local, centres: Any, numbers: Any, made: Any) -> None:
             centres[f, c] = np.float32(0)
     for c in range(len(scale)):
         scale[c] = np.float32(0)
-    for i in range(len(made)):
-        _add_to(centres, made[i], local, np.uint32(i))
-        scale[made[i]] += alone[i]
+    for i in range(len(assigned)):
+        _add_to(centres, assigned[i], local, np.uint32(i))
+        scale[assigned[i]] += alone[i]
     for f in range(centres.shape[0]):
         for c in range(len(scale)):
             scale[c] += centres[f, c] * centres[f, c]
@@ -74,21 +74,21 @@ def group(Z: Rows, members: U32, start: Any, limits: tuple[int, float], counts: 
     local = gather(Z, members, counts)
     n, k, width = len(members), len(start), len(local.features)
     centres = np.zeros((width, (k + WIDTH - 1) // WIDTH * WIDTH), np.float32)
-    alone, made = np.zeros(n, np.float32), np.full(n, -1, np.int32)
+    alone, assigned = np.zeros(n, np.float32), np.full(n, -1, np.int32)
     for i in range(n):
         for p in range(local.alone_indptr[i], local.alone_indptr[i + 1]):
             alone[i] += local.alone_values[p] ** 2
     for c in range(k):
-        made[start[c]] = c
+        assigned[start[c]] = c
         _add_to(centres, c, local, np.uint32(start[c]))
     scale, sums, before = np.ones(k, np.float32), np.zeros(centres.shape[1], np.float32), -np.inf
     for step in range(limits[0]):
-        mean = _assign(local, centres, (alone, scale, sums), made) / max(n, 1)
+        mean = _assign(local, centres, (alone, scale, sums), assigned) / max(n, 1)
         if step > 0 and mean - before < limits[1]:
             break
         before = mean
-        _means(local, centres, (alone, scale), made)
-    return made
+        _means(local, centres, (alone, scale), assigned)
+    return assigned
 
 
 def grouped(Z: Any, nodes: list[A], k: int, *, seed: int, max_iter: int = 20, eps: float = 1e-4) -> list[list[A]]:

@@ -1,1 +1,1 @@
-"""What a GPU does in one pass, each with a torch twin: full classifier, layers, gathered rows, packed attention."""
+"""One-pass GPU kernels, each with a torch twin: full classifier, layers, gathered rows, packed attention."""

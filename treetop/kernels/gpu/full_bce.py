@@ -1,4 +1,4 @@
-"""A classifier over all labels whose logits are never kept (torch twin; the fused one has the same signature).
+"""A classifier over all labels whose logits are never materialised (torch twin; the Triton one has the same signature).
 
 The gradient of BCE over a logit is σ(z) - y, so a block of logits turns into its own gradient in place, gives its
 share to the vectors and to the weights, and is dropped. Positives are a few triples; nothing waits for the device.
@@ -23,7 +23,7 @@ Update = Callable[[int, int, Tensor, Tensor | None], None]  # start, stop, gradi
 
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """(row, column, target) triples; `strength` weighs a triple's loss (0: neither positive nor negative)."""
+    """(row, column, target) triples; `strength` weights a triple's loss (0: neither positive nor negative)."""
 
     row: Tensor
     column: Tensor
@@ -46,7 +46,7 @@ def full_loss(
     """(loss, gradient over h), both times `scale`; `update` gets the weight gradients block by block.
 
     Columns outside the table are left out (rows of other processes). With `value=False` the loss costs nothing and is
-    0, or NaN where the gradient is no number.
+    0, or NaN if the gradient is not finite.
     """
     scaled = h * scale
 
@@ -94,7 +94,7 @@ def _slope(z: Tensor, loss: Loss) -> Tensor:
 
 
 def _shift(z: Tensor, positives: Positives, inside: Tensor, loss: Loss) -> Tensor:
-    """What a positive's slope lacks, given that of a negative."""
+    """Difference between a positive's slope and that of a negative."""
     t, k = positives.target, positives.strength
     if loss == "bce" and k is None:
         return torch.where(inside, -t, 0.0)

@@ -25,7 +25,7 @@ WARPS = gl.constexpr(8)
 
 
 def described(tensor, rows, columns):
-    """A matrix as the copy engine wants it: brought in blocks of this shape."""
+    """A tensor descriptor for the copy engine, with blocks of this shape."""
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.bfloat16)
     return TensorDescriptor.from_tensor(tensor, [rows, columns], layout)
 

@@ -1,8 +1,8 @@
-"""A classifier over all labels at two bytes a weight: bfloat16, updated in the pass that makes its gradient.
+"""A classifier over all labels in bfloat16, updated in the same pass that computes its gradient.
 
-A step of size rate * gradient is mostly smaller than what bfloat16 can tell apart, so weights are rounded up or down
-at random such that the mean is exact. The fused programs never write the gradient of the weights; the twin in plain
-torch does the same a block at a time. Random bits depend on seed, step, label and column, not on chunks or programs.
+A step of size rate * gradient is mostly smaller than the resolution of bfloat16, so weights are rounded up or down at
+random such that the mean is exact. The Triton programs never write the gradient of the weights; the twin in plain torch
+does the same a block at a time. Random bits depend on seed, step, label and column, not on chunks or programs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treetop.kernels.gpu import triton_runs as fused_
+from treetop.kernels.gpu import triton_runs
 from treetop.kernels.gpu.full_bce import Positives, full_loss
 
 CHUNK = (
@@ -51,14 +51,14 @@ def full_descent(
     scale: float,
     value: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """(BCE loss, gradient over h), both times `scale`; the table makes its step at once.
+    """(BCE loss, gradient over h), both times `scale`; the table is updated in the same pass.
 
-    Columns outside the table are left out. With `value=False` the loss is 0, or NaN where the gradient is no number.
+    Columns outside the table are left out. With `value=False` the loss is 0, or NaN if the gradient is not finite.
     """
-    if fused_.here(h):
-        from treetop.kernels.gpu.full_bce_fused import fused_descent
+    if triton_runs.here(h):
+        from treetop.kernels.gpu.full_bce_launch import triton_descent
 
-        return fused_descent(h, table, positives, rule, scale=scale, value=value)
+        return triton_descent(h, table, positives, rule, scale=scale, value=value)
     return plain_descent(h, table, positives, rule, scale=scale, value=value)
 
 
@@ -86,7 +86,7 @@ def step_rows(table: LowRows, span: tuple[int, int], weight: Tensor, bias: Tenso
 
 
 def rounded(x: Tensor, bits: Tensor | None) -> Tensor:
-    """float32 as bfloat16: to the nearest, or up as often as 16 random bits carry, so that the mean is x."""
+    """float32 as bfloat16: to the nearest, or stochastically by 16 random bits, so that the mean is x."""
     if bits is None:
         return x.to(torch.bfloat16)
     up = (x.view(torch.int32) + bits) & -65536

@@ -12,7 +12,7 @@ KIND = tl.constexpr(tl.float32 if INTERPRETED else tl.bfloat16)  # the interpret
 
 
 def described(tensor, rows, columns):
-    """A matrix as the copy engine wants it: brought in blocks of this shape."""
+    """A tensor descriptor for the copy engine, with blocks of this shape."""
     return TensorDescriptor.from_tensor(tensor, [rows, columns])
 
 
@@ -42,7 +42,7 @@ def slopes(
     label = tl.program_id(0) // blocks * LABELS + tl.arange(0, LABELS)
     row = tl.program_id(0) % blocks * BATCH + tl.arange(0, BATCH)
     inner = tl.arange(0, INNER)
-    # Places behind the end read the first ones: no mask in the loop, and nothing of them is kept.
+    # Indices beyond the end read the first ones: no mask in the loop, and the results are discarded.
     at_w = weight + (tl.where(label < n, label, 0)[:, None] * WIDTH + inner[None, :])
     at_h = h + (tl.where(row < PADDED, row, 0)[None, :] * WIDTH + inner[:, None])
     Z = tl.zeros((LABELS, BATCH), tl.float32)
@@ -86,7 +86,7 @@ def slopes_bulk(
 
 @triton.jit(do_not_specialize=["total"])
 def merge(keys, rows, targets, strengths, factor, offset, total, STRONG: tl.constexpr):
-    """Triples at one place, which stand together, as one: its slope is factor * negative slope - offset."""
+    """Adjacent triples of the same entry merged into one: its slope is factor * negative slope - offset."""
     p = tl.program_id(0)
     mine = tl.load(keys + p)
     before = tl.load(keys + p - 1, mask=p > 0, other=-1)
@@ -162,7 +162,7 @@ def _base(draw, STOCHASTIC: tl.constexpr):
 
 @triton.jit
 def _rounded(W, base, label, column):
-    """float32 as bfloat16 holds it: up as often as 16 random bits carry, those of seed, step, label and column."""
+    """float32 rounded stochastically to bfloat16 by 16 random bits from seed, step, label and column."""
     rows = mixed(label.to(tl.uint32) ^ base) & 0xFFFF
     columns = mixed(column.to(tl.uint32) ^ mixed(base ^ 0x1B873593)) & 0xFFFF
     up = (W.to(tl.uint32, bitcast=True) + (rows[:, None] ^ columns[None, :])) & 0xFFFF0000

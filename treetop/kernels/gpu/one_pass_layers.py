@@ -1,4 +1,4 @@
-"""Layer norm and linear layers whose way back is fast for many short rows (tokens) of a few hundred numbers.
+"""Layer norm and linear layers whose backward pass is fast for many short rows (tokens of a few hundred dimensions).
 
 torch's own kernels spend a third of a small encoder's step on the gradients of norms and biases, which are sums over
 tens of thousands of rows. Here each program sums a stretch of rows and a short second sum adds the stretches up.
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treetop.kernels.gpu import triton_runs as fused_
+from treetop.kernels.gpu import triton_runs
 
 PROGRAMS = 528  # stretches of rows: four for each processor of a large GPU
 
@@ -36,7 +36,7 @@ class Norm(nn.Module):
         self.weight, self.bias, self.eps = like.weight, like.bias, like.eps
 
     def forward(self, x: Tensor) -> Tensor:
-        if not fused_.here(x):
+        if not triton_runs.here(x):
             return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
         return LayerNorm.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
 
@@ -50,7 +50,7 @@ class Linear(nn.Module):
         self.in_features, self.out_features = like.in_features, like.out_features
 
     def forward(self, x: Tensor) -> Tensor:
-        if not (fused_.here(x) and torch.is_grad_enabled()):
+        if not (triton_runs.here(x) and torch.is_grad_enabled()):
             return F.linear(x, self.weight, self.bias)
         return Affine.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
 
@@ -60,33 +60,44 @@ class LayerNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-        from treetop.kernels.gpu import one_pass_layers_triton as fused
+        from treetop.kernels.gpu import one_pass_layers_triton as kernels
 
         rows = x.contiguous().view(-1, x.shape[-1])
         out = torch.empty_like(rows)
         mean, scale = (torch.empty(len(rows), device=x.device, dtype=torch.float32) for _ in range(2))
         n, width = rows.shape
-        fused.norm_forward[(-(-n // 4),)](
-            rows, weight, bias, out, mean, scale, n, eps, WIDTH=width, BLOCK=fused_.power(width), ROWS=4, num_warps=4
+        kernels.norm_forward[(-(-n // 4),)](
+            rows,
+            weight,
+            bias,
+            out,
+            mean,
+            scale,
+            n,
+            eps,
+            WIDTH=width,
+            BLOCK=triton_runs.power(width),
+            ROWS=4,
+            num_warps=4,
         )
         ctx.save_for_backward(rows, weight, mean, scale)
         return out.view(x.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from treetop.kernels.gpu import one_pass_layers_triton as fused
+        from treetop.kernels.gpu import one_pass_layers_triton as kernels
 
         rows, weight, mean, scale = ctx.saved_tensors
         grad = grads[0].contiguous().view(rows.shape)
         n, width = rows.shape
-        made = torch.empty_like(rows)
+        grad_rows = torch.empty_like(rows)
         parts = torch.empty(2, PROGRAMS, width, device=rows.device, dtype=torch.float32)
-        fused.norm_backward[(PROGRAMS,)](
-            grad, rows, weight, mean, scale, made, parts[0], parts[1], n,
-            WIDTH=width, BLOCK=fused_.power(width), ROWS=4, num_warps=4,
+        kernels.norm_backward[(PROGRAMS,)](
+            grad, rows, weight, mean, scale, grad_rows, parts[0], parts[1], n,
+            WIDTH=width, BLOCK=triton_runs.power(width), ROWS=4, num_warps=4,
         )  # fmt: skip
         sums = parts.sum(1).to(weight.dtype)
-        return made.view(grads[0].shape), sums[0], sums[1], None
+        return grad_rows.view(grads[0].shape), sums[0], sums[1], None
 
 
 class Affine(torch.autograd.Function):
@@ -107,14 +118,14 @@ class Affine(torch.autograd.Function):
 
 def column_sums(rows: Tensor) -> Tensor:
     """(columns,) float32 sums of a tall matrix."""
-    if not fused_.here(rows):
+    if not triton_runs.here(rows):
         return rows.sum(0, dtype=torch.float32)
-    from treetop.kernels.gpu import one_pass_layers_triton as fused
+    from treetop.kernels.gpu import one_pass_layers_triton as kernels
 
     rows = rows.contiguous()
     n, width = rows.shape
     blocks = -(-width // 128)
     programs = max(1, PROGRAMS // blocks)
     parts = torch.empty(programs, width, device=rows.device, dtype=torch.float32)
-    fused.sum_columns[(programs, blocks)](rows, parts, n, WIDTH=width, ROWS=32, num_warps=4)
+    kernels.sum_columns[(programs, blocks)](rows, parts, n, WIDTH=width, ROWS=32, num_warps=4)
     return parts.sum(0)

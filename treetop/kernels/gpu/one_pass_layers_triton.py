@@ -1,4 +1,4 @@
-"""The Triton programs behind `fused_layers.py`."""
+"""The Triton programs behind `one_pass_layers.py`."""
 # ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""Attention inside sequences that lie end to end without padding.
+"""Attention within packed sequences, end to end without padding.
 
 Short texts waste most of a flash-attention tile (128 x 128 for a text of 17 tokens). Here one program holds one head
 of one sequence, its keys and values in a tile of 32 or 128; the programs of a tile leave sequences of other lengths
@@ -49,8 +49,8 @@ def attend(
             query, key, value, starts, starts, longest, longest, dropout, False, False, scale=scale
         )[0]
     seed = torch.randint(0, 2**31 - 1, (1,), device=query.device, dtype=torch.int32) if dropout else starts[:1]
-    made = torch.ops.treetop.packed_attention(query, key, value, starts, seed, scale, dropout)[0]
-    return made
+    attended = torch.ops.treetop.packed_attention(query, key, value, starts, seed, scale, dropout)[0]
+    return attended
 
 
 def attend_plain(
@@ -115,8 +115,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     q, k, v, out, lse, starts, seed = ctx.saved_tensors
-    made = torch.ops.treetop.packed_attention_backward(grad, q, k, v, out, lse, starts, seed, ctx.scale, ctx.dropout)
-    return (*made, None, None, None, None)
+    grads = torch.ops.treetop.packed_attention_backward(grad, q, k, v, out, lse, starts, seed, ctx.scale, ctx.dropout)
+    return (*grads, None, None, None, None)
 
 
 _forward_op.register_autograd(_backward, setup_context=_keep)

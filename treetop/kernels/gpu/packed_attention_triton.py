@@ -10,7 +10,7 @@ ROWS = tl.constexpr(32)  # queries of one step
 
 @triton.jit
 def _kept(seed, rows, TILE: tl.constexpr, dropout):
-    """The same coin for the same (token, head, other token) in both passes."""
+    """Dropout mask: the same draw for the same (token, head, other token) in both passes."""
     offsets = (rows[:, None] * TILE + tl.arange(0, TILE)[None, :]).to(tl.int32)
     return tl.rand(tl.load(seed), offsets, 6) >= dropout
 
@@ -20,7 +20,7 @@ def forward(
     q, k, v, out, lse, starts, seed, scale, dropout,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, ABOVE: tl.constexpr, TILE: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    """Attention and the log of each row's sum, which the way back needs."""
+    """Attention and each row's log-sum-exp, which the backward pass needs."""
     begin = tl.load(starts + tl.program_id(0))
     length = tl.load(starts + tl.program_id(0) + 1) - begin
     if (length <= ABOVE) | (length > TILE):
@@ -55,7 +55,7 @@ def backward(
     grad, q, k, v, out, lse, grad_q, grad_k, grad_v, starts, seed, scale, dropout,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, ABOVE: tl.constexpr, TILE: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    """Slopes over query, key and value; the weights are made again."""
+    """Gradients over query, key and value; attention weights are recomputed."""
     begin = tl.load(starts + tl.program_id(0))
     length = tl.load(starts + tl.program_id(0) + 1) - begin
     if (length <= ABOVE) | (length > TILE):

@@ -10,10 +10,10 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def power(n: int) -> int:
-    """The least power of 2 from `n` on: what a program's block must be."""
+    """The smallest power of 2 that is at least `n`, as block sizes must be."""
     return 1 << (n - 1).bit_length()
 
 
 def here(tensor: Tensor) -> bool:
-    """True when this tensor's work goes to the fused programs, False when to their twins in plain torch."""
+    """True when this tensor's work goes to the Triton programs, False when to their twins in plain torch."""
     return tensor.is_cuda or INTERPRETED

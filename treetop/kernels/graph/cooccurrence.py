@@ -1,4 +1,4 @@
-"""How often labels stand together: rows of Yᵀ Y counted label by label, cut at a threshold at once.
+"""Label co-occurrence: rows of Yᵀ Y counted label by label, with a threshold applied immediately.
 
 A block of labels counts into one dense array and notes which places it touched, so that memory is that array and what
 the threshold leaves, never Yᵀ Y itself; a head label's row may be as long as there are labels.
@@ -19,7 +19,7 @@ ROOM = 16  # entries a label is given at first
 
 
 class Rule(NamedTuple):
-    """Which entries stay: share > delta, strictly; the share is count / (own + shrink), or the mean of both ways."""
+    """Keeps entries with share > delta; a share is count / (label count + shrink), or the mean of both directions."""
 
     delta: float
     shrink: float
@@ -81,10 +81,10 @@ def shares(texts: Rows, labels: Rows, rule: Rule, first: int = 0, end: int | Non
     end = n if end is None else end
     counts = np.diff(texts.indptr.view(np.int64)).astype(np.uint32)
     ranges = [(first + a, first + b) for a, b in blocks(end - first, BLOCK)]
-    found = list(stream(lambda a, b: _count_block(texts, labels, counts, a, b, rule), ranges))
+    blocks_ = list(stream(lambda a, b: _count_block(texts, labels, counts, a, b, rule), ranges))
     indptr = np.zeros(end - first + 1, np.int64)
-    if not found:
+    if not blocks_:
         return Rows(indptr.view(np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
-    np.cumsum(np.concatenate([sizes for sizes, _, _ in found]), out=indptr[1:])
-    ids, values = np.concatenate([ids for _, ids, _ in found]), np.concatenate([part for _, _, part in found])
+    np.cumsum(np.concatenate([sizes for sizes, _, _ in blocks_]), out=indptr[1:])
+    ids, values = np.concatenate([ids for _, ids, _ in blocks_]), np.concatenate([part for _, _, part in blocks_])
     return Rows(indptr.view(np.uint64), ids, values)

@@ -71,9 +71,9 @@ def visited(texts: Rows, labels: Rows, *, hops: int, restart: float, keep: int, 
     with probability `restart` the next hop begins at the origin again.
     """
     walk = (hops, restart, keep)
-    found = run(
+    blocks_ = run(
         lambda a, b: _walk_block(texts, labels, (a, b), walk, np.uint64(seed)), blocks(len(texts.indptr) - 1, BLOCK)
     )
-    if not found:
+    if not blocks_:
         return np.zeros((0, keep), np.int32), np.zeros((0, keep), np.int32)
-    return np.concatenate([ids for ids, _ in found]), np.concatenate([visits for _, visits in found])
+    return np.concatenate([ids for ids, _ in blocks_]), np.concatenate([visits for _, visits in blocks_])

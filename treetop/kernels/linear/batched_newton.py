@@ -1,7 +1,7 @@
 """Newton steps for many squared-hinge problems at once over the same rows, as matrix products (CPU or GPU).
 
 The rules are those of `newton.py`; here a weight vector is a column, margins are a matrix (rows x problems), and a
-problem that is solved stands still while the others go on. Columns are [words ; dense ; constant].
+solved problem is frozen while the others continue. Columns are [words ; dense ; constant].
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from treetop.kernels.linear.newton import Penalty, Rules
 
 
 class Features(NamedTuple):
-    """Rows x features with everything a step asks of them."""
+    """Rows x features with the products that a step needs."""
 
     words: Tensor  # csr (rows, words)
     words_t: Tensor  # csr (words, rows)
@@ -56,14 +56,14 @@ def _csr(matrix: Any) -> Tensor:
     indptr, indices = (torch.from_numpy(np.asarray(part, np.int64)) for part in (matrix.indptr, matrix.indices))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        made = torch.sparse_csr_tensor(
+        tensor = torch.sparse_csr_tensor(
             indptr, indices, torch.from_numpy(matrix.data), matrix.shape, check_invariants=False
         )
-    return made
+    return tensor
 
 
 class Solved(NamedTuple):
-    """Weights (size, problems), and the norm of each gradient with the norm that was to be reached."""
+    """Weights (size, problems), and the gradient norm of each problem with its target norm."""
 
     W: Tensor
     gradient: Tensor
@@ -102,16 +102,16 @@ def solve(
 
 
 def _scales(X: Features, penalty: Penalty) -> Tensor:
-    made = torch.full((X.size, 1), penalty.sparse, device=X.dense.device)
-    made[X.words.shape[1] : -1] = penalty.dense
-    made[-1] = penalty.bias
-    return made
+    scales = torch.full((X.size, 1), penalty.sparse, device=X.dense.device)
+    scales[X.words.shape[1] : -1] = penalty.dense
+    scales[-1] = penalty.bias
+    return scales
 
 
 def _directions(X: Features, cost: Tensor, gradient: Tensor, scales: Tensor, going: Tensor, rules: Rules) -> Tensor:
     """Per problem an approximate d with H d = -gradient, by preconditioned conjugate gradients; 0 where solved."""
     shape = 1.0 - rules.blend + rules.blend * (scales + X.squared(2.0 * cost))
-    made, residual = torch.zeros_like(gradient), -gradient * going
+    directions, residual = torch.zeros_like(gradient), -gradient * going
     look = residual / shape
     slope = (residual * look).sum(0)
     tolerance = slope.sqrt().sqrt().clamp_max(rules.inner)
@@ -121,16 +121,16 @@ def _directions(X: Features, cost: Tensor, gradient: Tensor, scales: Tensor, goi
         curve = (look * bent).sum(0)
         open_ = open_ & (curve > 1e-16)
         alpha = torch.where(open_, slope / curve.clamp_min(1e-16), 0.0)
-        made = made + alpha * look
+        directions = directions + alpha * look
         residual = residual - alpha * bent
-        better = -0.5 * (made * (residual - gradient)).sum(0)  # the quadratic model at d, below zero
+        better = -0.5 * (directions * (residual - gradient)).sum(0)  # the quadratic model at d, below zero
         open_ = open_ & ~((better > model) | (k * (better - model) >= tolerance * better))
         if not bool(open_.any()):
-            return made
+            return directions
         fresh = (residual.square() / shape).sum(0)
         look = torch.where(open_, residual / shape + fresh / slope.clamp_min(1e-30) * look, 0.0)
         model, slope = better, fresh
-    return made
+    return directions
 
 
 def _move(

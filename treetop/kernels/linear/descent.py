@@ -52,7 +52,7 @@ class Settings(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """Targets, problem by problem: rows of positives, their cost factor (or nothing), rows to leave out."""
+    """Targets, problem by problem: rows of positives, their cost factor (if any), rows to leave out."""
 
     positives: Rows
     left_out: Rows
@@ -100,7 +100,7 @@ def _new_lanes(n_rows: int, n_features: int, settings: Settings, width: Any) -> 
 
 @tight
 def _first(settings: Settings) -> np.float32:
-    """How a dual of zero is kept."""
+    """How a zero dual is stored."""
     return np.float32(-FAR) if settings.loss == LOGISTIC else np.float32(0)
 
 
@@ -144,7 +144,7 @@ def _clear(side: F32, alpha: F32, lane: int, settings: Settings) -> None:
 
 @tight
 def _ask(local: Local, lanes: _Lanes, soon: Any, later: Any, diagonal: Any) -> None:
-    """Bring a row that comes soon into the cache: in random order the processor cannot guess it."""
+    """Prefetch a row that is visited soon: in random order the processor cannot predict it."""
     width = np.uint64(len(lanes.width))
     prefetch(local.indptr, np.uint64(later))
     begin, end = np.uint64(local.indptr[soon]), np.uint64(local.indptr[soon + np.uint32(1)])
@@ -158,7 +158,7 @@ def _ask(local: Local, lanes: _Lanes, soon: Any, later: Any, diagonal: Any) -> N
 
 @tight
 def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Settings) -> int:
-    """Visit the rows of `order` once; those that may move again come to its front. Returns their number."""
+    """Visit the rows of `order` once; active ones move to its front. Returns their number."""
     lanes.state[HIGH] = -np.inf
     lanes.state[LOW] = np.inf
     bias, awake, small = np.float32(settings.bias), np.uint64(0), np.float32(SMALL * settings.eps)
@@ -186,7 +186,7 @@ def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Sett
 
 @tight
 def _remember(state: F32, known: bool) -> None:
-    """Keep the extreme gradients of the pass: a dual that is at its bound by more than that may sleep."""
+    """Keep the extreme gradients of the pass: duals that are further beyond their bound are shrunk."""
     for lane in range(state.shape[1]):
         low, high = state[LOW, lane], state[HIGH, lane]
         state[LOW_BEFORE, lane] = low if known and low < 0.0 else -np.float32(np.inf)
@@ -196,15 +196,15 @@ def _remember(state: F32, known: bool) -> None:
 @kernel
 def _diagonal(local: Local, bias: float) -> Any:
     """Per row: its squared length with the constant feature, and the part of features that no other row has."""
-    made = np.zeros((len(local.indptr) - 1, 2), np.float32)
-    for i in range(len(made)):
+    diagonal = np.zeros((len(local.indptr) - 1, 2), np.float32)
+    for i in range(len(diagonal)):
         shared, alone = bias * bias, 0.0
         for p in range(local.indptr[i], local.indptr[i + 1]):
             shared += local.values[p] * local.values[p]
         for p in range(local.alone_indptr[i], local.alone_indptr[i + 1]):
             alone += local.alone_values[p] * local.alone_values[p]
-        made[i, 0], made[i, 1] = shared + alone, alone
-    return made
+        diagonal[i, 0], diagonal[i, 1] = shared + alone, alone
+    return diagonal
 
 
 @kernel
@@ -221,12 +221,12 @@ def solve_group(X: Rows, problems: Problems, group: Group, settings: Settings, s
     diagonal = _diagonal(local, settings.bias)
     given, task = (problems, inside, place), (group.problems, order, state, settings)
     if len(group.problems) <= len(NARROW):
-        made = _run(local, _new_lanes(len(rows), len(local.features), settings, NARROW), diagonal, given, task)
+        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, NARROW), diagonal, given, task)
     else:
-        made = _run(local, _new_lanes(len(rows), len(local.features), settings, WIDE), diagonal, given, task)
+        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, WIDE), diagonal, given, task)
     for row in rows:
         place[row] = np.uint32(0)
-    return made
+    return solved
 
 
 @kernel
@@ -289,7 +289,7 @@ def _done(state: F32, lane: int, age: int, settings: Settings) -> bool:
 
 @tight
 def _look_again(state: F32, holds: Any, age: Any, settings: Settings) -> bool:
-    """Whether the next pass has to see the sleeping rows too: all lanes seem to be done, or one has its last pass."""
+    """Whether the next pass must include shrunk rows: all lanes seem done, or one is in its last pass."""
     ready = True
     for lane in range(state.shape[1]):
         if holds[lane] >= 0:
@@ -301,15 +301,15 @@ def _look_again(state: F32, holds: Any, age: Any, settings: Settings) -> bool:
 
 @kernel
 def _in_order(counts: U32, starts: Any, features: U32, values: F32, bias: F32) -> Columns:
-    """Columns in the order of the problems, not in that of their ends."""
+    """Columns in the order of the problems, not of their completion."""
     total = 0
     for count in counts:
         total += count
-    made = Columns(counts, np.empty(total, np.uint32), np.empty(total, np.float32), bias)
+    ordered = Columns(counts, np.empty(total, np.uint32), np.empty(total, np.float32), bias)
     at = 0
     for k in range(len(counts)):
         found = counts[k]
-        made.features[at : at + found] = features[starts[k] : starts[k] + found]
-        made.values[at : at + found] = values[starts[k] : starts[k] + found]
+        ordered.features[at : at + found] = features[starts[k] : starts[k] + found]
+        ordered.values[at : at + found] = values[starts[k] : starts[k] + found]
         at += found
-    return made
+    return ordered

@@ -1,4 +1,4 @@
-"""Problems side by side: a sparse row meets a (features, width) float32 matrix, one line per feature.
+"""Problems side by side: products of a sparse row with a (features, width) float32 matrix, one line per feature.
 
 Written as LLVM vectors because numba's own vectoriser keeps such accumulators in memory. Multiply and add stay two
 operations (no fused multiply-add), so every machine gives the same bits. The width is the length of a tuple, which

@@ -82,10 +82,10 @@ def multiply(design: Design, w: Any, out: Any) -> None:
 
 @kernel
 def _scales(penalty: Penalty, size: int, n_dense: int) -> Any:
-    made = np.full(size, penalty.sparse)
-    made[size - 1 - n_dense : size - 1] = penalty.dense
-    made[size - 1] = penalty.bias
-    return made
+    scales = np.full(size, penalty.sparse)
+    scales[size - 1 - n_dense : size - 1] = penalty.dense
+    scales[size - 1] = penalty.bias
+    return scales
 
 
 @kernel
@@ -159,7 +159,7 @@ def _direction(design: Design, side: Any, active: U32, given: Any, rules: Rules)
     """An approximate solution d of H d = -gradient by preconditioned conjugate gradients from zero."""
     gradient, diagonal, scales = given
     size = len(gradient)
-    made, residual, shape = np.zeros(size), -gradient, 1.0 - rules.blend + rules.blend * diagonal
+    direction, residual, shape = np.zeros(size), -gradient, 1.0 - rules.blend + rules.blend * diagonal
     look = residual / shape
     bent, slope, model = np.empty(size), dot(residual, look), 0.0
     tolerance = min(rules.inner, np.sqrt(np.sqrt(slope)))
@@ -172,9 +172,9 @@ def _direction(design: Design, side: Any, active: U32, given: Any, rules: Rules)
             break
         alpha, rise = slope / curve, 0.0
         for j in range(size):
-            made[j] += alpha * look[j]
+            direction[j] += alpha * look[j]
             residual[j] -= alpha * bent[j]
-            rise += made[j] * (residual[j] - gradient[j])
+            rise += direction[j] * (residual[j] - gradient[j])
         better = -0.5 * rise  # the quadratic model at d, below zero
         if better > model or k * (better - model) >= tolerance * better:
             break
@@ -184,7 +184,7 @@ def _direction(design: Design, side: Any, active: U32, given: Any, rules: Rules)
         for j in range(size):
             look[j] = residual[j] / shape[j] + fresh / slope * look[j]
         slope = fresh
-    return made
+    return direction
 
 
 @kernel

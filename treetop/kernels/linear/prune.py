@@ -1,4 +1,4 @@
-"""What is kept of a solved problem: weights that reach the threshold, and the largest of those."""
+"""Pruning of a solved problem: weights above the threshold, and the largest of those."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def keep_largest(features: U32, values: F32, bias: Any, spare: F32) -> tuple[int
     for p in range(n):
         above += abs(values[p]) > cut
         equal += abs(values[p]) == cut
-    room = most - above  # for weights of exactly the cut; the bias, the last feature, comes behind them
+    room = most - above  # for weights of exactly the cut; the bias, the last feature, comes after them
     kept_bias = bias if abs(bias) > cut or (abs(bias) == cut and room > equal) else np.float32(0)
     last = np.int64(-1) if room > 0 else np.int64(-2)
     for _ in range(min(room, equal)):  # the room-th lowest feature among equals

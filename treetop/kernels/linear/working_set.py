@@ -1,10 +1,10 @@
-"""Thousands of linear problems that share their rows, one after the other: the minimum over all rows from work on few.
+"""Thousands of linear problems that share their rows: the minimum over all rows, found on a working set of few.
 
-A rare target leaves nearly every negative row beyond its margin, where the squared hinge and its gradient are zero.
-So: solve over the positives and the negatives that look most like them, score every row through the inverted index,
-take in those that fall short of the margin, and repeat until what is left outside adds next to nothing. The result
-is the minimum of the whole problem, to the accuracy that Newton steps over all rows would stop at. Rows that share no
-feature with those taken in all have the bias as margin: one row stands for them.
+A rare target leaves nearly every negative row beyond its margin, where the squared hinge and its gradient are zero. So:
+solve over the positives and the negatives that look most like them, score every row through the inverted index, take in
+those that fall short of the margin, and repeat until what is left outside adds next to nothing. The result is the
+minimum of the whole problem, to the accuracy that Newton steps over all rows would stop at. Rows that share no feature
+with those taken in all have the bias as margin: one row represents them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLOSE, FIRST, FIRST_PER_POSITIVE = 0.02, 64, 6  # which rows are taken in; moves
 
 
 class Postings(NamedTuple):
-    """X by columns: pairs (row, value) in one buffer, seen once as whole numbers and once as floats."""
+    """X by columns: pairs (row, value) in one buffer, viewed both as integers and as floats."""
 
     ptr: U64
     rows: U32  # of column f: rows[2 p] for p in ptr[f] .. ptr[f + 1]
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Problem by problem: rows of positives, rows to leave out, and what an error costs on either side."""
+    """Problem by problem: rows of positives, rows to leave out, and the cost of errors on either side."""
 
     positives: Rows
     left_out: Rows
@@ -59,7 +59,7 @@ class Targets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """One per thread, left as found: a float and a zero byte per row, two zeros per feature."""
+    """One per thread, restored after use: a float and a zero byte per row, two zeros per feature."""
 
     margin: F32
     inside: Any  # uint8
@@ -67,8 +67,8 @@ class Scratch(NamedTuple):
     weights: F32
 
 
-class Known(NamedTuple):
-    """The rows taken in so far, with their features numbered as they came."""
+class WorkingSet(NamedTuple):
+    """The rows in the working set so far, with their features numbered in order of arrival."""
 
     design: Design
     side: Any
@@ -89,7 +89,7 @@ class Solved(NamedTuple):
 
 
 def share(X: Any) -> Shared:
-    """What problems over the csr matrix X share. Frequent columns come first, so that hot memory lies together."""
+    """What problems over the csr matrix X share. Frequent columns come first, so that hot memory is contiguous."""
     order = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
@@ -110,9 +110,9 @@ def new_scratch(shared: Shared) -> Scratch:
 
 
 @kernel
-def take_in(known: Known, rows: U32, side: float, X: Rows, scratch: Scratch) -> Known:
-    """`known` with more rows; features seen for the first time start with weight zero."""
-    old, n, d = known.design, len(known.side), len(known.features)
+def take_in(working: WorkingSet, rows: U32, side: float, X: Rows, scratch: Scratch) -> WorkingSet:
+    """`working` with more rows; new features start with weight zero."""
+    old, n, d = working.design, len(working.side), len(working.features)
     nnz = np.uint64(len(old.indices))
     for row in rows:
         nnz += X.indptr[row + np.uint32(1)] - X.indptr[row]
@@ -120,7 +120,7 @@ def take_in(known: Known, rows: U32, side: float, X: Rows, scratch: Scratch) -> 
     indices, values = np.empty(nnz, np.uint32), np.empty(nnz, np.float32)
     indptr[: n + 1], indices[: len(old.indices)], values[: len(old.values)] = old.indptr, old.indices, old.values
     features = np.empty(d + int(nnz) - len(old.indices), np.uint32)
-    features[:d] = known.features
+    features[:d] = working.features
     at = np.uint64(len(old.indices))
     for k in range(len(rows)):
         row = rows[k]
@@ -135,41 +135,42 @@ def take_in(known: Known, rows: U32, side: float, X: Rows, scratch: Scratch) -> 
             at += np.uint64(1)
         indptr[n + k + 1] = at
     w = np.zeros(d + 1)
-    w[: len(known.w) - 1], w[d] = known.w[:-1], known.w[len(known.w) - 1]
+    w[: len(working.w) - 1], w[d] = working.w[:-1], working.w[len(working.w) - 1]
     design = Design(indptr, indices, values, np.empty((n + len(rows), 0), np.float32))
-    return Known(design, np.concatenate((known.side, np.full(len(rows), side))), features[:d].copy(), w)
+    return WorkingSet(design, np.concatenate((working.side, np.full(len(rows), side))), features[:d].copy(), w)
 
 
 @kernel
-def _background(cost: float) -> Known:
-    """One row without features that stands for all rows no weight reaches: they share one margin, the bias."""
+def _background(cost: float) -> WorkingSet:
+    """One row without features that represents all rows no weight reaches: they share one margin, the bias."""
     design = Design(
         np.zeros(2, np.uint64), np.empty(0, np.uint32), np.empty(0, np.float32), np.empty((1, 0), np.float32)
     )
-    return Known(design, np.full(1, -cost), np.empty(0, np.uint32), np.zeros(1))
+    return WorkingSet(design, np.full(1, -cost), np.empty(0, np.uint32), np.zeros(1))
 
 
 @kernel
-def start(known: Known, cost_negative: float, shared: Shared) -> Any:
-    """(norm of the gradient at zero, u, v, mean of the positives) over the known rows, the first being no real one.
+def start(working: WorkingSet, cost_negative: float, shared: Shared) -> Any:
+    """(norm of the gradient at zero, u, v, mean of the positives) over the rows of the working set, the first of which
+    is artificial.
 
     The mean-separating start is u mean(positives) + v mean(all), with margin 1 at the mean of the positives and -2 on
     average over the negatives; the constant feature is part of both means.
     """
-    n, found, last = float(len(shared.rows.indptr) - 1), len(known.side) - 1, len(known.w) - 1
+    n, found, last = float(len(shared.rows.indptr) - 1), len(working.side) - 1, len(working.w) - 1
     pulled, mean = np.zeros(last + 1), np.zeros(last + 1)
     for i in range(1, found + 1):
-        cost = known.side[i] + cost_negative
-        for p in range(known.design.indptr[i], known.design.indptr[i + 1]):
-            j = known.design.indices[p]
-            pulled[j] += cost * known.design.values[p]
-            mean[j] += known.design.values[p] / found
+        cost = working.side[i] + cost_negative
+        for p in range(working.design.indptr[i], working.design.indptr[i + 1]):
+            j = working.design.indices[p]
+            pulled[j] += cost * working.design.values[p]
+            mean[j] += working.design.values[p] / found
         pulled[last] += cost
     square = n * n + dot(shared.total, shared.total)
     length = cost_negative * cost_negative * square + pulled[last] * (pulled[last] - 2.0 * cost_negative * n)
     pp, pa, aa = 1.0 + dot(mean, mean), 1.0, square / (n * n)
     for j in range(last):
-        here = shared.total[known.features[j]]
+        here = shared.total[working.features[j]]
         length += pulled[j] * (pulled[j] - 2.0 * cost_negative * here)
         pa += mean[j] * here / n
     below, u, v = pa * pa - pp * aa, 0.0, -1.0
@@ -180,12 +181,12 @@ def start(known: Known, cost_negative: float, shared: Shared) -> Any:
 
 
 @kernel
-def score(postings: Postings, known: Known, scratch: Scratch) -> None:
-    """Margins of all rows through the inverted index, which is walked in the order it lies in memory."""
+def score(postings: Postings, working: WorkingSet, scratch: Scratch) -> None:
+    """Margins of all rows through the inverted index, which is walked in memory order."""
     weights, margin = scratch.weights, scratch.margin
-    margin[:] = np.float32(known.w[len(known.w) - 1])
-    for j in range(len(known.features)):
-        weights[known.features[j]] = np.float32(known.w[j])
+    margin[:] = np.float32(working.w[len(working.w) - 1])
+    for j in range(len(working.features)):
+        weights[working.features[j]] = np.float32(working.w[j])
     for f in range(len(weights)):
         weight = weights[f]
         if weight != 0.0:
@@ -237,50 +238,50 @@ def _left(scratch: Scratch, cost: float, bias: Any) -> Any:
 
 
 @kernel
-def _rounds(shared: Shared, known: Known, cost_negative: float, settings: Settings, scratch: Scratch) -> Any:
-    """(known, objective, rounds) at the minimum; `known` comes in with the background and the positives."""
-    n, n_positive, last = len(scratch.margin), len(known.side) - 1, len(known.w) - 1
-    norm, u, v, mean = start(known, cost_negative, shared)
+def _rounds(shared: Shared, working: WorkingSet, cost_negative: float, settings: Settings, scratch: Scratch) -> Any:
+    """(working set, objective, rounds) at the minimum; `working` starts with the background row and the positives."""
+    n, n_positive, last = len(scratch.margin), len(working.side) - 1, len(working.w) - 1
+    norm, u, v, mean = start(working, cost_negative, shared)
     # of the start only the sparse part and the bias: the mean of all rows moves no margin by more than hundredths
-    known.w[:last], known.w[last] = u * mean[:last], u + v
+    working.w[:last], working.w[last] = u * mean[:last], u + v
     tolerance = settings.eps * max(min(n_positive, n - n_positive), 1) / n * norm
-    score(shared.postings, known, scratch)
-    bias = np.float32(known.w[last])
+    score(shared.postings, working, scratch)
+    bias = np.float32(working.w[last])
     fresh = _best_outside(scratch, FIRST + FIRST_PER_POSITIVE * n_positive, u + v, bias)
     rounds, value, standing = 0, 0.0, n
     while True:
         rounds += 1
-        known = take_in(known, fresh, -cost_negative, shared.rows, scratch)
+        working = take_in(working, fresh, -cost_negative, shared.rows, scratch)
         wanted = tolerance * (10.0 if rounds == 1 else 0.5)  # the first answer only says which rows matter
-        ended = newton(known.design, known.side, known.w, settings.penalty, (wanted, settings.rules))
-        score(shared.postings, known, scratch)
-        bias = np.float32(known.w[len(known.w) - 1])
+        ended = newton(working.design, working.side, working.w, settings.penalty, (wanted, settings.rules))
+        score(shared.postings, working, scratch)
+        bias = np.float32(working.w[len(working.w) - 1])
         short, untouched = _left(scratch, cost_negative, bias)
         value = ended.objective + short
         # with a gradient of length t the objective is at most t^2 / 2 above its minimum
         close = ended.gradient <= tolerance and short <= min(0.5 * tolerance * tolerance, settings.gap * value)
         if (close and (bias <= -1.0 or untouched == standing)) or rounds >= MOST_ROUNDS:
-            return known, value, rounds
-        standing, known.side[0] = untouched, -cost_negative * untouched
-        fresh = _best_outside(scratch, 1000 + 2 * len(known.side), -1.0 - CLOSE, bias)
+            return working, value, rounds
+        standing, working.side[0] = untouched, -cost_negative * untouched
+        fresh = _best_outside(scratch, 1000 + 2 * len(working.side), -1.0 - CLOSE, bias)
 
 
 @kernel
-def _over_all(shared: Shared, known: Known, costs: Any, settings: Settings, scratch: Scratch) -> Any:
+def _over_all(shared: Shared, working: WorkingSet, costs: Any, settings: Settings, scratch: Scratch) -> Any:
     """The same by Newton steps over every row, from the whole mean-separating start."""
     cost_positive, cost_negative = costs
-    n, n_positive, d = len(scratch.margin), len(known.side) - 1, len(shared.total)
-    norm, u, v, mean = start(known, cost_negative, shared)
+    n, n_positive, d = len(scratch.margin), len(working.side) - 1, len(shared.total)
+    norm, u, v, mean = start(working, cost_negative, shared)
     tolerance = settings.eps * max(min(n_positive, n - n_positive), 1) / n * norm
     w, side = np.empty(d + 1), np.empty(n)
     w[:d], w[d] = v / n * shared.total, u + v
-    for j in range(len(known.features)):
-        w[known.features[j]] += u * mean[j]
+    for j in range(len(working.features)):
+        w[working.features[j]] += u * mean[j]
     for i in range(n):
         side[i] = -cost_negative if scratch.inside[i] == 0 else cost_positive if scratch.inside[i] == 1 else 0.0
     design = Design(shared.rows.indptr, shared.rows.indices, shared.rows.values, np.empty((n, 0), np.float32))
     ended = newton(design, side, w, settings.penalty, (tolerance, settings.rules))
-    return Known(known.design, side, np.arange(d).astype(np.uint32), w), ended.objective, 1
+    return WorkingSet(working.design, side, np.arange(d).astype(np.uint32), w), ended.objective, 1
 
 
 @kernel
@@ -295,26 +296,26 @@ def solve_block(shared: Shared, targets: Targets, span: Any, settings: Settings,
         mine = targets.positives.indptr[first + k], targets.positives.indptr[first + k + 1]
         positives = targets.positives.indices[mine[0] : mine[1]]
         cost = float(targets.cost_positive[first + k]), float(targets.cost_negative[first + k])
-        known = take_in(_background(cost[1] * len(scratch.margin)), positives, cost[0], shared.rows, scratch)
-        if len(known.features):
-            seen = known.features
+        working = take_in(_background(cost[1] * len(scratch.margin)), positives, cost[0], shared.rows, scratch)
+        if len(working.features):
+            seen = working.features
             if len(targets.left_out.indptr) > 1:
                 for p in range(targets.left_out.indptr[first + k], targets.left_out.indptr[first + k + 1]):
                     scratch.inside[targets.left_out.indices[p]] |= np.uint8(2)
             if settings.all_rows:
-                known, objective[k], rounds[k] = _over_all(shared, known, cost, settings, scratch)
+                working, objective[k], rounds[k] = _over_all(shared, working, cost, settings, scratch)
             else:
-                known, objective[k], rounds[k] = _rounds(shared, known, cost[1], settings, scratch)
-                seen = known.features
+                working, objective[k], rounds[k] = _rounds(shared, working, cost[1], settings, scratch)
+                seen = working.features
             for f in seen:
                 scratch.place[f] = np.uint32(0)
-            features = grown(features, used + len(known.features))
-            values = grown(values, used + len(known.features))
+            features = grown(features, used + len(working.features))
+            values = grown(values, used + len(working.features))
             begin = used
-            for j in range(len(known.features)):
-                if abs(known.w[j]) >= settings.threshold and known.w[j] != 0.0:
-                    features[used], values[used] = shared.columns[known.features[j]], np.float32(known.w[j])
+            for j in range(len(working.features)):
+                if abs(working.w[j]) >= settings.threshold and working.w[j] != 0.0:
+                    features[used], values[used] = shared.columns[working.features[j]], np.float32(working.w[j])
                     used += 1
-            counts[k], bias[k], rows[k] = used - begin, known.w[len(known.w) - 1], len(known.side)
+            counts[k], bias[k], rows[k] = used - begin, working.w[len(working.w) - 1], len(working.side)
         scratch.inside[:] = np.uint8(0)
     return Solved(counts, features[:used].copy(), values[:used].copy(), bias, objective, rows, rounds)

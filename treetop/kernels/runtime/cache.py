@@ -35,7 +35,7 @@ _rebuild: Callable[..., Any] = compiler.CompileResult._rebuild
 
 
 class KernelCache(_Cache):
-    """What a numba dispatcher asks for the code of one function, in place of numba's own cache."""
+    """Replaces numba's own cache: stores the compiled code of one function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -86,7 +86,7 @@ class KernelCache(_Cache):
     def flush(self) -> None: ...
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        """All that decides the code beside the kernel files, whose hash names the folder; OSError without a source."""
+        """What determines the code besides the kernel files, whose hash names the folder; OSError without source."""
         function = self._function
         code, cells = function.__code__, tuple(cell.cell_contents for cell in function.__closure__ or ())
         inner = hashlib.sha256(code.co_code + _dumps(cells)).hexdigest()
@@ -135,7 +135,7 @@ def folder() -> Path | None:
             if unsafe is None:
                 return base / home / name
             logger.warning(
-                "%s: no place for compiled kernels, as it is a link, or another user owns it or may write to it. Set "
+                "%s: not used for compiled kernels, as it is a link, or another user owns it or may write to it. Set "
                 "TREETOP_CACHE to a folder of your own.", unsafe,
             )  # fmt: skip
     return None
@@ -183,6 +183,6 @@ def _sources() -> str:
 
 @functools.cache
 def _announce_compilation(*, cached: bool) -> None:
-    """Say why nothing seems to happen, the first time in a process."""
+    """Log that kernels are being compiled, once per process."""
     often = "once" if cached else "in every process, as no folder to keep them in is safe and writable (TREETOP_CACHE)"
     logger.info("compiling numeric kernels for this machine; this takes up to a minute, %s", often)

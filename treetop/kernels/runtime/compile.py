@@ -1,7 +1,7 @@
-"""How kernels are compiled: `kernel` for what is called from Python, `tight` for what runs inside its loops.
+"""How kernels are compiled: `kernel` for functions called from Python, `tight` for those inside its loops.
 
-Both are compiled when first called, or, as `kernel_for`, at once for given types. They run without the lock of the
-interpreter, and their code is kept on disk (`cache.py`).
+Both are compiled when first called, or, as `kernel_for`, at once for given types. They release the GIL, and their
+code is cached on disk (`cache.py`).
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ def kernel_for(*types: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compiled for these types of arguments and no others."""
 
     def compiled(function: Callable[P, R]) -> Callable[P, R]:
-        made: Any = _cached(function)
-        if hasattr(made, "disable_compile"):  # not with NUMBA_DISABLE_JIT
-            made.compile(types)
-            made.disable_compile()
-        return cast("Callable[P, R]", made)
+        dispatcher: Any = _cached(function)
+        if hasattr(dispatcher, "disable_compile"):  # not with NUMBA_DISABLE_JIT
+            dispatcher.compile(types)
+            dispatcher.disable_compile()
+        return cast("Callable[P, R]", dispatcher)
 
     return compiled
 
 
 def tight(function: Callable[P, R]) -> Callable[P, R]:
-    """Like `kernel`, but without counting references to arrays, which costs more than the work of a short call.
+    """Like `kernel`, but without reference counting of arrays, which costs more than a short call itself.
 
-    Such a function may be called only by a kernel, which owns the arrays, and must not make new ones.
+    Such a function may be called only by a kernel, which owns the arrays, and must not allocate new ones.
     """
     return _cached(function, _nrt=False)
 
 
 def reassociating(function: Callable[P, R]) -> Callable[P, R]:
-    """Like `kernel`, but sums may be taken in another order, which lets the compiler use whole registers."""
+    """Like `kernel`, but sums may be reordered, which lets the compiler vectorise them."""
     return _cached(function, fastmath={"reassoc", "contract", "nsz"})
 
 
 def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    made: Any = njit(function, nogil=True, **options)
-    if hasattr(made, "enable_caching"):
-        made._cache = KernelCache(function)
-    return cast("Callable[P, R]", made)
+    dispatcher: Any = njit(function, nogil=True, **options)
+    if hasattr(dispatcher, "enable_caching"):
+        dispatcher._cache = KernelCache(function)
+    return cast("Callable[P, R]", dispatcher)

@@ -1,4 +1,4 @@
-"""Ask for memory before it is needed: a walk through a big model knows early what it will read, and would wait."""
+"""Memory prefetch: a walk through a large model knows in advance what it will read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numba.np.arrayobj import make_array
 
 @intrinsic
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Start to bring the line of `array.flat[index]` into the cache; any index is allowed, none is an error."""
+    """Prefetch the cache line of `array.flat[index]`; any index is allowed."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         held = make_array(signature.args[0])(context, builder, arguments[0])

@@ -1,4 +1,4 @@
-"""Blocks of work on a thread pool: fixed block sizes and results in block order, so bits do not depend on threads.
+"""Blocks of work on a thread pool: fixed block sizes and results in block order, so threads never change results.
 
 Kernels are compiled `nogil` and never `parallel=True` (numba's own layer aborts when two Python threads enter it).
 BLAS keeps to one thread inside blocks.
@@ -46,7 +46,7 @@ def run(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> lis
 
 
 def stream(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> Iterator[T]:
-    """Like `run`, handing results out in order while later ranges run; few results wait at any time."""
+    """Like `run`, yielding results in order while later ranges run; few results are buffered at a time."""
     threads = min(count(), len(ranges))
     if threads <= 1:
         yield from (work(start, stop) for start, stop in ranges)

@@ -18,13 +18,13 @@ def best(queries: Tensor, table: Tensor, k: int, bias: Tensor | None = None) -> 
         step = max(1, min(len(queries), BLOCK // max(1, len(table))))
         step = max(step, min(len(queries), 64))
         ranges = threads.blocks(len(queries), step)
-        found = [_best(queries[a:b], table, k, bias, max(k, BLOCK // step)) for a, b in ranges]
+        blocks_ = [_best(queries[a:b], table, k, bias, max(k, BLOCK // step)) for a, b in ranges]
     else:
         ranges = threads.blocks(len(queries), QUERIES)
-        found = threads.run(lambda a, b: _best(queries[a:b], table, k, bias, ROWS), ranges)
-    if not found:
+        blocks_ = threads.run(lambda a, b: _best(queries[a:b], table, k, bias, ROWS), ranges)
+    if not blocks_:
         return queries.new_zeros(0, k), torch.zeros(0, k, dtype=torch.int64, device=queries.device)
-    return torch.cat([values for values, _ in found]), torch.cat([rows for _, rows in found])
+    return torch.cat([values for values, _ in blocks_]), torch.cat([rows for _, rows in blocks_])
 
 
 def _best(queries: Tensor, table: Tensor, k: int, bias: Tensor | None, block: int) -> tuple[Tensor, Tensor]:

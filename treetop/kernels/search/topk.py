@@ -1,4 +1,4 @@
-"""The best few of a stream of (score, id) for each document. Ties go to the lower id, whatever the order."""
+"""Top k of a stream of (score, id) for each document. Ties go to the lower id, whatever the order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treetop.kernels.sparse import F32
 
 
 class Best(NamedTuple):
-    """Per document the best so far, the worst of them first: (score, id) as one number, and the other score."""
+    """Per document a heap of the best so far, the worst on top: (score, id) as one integer, and the other score."""
 
     size: NDArray[np.int32]
     keys: Any  # (n_documents, keep) uint64, larger is better
@@ -44,7 +44,7 @@ def score_in(key: Any) -> Any:
 
 @tight
 def push(size: Any, keys: Any, others: Any, document: Any, key: Any, other: Any) -> None:
-    """Offer a candidate to a document's best; the worst of them stands first.
+    """Offer a candidate to a document's best; the worst of them comes first.
 
     The others are in no order: to look through all of them for the new worst runs on vectors and beats a heap, whose
     branches nobody can foresee, for the lists of some dozens that are asked for.
@@ -105,10 +105,10 @@ def kth_largest(values: F32, n: Any, heap: F32) -> Any:
 @kernel
 def kth_of_rows(values: F32, k: int) -> Any:
     """(rows,) the k-th largest of each row, which has at least so many."""
-    made, heap = np.empty(len(values), np.float32), np.empty(k, np.float32)
+    kth, heap = np.empty(len(values), np.float32), np.empty(k, np.float32)
     for row in range(len(values)):
-        made[row] = kth_largest(values[row], values.shape[1], heap)
-    return made
+        kth[row] = kth_largest(values[row], values.shape[1], heap)
+    return kth
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Texts to hashed grams: a scanner over UTF-8 bytes and a table of characters.
+"""Texts to hashed n-grams: a scanner over UTF-8 bytes and a table of characters.
 
 A scan writes a tidy copy of a block of texts in which every gram is one unbroken run of bytes: words in lower case
 with one space between them, or characters with white space settled. It is cut into units (words or characters);
@@ -29,7 +29,7 @@ I64 = types.Array(types.int64, 1, "C", readonly=True)
 
 LOWER = 0x1FFFFF  # bits of the lower-case code point in an entry of the character table
 WORD, MARK, SPACE, ODD = 1 << 21, 1 << 22, 1 << 23, 1 << 24
-_JOINERS = (0x200C, 0x200D)  # stand inside Persian and Indic words
+_JOINERS = (0x200C, 0x200D)  # occur inside Persian and Indic words
 
 _SEED = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x00000100000001B3)
@@ -164,7 +164,7 @@ def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, 
         first, length, value = at, 0, _SEED
         while i <= end:
             entry: Any = 0
-            point: Any = -1  # behind the last byte: as if a blank stood there
+            point: Any = -1  # after the last byte: as if there were a blank
             if i < end and blob[i] < 0x80:
                 point = np.int64(blob[i])
                 i += 1
@@ -219,7 +219,7 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
         i, end = offsets[d], offsets[d + 1]
         is_open = False
         while i <= end:
-            point: Any = -1  # behind the last byte: as if a blank stood there
+            point: Any = -1  # after the last byte: as if there were a blank
             step = 1
             if i < end:
                 point, step = _decode(blob, i, end)

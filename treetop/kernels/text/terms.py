@@ -1,4 +1,4 @@
-"""Tables of terms: hashes find a place, bytes decide, so that two terms with one hash stay two terms.
+"""Hash tables of terms: bytes are compared, so that two terms with the same hash stay distinct.
 
 A table is open addressing over uint64 slots: the upper half of a term's hash and its id + 1; 0 is free. At most half
 of the slots are taken.
@@ -68,8 +68,8 @@ def build_table(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _warm(hashes: Any, m: int, table: Any, offsets: Any, blob: Any, scratch: Any) -> None:
     """Load what a look-up of `m` hashes will touch into the cache.
 
-    Tight loops of independent loads wait for memory together, look-ups one after the other wait each: three times
-    as long in all. Loads are stored in `scratch`, else the compiler would drop them.
+    Tight loops of independent loads wait for memory together, look-ups one after the other wait each: three times as
+    long in all. Loads are stored in `scratch`, else the compiler would drop them.
     """
     mask, size = np.uint64(len(table) - 1), np.uint64(len(blob))
     for i in range(m):
@@ -143,7 +143,7 @@ def count_terms(grams: Any) -> Any:
 
 @kernel_for(GRAMS, I64, STORE, types.int64)
 def merge_terms(grams: Any, places: Any, store: Any, n: int) -> tuple[NDArray[np.int32], int]:
-    """(ids, number of terms): where the grams at `places` stand among `n` known terms; new ones are appended.
+    """(ids, number of terms): the ids of the n-grams at `places` among `n` known terms; new ones are appended.
 
     `store` = (table, hashes, offsets, blob) of the known terms; the caller has made room for as many new ones.
     """
@@ -259,7 +259,7 @@ def take_terms(blob: Any, offsets: Any, terms: Any) -> tuple[NDArray[np.uint8], 
     ends = np.zeros(len(terms) + 1, np.int64)
     for t in range(len(terms)):
         ends[t + 1] = ends[t] + offsets[terms[t] + 1] - offsets[terms[t]]
-    made = np.empty(ends[-1], np.uint8)
+    taken = np.empty(ends[-1], np.uint8)
     scratch = np.empty(CHUNK, np.uint8)
     for t in range(len(terms)):
         if t % CHUNK == 0:  # as in `_warm`
@@ -267,5 +267,5 @@ def take_terms(blob: Any, offsets: Any, terms: Any) -> tuple[NDArray[np.uint8], 
                 scratch[i] = blob[offsets[terms[t + i]]]
         start = offsets[terms[t]]
         for i in range(ends[t + 1] - ends[t]):
-            made[ends[t] + i] = blob[start + i]
-    return made, ends
+            taken[ends[t] + i] = blob[start + i]
+    return taken, ends

@@ -74,7 +74,7 @@ def _offer_slot(chunks: Chunks, slot: Any, margin: Any, pair: Any, rule: Rule, b
 
 @tight
 def _to_margins(sums: F32, first: Any, n: Any, scale: F32, bias: F32) -> None:
-    """Scale and bias behind the sums: the one place where margins are made."""
+    """Scale and bias applied to the sums: the one place where margins are computed."""
     if len(scale):
         for k in range(n):
             sums[k] *= scale[first + k]
@@ -156,13 +156,13 @@ def _rank_named(chunks: Chunks, X: Rows, candidates: Any, scratch: Any, rule: Ru
     indptr, ids, parent_own, parent_score, owner, place = candidates
     scaled = len(chunks.scale) > 0
     for i in range(len(indptr) - 1):
-        document, held = np.uint32(i), np.int64(-1)
+        document, current = np.uint32(i), np.int64(-1)
         for c in range(indptr[i], indptr[i + 1]):
             chunk = np.uint32(owner[ids[c]])
-            if chunk != held:
+            if chunk != current:
                 for k in range(len(sums)):
                     sums[k] = np.float32(0)
-                held = np.int64(chunk)
+                current = np.int64(chunk)
                 sum_by_search(chunks, chunk, X, document, sums, found)
             slot = np.uint64(place[ids[c]])
             total = sums[slot - np.uint64(chunks.slot_ptr[chunk])]
@@ -184,15 +184,15 @@ def _by_chunk(ranked: Any, n_chunks: int, ranks: Any, rule: Rule, best: Best) ->
     for c in range(n_chunks):
         places[c + 1] += places[c]
     n = places[n_chunks]
-    made = Pairs(np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, np.float32), np.empty(n, np.float32))
+    pairs = Pairs(np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, np.float32), np.empty(n, np.float32))
     for document in range(len(indptr) - 1):
         for p in range(indptr[document] + ranks[0], min(indptr[document] + ranks[1], indptr[document + 1])):
             if kept[p]:
                 at = places[ids[p]]
                 places[ids[p]] = at + 1
-                made.chunks[at], made.documents[at] = ids[p], document
-                made.own[at], made.score[at] = own[p], score[p]
-    return made
+                pairs.chunks[at], pairs.documents[at] = ids[p], document
+                pairs.own[at], pairs.score[at] = own[p], score[p]
+    return pairs
 
 
 @kernel
@@ -222,7 +222,7 @@ def rank_named(chunks: Chunks, X: Rows, candidates: Any, rule: Rule, keep: int) 
 
 
 def root(n_documents: int, n_chunks: int = 1) -> Any:
-    """What stands above the first level: one node (or every chunk's), no score."""
+    """The parent of the first level: one node (or one per chunk), no score."""
     nothing = np.zeros(n_documents * n_chunks, np.float32)
     ids = np.tile(np.arange(n_chunks, dtype=np.int32), n_documents)
     return np.arange(n_documents + 1) * n_chunks, ids, nothing, nothing

@@ -1,4 +1,4 @@
-"""Sums of a chunk's functions for one document: its rows are searched for, or found in a table made for a batch."""
+"""Sums of a chunk's functions for one document: its rows are found by search, or in a table built for a batch."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def fill_table(chunks: Chunks, chunk: Any, numbers: U32, table: Any) -> Any:
     width = (max(n_slots, np.uint64(1)) + np.uint64(WIDTH - 1)) // np.uint64(WIDTH) * np.uint64(WIDTH)
     lines = _zeros(np.int64(full) * np.int64(width)).reshape((np.int64(full), np.int64(width)))
     base, last = np.uint64(chunks.entry_ptr[chunk]), np.uint64(len(table)) - np.uint64(1)
-    for k in range(full):  # their numbers stand at the end of the table
+    for k in range(full):  # their ids are at the end of the table
         number = table[last - k - np.uint64(1)]
         cell = table[number]
         if cell & LINE == LINE:  # a damaged chunk may name a feature twice

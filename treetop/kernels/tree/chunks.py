@@ -1,6 +1,6 @@
 """Weights of many linear functions in chunks: the functions of one chunk are scored together, feature by feature.
 
-Per chunk the features that any of its functions uses, and behind each the (slot, weight) pairs. A feature is found by
+Per chunk the features that any of its functions uses, each followed by its (slot, weight) pairs. A feature is found by
 its name: an odd multiple of its number, cut to a power of two, which spreads any numbering evenly. The upper bits of a
 name choose a bucket of some six rows, the lower ones, stored in two bytes, tell them apart. Slots are stored in as few
 bytes as the widest chunk needs; weights as float32, as float16 bits or as int8 with a scale per function. All arrays
@@ -239,7 +239,7 @@ class Piece(NamedTuple):
 
 
 def piece(columns: tuple[U32, U32, F32], scratch: Any, n_features: int, width: int) -> Piece:
-    """The piece of (counts per slot, features, weights); `width` slots are the most any chunk beside it has."""
+    """The piece of (counts per slot, features, weights); `width` is the maximum number of slots of any chunk."""
     narrow = np.zeros(0, narrowest(width + 1))
     rows, ends, slots, weights = transpose(*columns, scratch)
     return Piece(*_place(rows, ends, slots, weights, name_bits(n_features), narrow))

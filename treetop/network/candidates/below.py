@@ -1,4 +1,4 @@
-"""The children of the best nodes of the head above: dynamic negatives, as LightXML and CascadeXML have them.
+"""The children of the best nodes of the head above: dynamic negatives, as in LightXML and CascadeXML.
 
 While the head above learns, its best nodes change, so negatives are easy at first and harder later. True nodes are
 always among the kept ones (teacher forcing) unless `forced` is off.
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.network.candidates.chosen import Chosen, Scored
-from treetop.network.targets import Known, Targets
+from treetop.network.targets import BatchTargets, Targets
 from treetop.train.batches import Batch, Message
 
 
 @dataclass(frozen=True, eq=False)
 class Children:
-    """The nodes below each parent as a padded table, and where every node stands in it."""
+    """The nodes below each parent as a padded table, and the position of every node in it."""
 
     table: Tensor  # (parents + 1, widest) int64, -1 = padding; the last row is that of no parent (-1)
     parent: Tensor  # (nodes,) int64
@@ -66,7 +66,7 @@ class Below:
     def load(self, batch: Batch, static: bool) -> Message:
         return Message()
 
-    def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
+    def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen:
         if above is None:
             raise ValueError("candidates below a head need a head above")
         return self.children.below(above.best(self.keep, forced=self.forced))

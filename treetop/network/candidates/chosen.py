@@ -1,4 +1,4 @@
-"""Candidates of a batch as a rectangle, and what the head above hands down."""
+"""Candidates of a batch as a rectangle, and the scores that a head passes to the one below."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from treetop.network.losses.pairs import Pairs, relevance_weights
-from treetop.network.targets import Known, Targets
+from treetop.network.targets import BatchTargets, Targets
 from treetop.train.batches import Batch, Message
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What a head says of its candidates, for the head below."""
+    """A head's scores of its candidates, for the head below."""
 
     ids: Tensor | None  # (rows, candidates), -1 = padding; None: every node in order
     logits: Tensor  # (rows, candidates), without a graph
@@ -33,18 +33,18 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Candidates of each row; `find` lays triples out as (rows, candidates), those that are no candidates left out."""
+    """Candidates of each row; `find` arranges triples as (rows, candidates), dropping those that are not candidates."""
 
     ids: Tensor | None  # (rows, candidates), -1 = padding; None: every label in order
     find: Callable[[Targets], Tensor]
 
-    def pairs(self, logits: Tensor, known: Known) -> Pairs:
-        """The candidates with what is known of them."""
+    def pairs(self, logits: Tensor, known: BatchTargets) -> Pairs:
+        """The candidates with their targets."""
         target = known.positives.look_up(self.find)
         ignored = None if self.ids is None else self.ids < 0
         if known.ignored is not None:
-            barred = self.find(known.ignored) > 0
-            ignored = barred if ignored is None else ignored | barred
+            excluded = self.find(known.ignored) > 0
+            ignored = excluded if ignored is None else ignored | excluded
         weight = None if known.relevance is None else relevance_weights(self.find(known.relevance), target)
         return Pairs(logits, target, ignored, weight)
 
@@ -53,10 +53,10 @@ class Candidates(Protocol):
     """Which labels does a row score?"""
 
     def load(self, batch: Batch, static: bool) -> Message:
-        """What the device must be told of a batch's candidates."""
+        """The message to the device about a batch's candidates."""
         ...
 
-    def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen: ...
+    def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen: ...
 
 
 FORCED = 1e30  # above every score

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treetop.network.candidates.chosen import Chosen, Scored
-from treetop.network.targets import Known
+from treetop.network.targets import BatchTargets
 from treetop.train.batches import Batch, Message
 
 
@@ -18,5 +18,5 @@ class Everything:
     def load(self, batch: Batch, static: bool) -> Message:
         return Message()
 
-    def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
+    def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen:
         return Chosen(None, lambda targets: targets.dense(self.n))

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from treetop.network.candidates.below import Children
 from treetop.network.candidates.chosen import Chosen, Scored, best_places
-from treetop.network.targets import Known, Targets
+from treetop.network.targets import BatchTargets, Targets
 from treetop.tensors.devices import World
 from treetop.tensors.handover import send
 from treetop.train.batches import Batch, Message, Rows
@@ -30,7 +30,7 @@ class GivenParents:
     def __init__(
         self, children: Children, parents: NDArray[np.integer], n_parents: int, *, forced: bool, world: World
     ) -> None:
-        """`parents` (rows, keep) hold nodes of the level above, -1 behind the last of a row."""
+        """`parents` (rows, keep) hold nodes of the level above, padded with -1."""
         self.children, self.n_parents, self.forced = children, n_parents, forced
         self.device = children.table.device
         self.parents = torch.from_numpy(np.array(parents, np.int64)).to(self.device)
@@ -47,11 +47,11 @@ class GivenParents:
             return most
         return min(most, -(-int(self.counts[rows].max(initial=1)) // WIDTHS) * WIDTHS)
 
-    def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
+    def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen:
         kept = self.parents[message["rows"], : cast(int, message.facts)]
         return self.children.below(self._with_true(kept, known) if self.forced else kept)
 
-    def _with_true(self, kept: Tensor, known: Known) -> Tensor:
+    def _with_true(self, kept: Tensor, known: BatchTargets) -> Tensor:
         n = self.n_parents + 1  # the last column takes padding
         true = known.positives.mapped(self.children.parent).dense(n)
         order = torch.arange(kept.shape[1], 0, -1, device=self.device, dtype=torch.float32)
@@ -65,13 +65,13 @@ class GivenParents:
 class GivenLabels:
     """Labels fixed for each row: its positives first, in the order of the target matrix, then others."""
 
-    lists: NDArray[np.int32]  # (rows, width), -1 behind the last of a row
+    lists: NDArray[np.int32]  # (rows, width), padded with -1
     device: torch.device
 
     def load(self, batch: Batch, static: bool) -> Message:
         return Message({"ids": send(self.lists[batch.rows].astype(np.int64), self.device)}, len(batch.rows))
 
-    def choose(self, known: Known, message: Message, above: Scored | None) -> Chosen:
+    def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen:
         if known.ignored is not None:
             raise ValueError("lists leave out ignored pairs, and so must their targets")
         ids = message["ids"]
@@ -79,7 +79,7 @@ class GivenLabels:
 
 
 def _in_order(targets: Targets, width: int) -> Tensor:
-    """(rows, width) values: the i-th positive of a row stands at place i."""
+    """(rows, width) values: the i-th positive of a row is in column i."""
     place = torch.arange(len(targets.row), device=targets.row.device) - torch.searchsorted(targets.row, targets.row)
     column = torch.where((targets.column >= 0) & (place < width), place, width)  # last column: dropped
     return Targets(targets.row, column, targets.value, targets.n_rows).dense(width + 1)[:, :width]

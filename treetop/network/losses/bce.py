@@ -1,4 +1,4 @@
-"""Binary cross-entropy: every label for itself, -t log σ(z) - (1 - t) log(1 - σ(z)).
+"""Binary cross-entropy, independent for each label: -t log σ(z) - (1 - t) log(1 - σ(z)).
 
 When to use it: the default of classifiers; logits are log odds, so scores are probabilities. Soft targets t mix both
 sides. Twin over all labels without kept logits: `kernels/full_bce.py`.

@@ -13,5 +13,5 @@ from treetop.network.losses.settings import LossConfig
 
 
 def loss(pairs: Pairs, config: LossConfig) -> Tensor:
-    """(rows,)"""
+    """(rows,) loss of each row."""
     return pairs.mean_over_positives(F.softplus(log_sum_exp(pairs.logits, pairs.negative)[:, None] - pairs.logits))

@@ -1,6 +1,6 @@
-"""GLaS (Guo et al. 2019): inner products of label vectors should be the shares of a label graph.
+"""GLaS (Guo et al. 2019): inner products of label vectors should match the entries of a label graph.
 
-Penalty: λ · mean (w_i · w_j - s_ij)² over some labels of a step, those of its rows first, then others by chance.
+Penalty: λ · mean (w_i · w_j - s_ij)² over sampled labels per step: first those of its rows, then random ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Penalty(Protocol):
     name: str
 
     def load(self, batch: Batch, device: torch.device) -> Message:
-        """The labels of a step (`ids`) and what their penalty goes by; always of the same shapes."""
+        """The labels of a step (`ids`) and the targets of their penalty; shapes are constant."""
         ...
 
     def loss(self, vectors: Tensor, message: Message) -> Tensor: ...
@@ -32,7 +32,7 @@ class Penalty(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class GramPenalty:
-    """GLaS over `labels` labels a step; cosines instead of inner products where `unit`."""
+    """GLaS over `labels` labels per step; cosines instead of inner products if `unit`."""
 
     S: Csr  # (labels, labels) symmetric
     Y: Csr
@@ -44,10 +44,10 @@ class GramPenalty:
 
     def load(self, batch: Batch, device: torch.device) -> Message:
         rng, n = step_generator(self.seed, batch), self.S.shape[0]
-        rows = batch.rows[batch.rows < self.Y.shape[0]]  # a recipe may have rows of its own behind these
-        own = rng.permutation(np.unique(self.Y[rows].indices))[: self.labels]
-        more = rng.permutation(n) if n < 8 * self.labels else rng.integers(0, n, 4 * self.labels)
-        ids = np.concatenate([own, more]).astype(np.int64)
+        rows = batch.rows[batch.rows < self.Y.shape[0]]  # a recipe may append rows
+        positive = rng.permutation(np.unique(self.Y[rows].indices))[: self.labels]
+        others = rng.permutation(n) if n < 8 * self.labels else rng.integers(0, n, 4 * self.labels)
+        ids = np.concatenate([positive, others]).astype(np.int64)
         ids = ids[np.sort(np.unique(ids, return_index=True)[1])][: min(self.labels, n)]
         shares = self.S[ids][:, ids].toarray().astype(np.float32)
         return Message({"ids": send(ids, device), "shares": send(shares, device)}, len(ids))

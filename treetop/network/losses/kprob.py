@@ -1,4 +1,4 @@
-"""SiameseXML's likelihood (ICML 2021): a pair is right with probability c exp(d (cosine - 1)).
+"""SiameseXML's likelihood (ICML 2021): a pair matches with probability c exp(d (cosine - 1)).
 
 When to use it: as published, for cosines of unit vectors and the hardest negatives of a text.
 """

@@ -1,4 +1,4 @@
-"""Logits of (row, candidate) pairs with what is known about each, and sums that leave out what is not there."""
+"""Logits of (row, candidate) pairs with their targets, and masked sums over them."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def each_label(pairs: Pairs, values: Tensor, reduce: Reduce) -> Tensor:
 
 def log_sum_exp(logits: Tensor, kept: Tensor) -> Tensor:
     """(rows,) over the kept candidates; -inf where there are none, with a gradient of 0 and not NaN."""
-    some = kept.any(1, keepdim=True)
-    held = torch.where(some, logits.masked_fill(~kept, float("-inf")), 0.0)
-    return torch.where(some[:, 0], torch.logsumexp(held, 1), float("-inf"))
+    any_kept = kept.any(1, keepdim=True)
+    masked = torch.where(any_kept, logits.masked_fill(~kept, float("-inf")), 0.0)
+    return torch.where(any_kept[:, 0], torch.logsumexp(masked, 1), float("-inf"))
 
 
 def relevance_weights(relevance: Tensor, target: Tensor) -> Tensor:

@@ -42,6 +42,6 @@ def drawn(target: Tensor) -> Tensor:
 
 
 def _mean_row(values: Tensor, target: Tensor) -> Tensor:
-    """The mean over rows that have a positive; what a loss says of the others means nothing."""
+    """The mean over rows that have a positive; the loss of the others is meaningless."""
     rows = (target > 0).any(1)
     return torch.where(rows, values, 0.0).sum() / rows.sum().clamp_min(1)

@@ -18,7 +18,7 @@ Kind = Annotated[str, Registered("loss")]
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What one head learns from a pool."""
+    """The loss of one head on a pool."""
 
     kind: Kind = setting("decoupled", "loss function")
     positive_set: Positives = setting(

@@ -1,4 +1,4 @@
-"""Soft top-k (DEXML, ICLR 2024): -log of each positive's share in the first k places.
+"""Soft top-k (DEXML, ICLR 2024): -log of each positive's share of the top k.
 
 The share is σ(a (z + t)) with the threshold t at which all shares add up to k. One Newton step with a graph behind a
 bisection without one gives t its exact derivative. When to use it: where only the first k answers are looked at.

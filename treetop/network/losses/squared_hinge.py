@@ -1,4 +1,4 @@
-"""Squared hinge: t max(0, 1 - z)² + (1 - t) max(0, 1 + z)², every label for itself (XR-Transformer).
+"""Squared hinge: t max(0, 1 - z)² + (1 - t) max(0, 1 + z)², independent for each label (XR-Transformer).
 
 When to use it: with vectors bootstrapped by a linear solver, which minimises the same loss.
 """

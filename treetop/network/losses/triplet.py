@@ -1,4 +1,4 @@
-"""Triplet loss (NGAME, WSDM 2023): max(0, z⁻ - z⁺ + margin) over the hardest negatives, harder ones weighing more.
+"""Triplet loss (NGAME, WSDM 2023): max(0, z⁻ - z⁺ + margin) over the hardest negatives, harder ones weighted more.
 
 When to use it: as published for NGAME; where texts lack labels by mistake, softmax losses are safer.
 """
@@ -17,13 +17,13 @@ def loss(pairs: Pairs, config: LossConfig) -> Tensor:
     """(rows,)"""
     hard = pairs.hardest(config.hard_negatives)[:, None, :]  # (rows, 1, hardest)
     if config.positive_set == "one":
-        own = torch.where(pairs.target > 0, pairs.logits, 0.0).sum(1, keepdim=True)
-        return _violation(hard, own, config)[:, 0]
+        positive = torch.where(pairs.target > 0, pairs.logits, 0.0).sum(1, keepdim=True)
+        return _violation(hard, positive, config)[:, 0]
     return pairs.mean_over_positives(_violation(hard, pairs.logits, config))
 
 
-def _violation(hard: Tensor, own: Tensor, config: LossConfig) -> Tensor:
-    gap = F.relu(hard - own[:, :, None] + config.margin)  # (rows, positives, hardest)
+def _violation(hard: Tensor, positive: Tensor, config: LossConfig) -> Tensor:
+    gap = F.relu(hard - positive[:, :, None] + config.margin)  # (rows, positives, hardest)
     if config.temperature == 0:
         return gap.sum(2) / torch.isfinite(hard).sum(2).clamp_min(1)
     first = hard[:, :, :1].detach()

@@ -1,8 +1,8 @@
-"""Batches for dual encoders: queries that lie near each other, each batch with a pool of labels (`pools.py`).
+"""Batches for dual encoders: similar queries, each batch with a pool of labels (`pools.py`).
 
-A batch is a cluster of queries, so that the labels of one are hard negatives of the others. Clusters and hard
-negatives are found by the model itself, anew every few epochs; they travel in the checkpoints, so that a run that
-goes on draws what it would have drawn.
+A batch is a cluster of queries, so that the labels of one are hard negatives of the others. Clusters and hard negatives
+are mined by the model itself every few epochs; they are part of the checkpoints, so that a run that goes on draws what
+it would have drawn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Mine = Callable[[bool, bool], tuple[Tensor | None, Tensor | None]]
 
 
 class Mining:
-    """Clusters of queries and hard negatives of documents as last found."""
+    """The latest clusters of queries and hard negatives of documents."""
 
     def __init__(self, queries: int, documents: int, config: PoolConfig) -> None:
         self.leaf = torch.zeros(queries if config.clustered else 0, dtype=torch.int32)
@@ -55,7 +55,7 @@ class PoolPlan(Plan):
         return max(1, round(n / self.batch))
 
     def epoch(self, number: int) -> list[Rows]:
-        """The queries of each batch of an epoch, as clusters stand now."""
+        """The queries of each batch of an epoch, by the current clusters."""
         rng = np.random.default_rng([self.seed, 1, number])
         if not self.config.clustered or int(self.mining.epoch) < 0:
             return np.array_split(self.rows[rng.permutation(len(self.rows))], self.steps)
@@ -79,7 +79,7 @@ class PoolPlan(Plan):
             yield self.pools.batch(cut[place], self.mining.negatives.numpy(), step, self.rank, self.size)
 
     def refresh(self, epoch: int) -> None:
-        """Find clusters and hard negatives anew where that is due and not yet done."""
+        """Recompute clusters and hard negatives where that is due."""
         config, mining = self.config, self.mining
         if not config.due(epoch) or int(mining.epoch) >= epoch:
             return
@@ -87,7 +87,7 @@ class PoolPlan(Plan):
         if vectors is not None and not torch.isfinite(vectors).all():
             raise TrainingError(
                 f"training: text embeddings are not finite before epoch {epoch}. Lower the learning rate, or set "
-                "clip=1.0."
+                "clip_norm=1.0."
             )
         if vectors is not None:
             splits = config.splits(len(self.rows), self.batch, epoch)

@@ -24,8 +24,8 @@ from treetop.train.batches import Batch, Message, Rows
 class Mixed:
     """The partners of a batch's rows."""
 
-    extra: Rows  # rows of the data set to read beside the batch's
-    partner: Rows  # (rows,) places among the batch's rows and, behind them, the extra ones
+    extra: Rows  # further rows of the data set to read
+    partner: Rows  # (rows,) indices into the batch's rows followed by the extra ones
     share: Floats  # (rows,) of the row itself
 
     def rows(self, batch: Batch) -> Rows:
@@ -75,7 +75,7 @@ class BatchMix:
 
 @dataclass(frozen=True, eq=False)
 class LabelMix:
-    """Label-MixUp: the partner of a row is the text of one of its labels; rows without such a text stay as they are."""
+    """Label-MixUp: the partner of a row is the text of one of its labels; rows without such a text are not mixed."""
 
     alpha: float
     seed: int
@@ -86,12 +86,12 @@ class LabelMix:
     def draw(self, batch: Batch) -> Mixed:
         rng, rows = step_generator(self.seed, batch), batch.rows
         share = rng.beta(self.alpha, self.alpha, len(rows)).astype(np.float32)
-        known = np.where(rows < self.Y.shape[0], rows, 0)  # a recipe may have rows of its own behind these
-        first, held = self.Y.indptr[known], self.Y.indptr[known + 1] - self.Y.indptr[known]
-        held = np.where(rows < self.Y.shape[0], held, 0)
-        place = first + (rng.random(len(rows)) * held).astype(np.int64)
+        known = np.where(rows < self.Y.shape[0], rows, 0)  # a recipe may append rows
+        first, counts = self.Y.indptr[known], self.Y.indptr[known + 1] - self.Y.indptr[known]
+        counts = np.where(rows < self.Y.shape[0], counts, 0)
+        place = first + (rng.random(len(rows)) * counts).astype(np.int64)
         label = self.Y.indices[np.minimum(place, max(0, self.Y.nnz - 1))] if self.Y.nnz else np.zeros_like(rows)
-        text = np.where(held > 0, self.row[label], -1)
+        text = np.where(counts > 0, self.row[label], -1)
         alone = text < 0
         # A row without partner reads itself once more, so that all batches of a size have one shape.
         return Mixed(

@@ -61,7 +61,7 @@ class PoolConfig:
         return (self.stored_negatives or self.hard_negatives * self.mine_every) if self.hard_negatives else 0
 
     def due(self, epoch: int) -> bool:
-        """Whether clusters and negatives are found anew before this epoch."""
+        """Whether clusters and negatives are recomputed before this epoch."""
         wanted = self.clustered or self.hard_negatives > 0
         return wanted and epoch >= self.mine_from and (epoch - self.mine_from) % self.mine_every == 0
 
@@ -72,8 +72,8 @@ class PoolConfig:
 
 
 @dataclass(frozen=True)
-class PairsKnown:
-    """Positives of every document (csr) and pairs that are neither (csr); `text` numbers labels by their text."""
+class PoolTargets:
+    """Positives of every document (csr) and ignored pairs (csr); `text` numbers labels by their text."""
 
     n_labels: int
     indptr: Rows
@@ -83,7 +83,7 @@ class PairsKnown:
     ignored_indices: Rows | None = None
     text: Rows | None = None  # (n_labels,) the first label of the same text, -1 where a text is its own
 
-    def only(self, rows: Rows) -> PairsKnown:
+    def only(self, rows: Rows) -> PoolTargets:
         """The same with positives of these documents alone."""
         counts = np.zeros(len(self.indptr) - 1, np.int64)
         counts[rows] = np.diff(self.indptr)[rows]
@@ -94,9 +94,9 @@ class PairsKnown:
 
 @dataclass(frozen=True)
 class PoolBatch(Batch):
-    """A batch with its pool. Positives and ignored pairs are places in the (everyone x pool) matrix, row by row.
+    """A batch with its pool. Positives and ignored pairs are flat indices into the (everyone x pool) matrix.
 
-    `rows` are as many in every process: behind the end of `everyone` the first row fills up, and counts nothing there.
+    `rows` are as many in every process: beyond the end of `everyone` the first row is used as padding without weight.
     Split, it stays whole: each part computes gradients for its share of the texts (see `network/pool.py`).
     """
 
@@ -115,9 +115,9 @@ class PoolBatch(Batch):
 class Pools:
     """Draws the pool of a batch and says which pairs are positive and which are ignored."""
 
-    def __init__(self, known: PairsKnown, config: PoolConfig, seed: int) -> None:
+    def __init__(self, known: PoolTargets, config: PoolConfig, seed: int) -> None:
         self.known, self.config, self.seed = known, config, seed
-        self._place = np.full(known.n_labels, -1, np.int64)  # scratch: where a label stands in the pool
+        self._place = np.full(known.n_labels, -1, np.int64)  # scratch: position of a label in the pool
         self._documents: tuple[Rows, Rows] | None = None
 
     def batch(self, queries: Rows, negatives: NDArray[np.int32], step: int, rank: int, size: int) -> PoolBatch:
@@ -140,18 +140,18 @@ class Pools:
         known, count = self.known, self.config.positives
         if count == 0:
             return known.indices[stretch(known.indptr, rows)[1]]
-        held = known.indptr[rows + 1] - known.indptr[rows]
-        place = known.indptr[rows][:, None] + (rng.random((len(rows), count)) * held[:, None]).astype(np.int64)
-        return known.indices[place[held > 0].ravel()]
+        counts = known.indptr[rows + 1] - known.indptr[rows]
+        place = known.indptr[rows][:, None] + (rng.random((len(rows), count)) * counts[:, None]).astype(np.int64)
+        return known.indices[place[counts > 0].ravel()]
 
     def _draw_documents(self, labels: Rows, rng: np.random.Generator) -> Rows:
         """One document for each label, each once."""
         if self._documents is None:
             self._documents = transposed(self.known)
         indptr, rows = self._documents
-        held = indptr[labels + 1] - indptr[labels]
-        place = indptr[labels] + (rng.random(len(labels)) * held).astype(np.int64)
-        return np.unique(rows[place[held > 0]])
+        counts = indptr[labels + 1] - indptr[labels]
+        place = indptr[labels] + (rng.random(len(labels)) * counts).astype(np.int64)
+        return np.unique(rows[place[counts > 0]])
 
     def fill(self, rows: Rows, drawn: Rows, hard: Rows) -> Rows:
         """The pool, ascending: drawn labels, then hard negatives, then further labels of the rows.
@@ -198,13 +198,13 @@ def stretch(indptr: Rows, rows: Rows) -> tuple[Rows, Rows]:
 
 
 def even_share(ids: Rows, rank: int, size: int) -> Rows:
-    """The part of `ids` that a process reads, as long as everyone's: the first id fills up behind the last."""
+    """The part of `ids` that a process reads, equally long in every process: padded with the first id."""
     count = -(-len(ids) // size)
-    own = ids[rank * count : (rank + 1) * count]
-    return np.concatenate([own, np.full(count - len(own), ids[0])])
+    share = ids[rank * count : (rank + 1) * count]
+    return np.concatenate([share, np.full(count - len(share), ids[0])])
 
 
-def transposed(known: PairsKnown) -> tuple[Rows, Rows]:
+def transposed(known: PoolTargets) -> tuple[Rows, Rows]:
     """(indptr over labels, documents of each)."""
     owner = np.repeat(np.arange(len(known.indptr) - 1), np.diff(known.indptr))
     order = np.argsort(known.indices, kind="stable")
@@ -219,7 +219,7 @@ def most_shared(ids: Rows) -> Rows:
 
 
 def draw_negatives(lists: NDArray[np.int32], count: int, rng: np.random.Generator) -> Rows:
-    """`count` of each row's list without replacement; -1 stands behind the end of a list."""
+    """`count` of each row's list without replacement; lists are padded with -1."""
     count = min(count, lists.shape[1])
     if count == 0:
         return NONE
@@ -229,17 +229,17 @@ def draw_negatives(lists: NDArray[np.int32], count: int, rng: np.random.Generato
     return found[found >= 0]
 
 
-def without_positives(found: Tensor, rows: Rows, known: PairsKnown, keep: int) -> Tensor:
+def without_positives(found: Tensor, rows: Rows, known: PoolTargets, keep: int) -> Tensor:
     """(rows, keep) int32 the first of each row's labels that are neither positive nor ignored there.
 
-    Labels with the text of such a label are left out too; -1 stands behind the last.
+    Labels with the text of such a label are left out too; rows are padded with -1.
     """
     text = torch.arange(known.n_labels)
     if known.text is not None:
         own = torch.from_numpy(known.text)
         text = torch.where(own >= 0, own, text)
     text = text.to(found.device)
-    made = found.new_full((len(rows), keep), -1, dtype=torch.int32)
+    kept = found.new_full((len(rows), keep), -1, dtype=torch.int32)
     for start in range(0, len(rows), BLOCK):
         part = slice(start, start + BLOCK)
         likely = found[part].to(torch.int64)
@@ -247,14 +247,14 @@ def without_positives(found: Tensor, rows: Rows, known: PairsKnown, keep: int) -
         if known.ignored_indptr is not None and known.ignored_indices is not None:
             taken.append(_keys(known.ignored_indptr, known.ignored_indices, rows[part], text))
         beyond = text.new_full((1,), len(likely) * len(text))  # no key is that large
-        held = torch.cat([*taken, beyond]).sort().values
+        excluded = torch.cat([*taken, beyond]).sort().values
         owner = torch.arange(len(likely), device=text.device)[:, None]
         keys = owner * len(text) + text[likely.clamp_min(0)]
-        good = (held[torch.searchsorted(held, keys)] != keys) & (likely >= 0)
+        good = (excluded[torch.searchsorted(excluded, keys)] != keys) & (likely >= 0)
         place = good.cumsum(1) - 1
         good &= place < keep
-        made[part][owner.expand_as(good)[good], place[good]] = likely[good].to(torch.int32)
-    return made
+        kept[part][owner.expand_as(good)[good], place[good]] = likely[good].to(torch.int32)
+    return kept
 
 
 def _keys(indptr: Rows, indices: Rows, rows: Rows, text: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What stands for a label while a network learns? Vectors and biases that meet a row's projection.
+"""What represents a label in training? Vectors and biases that are multiplied with a row's projection.
 
 | name | vectors | file |
 |---|---|---|

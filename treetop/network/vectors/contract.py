@@ -1,4 +1,4 @@
-"""What label vectors offer to a head: all of them what `LabelVectors` says, most the abilities below.
+"""Protocols of label vectors: all implement `LabelVectors`, most also the abilities below.
 
 A class declares an ability by inheriting from it.
 """
@@ -36,7 +36,7 @@ class LabelVectors(Protocol):
 
 
 class Free(ABC):
-    """Vectors that start where they are told."""
+    """Vectors that can be initialised with given values."""
 
     @abstractmethod
     def init(self, vectors: Tensor, bias: Tensor | None = None) -> None:
@@ -44,7 +44,7 @@ class Free(ABC):
 
 
 class GivesLogits(ABC):
-    """Vectors whose logits with candidates are kept; those over all labels have a loss in one pass instead."""
+    """Vectors that return logits of candidates; those over all labels have a one-pass loss instead."""
 
     @abstractmethod
     def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
@@ -52,7 +52,7 @@ class GivesLogits(ABC):
 
 
 class GivesRows(ABC):
-    """Vectors that penalties can reach."""
+    """Vectors that penalties can be applied to."""
 
     @abstractmethod
     def vectors(self, ids: Tensor) -> Tensor:

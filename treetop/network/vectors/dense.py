@@ -30,8 +30,8 @@ class Dense(nn.Module, Free, GivesLogits, GivesRows):
             self.layer.bias.copy_(bias)
 
     def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
-        made: Tensor = self.layer(h)
-        return made if ids is None else made.gather(1, ids.clamp_min(0))
+        logits_: Tensor = self.layer(h)
+        return logits_ if ids is None else logits_.gather(1, ids.clamp_min(0))
 
     def vectors(self, ids: Tensor) -> Tensor:
         return self.layer.weight[ids]

@@ -1,4 +1,4 @@
-"""The full classifier while it learns: every label for every document, logits never kept, updated in the same pass."""
+"""The full classifier in training: every label for every document, no stored logits, updated in the same pass."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ VOID = -3e4  # bias of such a row: no probability, no gradient
 
 
 class EveryLabel(Free):
-    """(n, width) vectors with biases over all labels; over several processes the rows are shared out.
+    """(n, width) vectors with biases over all labels; over several processes the rows are sharded.
 
-    Subclasses say what a step does and which states they keep. Their loss is a fused twin of `losses/bce.py` (or
+    Subclasses say what a step does and which states they keep. Their loss is a one-pass twin of `losses/bce.py` (or
     `squared_hinge.py`) over `candidates/everything.py`: no logit is ever kept.
     """
 
@@ -106,7 +106,7 @@ class EveryLabel(Free):
 
 
 class FullTable(EveryLabel, GivesRows):
-    """Float32 vectors with Adam's two moments: 12 bytes a number."""
+    """Float32 vectors with Adam's two moments: 12 bytes per parameter."""
 
     def __init__(
         self,
@@ -132,16 +132,16 @@ class FullTable(EveryLabel, GivesRows):
     def learn(self, h: Tensor, positives: Positives, scale: float) -> tuple[Tensor, Tensor]:
         if not (self.fuse or self.grads):
             self.grads = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
-        made = full_loss(
+        loss = full_loss(
             h, self._weight, self._bias, positives,
             scale=scale, block=max(ALIGN, BLOCK // max(1, len(h)) // ALIGN * ALIGN), update=self.take,
             loss=self.loss, value=self.value,
         )  # fmt: skip
         self.updated = self.updated or self.fuse
-        return made
+        return loss
 
     def vectors(self, ids: Tensor) -> Tensor:
-        """For losses beside the scores; needs `separate`, in one process."""
+        """For additional losses; needs `separate`, in one process."""
         anchor = torch.zeros((), device=self._weight.device, requires_grad=torch.is_grad_enabled())
         return _RowsAt.apply(anchor, ids, self)  # type: ignore[no-untyped-call]
 
@@ -156,8 +156,8 @@ class FullTable(EveryLabel, GivesRows):
 
     def state(self) -> dict[str, Tensor]:
         names = ("weight", "bias", "first", "first_bias", "second", "second_bias")
-        held = (self._weight, self._bias, *self.first, *self.second)
-        return {name: tensor[: self.rows] for name, tensor in zip(names, held, strict=True)} | {"steps": self.steps}
+        tensors = (self._weight, self._bias, *self.first, *self.second)
+        return {name: tensor[: self.rows] for name, tensor in zip(names, tensors, strict=True)} | {"steps": self.steps}
 
     @torch.no_grad()
     def apply(self) -> None:
@@ -170,7 +170,7 @@ class FullTable(EveryLabel, GivesRows):
     def take(self, start: int, stop: int, weight: Tensor, bias: Tensor | None) -> None:
         """The gradient of a block of rows: used at once, or kept until `apply`."""
         slope = torch.zeros_like(self._bias[start:stop]) if bias is None else bias
-        if self.updated:  # memory ran out behind an update that was made: not twice
+        if self.updated:  # memory ran out after the update: do not update twice
             return
         if self.fuse:
             self._adam(start, stop, weight.float(), slope)

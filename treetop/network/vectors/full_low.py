@@ -1,4 +1,4 @@
-"""The full classifier at two bytes a weight while it learns: bfloat16 by plain descent, rounded at random."""
+"""The full classifier in bfloat16 in training: plain SGD with stochastic rounding."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from treetop.train.optim import AdamConfig, DescentConfig
 
 
 class LowTable(EveryLabel):
-    """bfloat16 vectors without moments or gradients: a step is made in the pass that finds it.
+    """bfloat16 vectors without moments or stored gradients: updated in the pass that computes the gradient.
 
-    So each micro-batch makes its own. A step repeated because memory ran out behind an update changes nothing more.
+    So each micro-batch updates. A step repeated because memory ran out after an update changes nothing more.
     """
 
     def __init__(

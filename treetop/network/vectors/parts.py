@@ -1,9 +1,9 @@
-"""Label vectors made of parts: the label's text, the texts of labels it occurs with, a free vector.
+"""Label vectors composed of parts: the label's text, the texts of co-occurring labels, a free vector.
 
-Texts of labels are read by the words that documents are read with, and a residual block of spectral norm 1 makes a part
-of each sum. Parts join number by number (`Gates`: DECAF, ECLARE), or each label weighs its own (`Attention`:
-InceptionXML-LF). A cluster's text is all its labels' texts. Once trained, a label's parts are one vector, so prediction
-never reads a label's text.
+Label texts share the word vectors of the documents; a residual block of spectral norm 1 turns each sum of word vectors
+into a part. Parts are combined elementwise (`Gates`: DECAF, ECLARE), or with weights per label (`Attention`:
+InceptionXML-LF). A cluster's text is the concatenation of its labels' texts. After training, a label's parts are stored
+as one vector, so prediction never reads label texts.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from treetop.train.task import Table
 Join = Literal["gates", "attention"]
 Blocks = Mapping[str, NDArray[np.float32]]
 BLOCK = 4_096  # labels whose texts are read at a time
-EVERY = 1 << 17  # labels up to which a GPU makes the vectors of all: a batch's candidates are most of them
+EVERY = 1 << 17  # labels up to which a GPU computes all vectors: a batch's candidates are most of them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartsPlan:
-    """What the vectors of one head are made of."""
+    """How the vectors of one head are composed."""
 
-    text: bool = True  # a part from the text; without it the free vector is all
-    graph: Csr | None = None  # (n, n) a part from the texts of those a label or cluster occurs with
+    text: bool = True  # a part from the text; without it there is only the free vector
+    graph: Csr | None = None  # (n, n) a part from the texts of co-occurring labels or clusters
     free: bool = True  # a free vector
-    init: Literal["random", "text", "graph"] = "random"  # where free vectors start: at random, or at that part
+    init: Literal["random", "text", "graph"] = "random"  # initialisation of free vectors: random, or that part
     join: Join = "gates"
     block: Kind = "relu"
     dropout: float = 0.0  # inside blocks and attention
@@ -60,15 +60,15 @@ class PartsPlan:
 
 
 class Gates(nn.Module):
-    """sum of σ(a_k) * part_k, number by number; a half of each at first."""
+    """Sum of σ(a_k) * part_k, elementwise; all gates start at one half."""
 
     def __init__(self, width: int, parts: int) -> None:
         super().__init__()
         self.gates = nn.ParameterList([nn.Parameter(torch.zeros(width)) for _ in range(parts)])
 
     def forward(self, parts: Sequence[Tensor]) -> Tensor:
-        made = [part * gate.sigmoid() for part, gate in zip(parts, self.gates, strict=True)]
-        return torch.stack(made).sum(0)
+        gated = [part * gate.sigmoid() for part, gate in zip(parts, self.gates, strict=True)]
+        return torch.stack(gated).sum(0)
 
 
 class Attention(nn.Module):
@@ -80,21 +80,21 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def shares(self, parts: Sequence[Tensor]) -> Tensor:
-        """(labels, parts) how much each part counts; they add up to 1."""
+        """(labels, parts) weight of each part; they sum to 1."""
         look = self.look.normal()
         seen = [F.linear(F.relu(self.dropout(part)), look, self.look.bias) for part in parts]
         return torch.softmax(F.linear(torch.cat(seen, 1), self.weigh.normal(), self.weigh.bias), 1)
 
     def forward(self, parts: Sequence[Tensor]) -> Tensor:
         shares = self.shares(parts)
-        made = parts[0] * shares[:, :1]
+        combined = parts[0] * shares[:, :1]
         for k, part in enumerate(parts[1:], 1):
-            made = torch.addcmul(made, part, shares[:, k : k + 1])
-        return made
+            combined = torch.addcmul(combined, part, shares[:, k : k + 1])
+        return combined
 
 
 class Composer(nn.Module):
-    """What is learnt to make a vector of a label's parts; `nodes` holds the free vectors of a first level."""
+    """The learned composition of a label's parts; `nodes` holds the free vectors of a first level."""
 
     def __init__(self, plan: PartsPlan, width: int, nodes: int = 0) -> None:
         super().__init__()
@@ -113,21 +113,21 @@ class Composer(nn.Module):
         return parts[0] if self.join is None else self.join(parts)
 
     def parts(self, sums: Sequence[Tensor]) -> list[Tensor]:
-        """What the blocks make of sums of words."""
+        """The blocks applied to sums of word vectors."""
         return [block(z) for block, z in zip(self.blocks, sums, strict=True)]
 
 
 class LabelTexts:
-    """The words of labels or clusters on the device, and who occurs with whom."""
+    """The words of labels or clusters on the device, and their co-occurrence graph."""
 
     def __init__(self, tokens: Tokens, rarity: Tensor, graph: Csr | None) -> None:
         self.rows = TokenRows(tokens.ids, tokens.offsets, rarity.device)
         self.rarity, self.graph, self.n = rarity, graph, len(tokens)
 
     def sums(self, words: Tensor, labels: Rows | None = None) -> list[Tensor]:
-        """(labels, width) sums of the word vectors of each text, and where there is a graph G those added up by it.
+        """(labels, width) sums of the word vectors of each text and, if there is a graph, the same aggregated over it.
 
-        Without `labels` those of all, for which nothing is prepared on the host from the second time on.
+        Without `labels` for all labels, which needs no work on the host after the first call.
         """
         if labels is None:
             return self._every(words)
@@ -142,7 +142,7 @@ class LabelTexts:
             send(part, Z.device)
             for part in (place[labels], place[around.indices], around.indptr[:-1].astype(np.int64), around.data)
         )
-        total = F.embedding_bag(ids, Z, ends, mode="sum", per_sample_weights=weights)  # no product is kept
+        total = F.embedding_bag(ids, Z, ends, mode="sum", per_sample_weights=weights)  # stores no intermediate product
         return [Z.index_select(0, at), total]
 
     def _every(self, words: Tensor) -> list[Tensor]:
@@ -165,7 +165,7 @@ class LabelTexts:
 
 
 class Parts(GivesLogits, GivesRows):
-    """Label vectors of parts; `words` is the encoder's table, which label texts are read with."""
+    """Label vectors composed of parts; label texts are read with the encoder's word vectors."""
 
     from_texts = True
 
@@ -187,9 +187,9 @@ class Parts(GivesLogits, GivesRows):
 
     @torch.no_grad()
     def start(self, config: AdamConfig, bias: Tensor, *, learns_bias: bool) -> None:
-        """Free vectors where the plan says, biases as given."""
+        """Initialise free vectors as planned, and biases as given."""
         nodes, plan = self.composer.nodes, self.plan
-        self.composer.eval()  # no dropout in what vectors start at
+        self.composer.eval()  # no dropout in the initialisation
         if nodes is not None:
             nodes.bias.copy_(bias)
             if plan.init != "random":
@@ -203,27 +203,27 @@ class Parts(GivesLogits, GivesRows):
             self.free.init(vectors, bias)
 
     def draw(self, before: Blocks | None) -> None:
-        """Draw what free vectors may start at, apart from `start`, so that all heads draw in order.
+        """Draw the random initialisation before `start`, so that all heads draw in a fixed order.
 
-        Go on with the blocks `before` of an earlier training.
+        Continue from the blocks `before` of an earlier training.
         """
         self._random = nn.init.xavier_uniform_(torch.empty(self.n, self.width)).to(self.device)
         if before is not None:
-            held = {key: torch.from_numpy(np.array(value)) for key, value in before.items()}
-            self.composer.blocks.load_state_dict(held)
+            state = {key: torch.from_numpy(np.array(value)) for key, value in before.items()}
+            self.composer.blocks.load_state_dict(state)
 
     def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
         if ids is None:
             vectors, bias = self._all()
             return h @ vectors.T + bias
         seen = torch.zeros(self.n + 1, dtype=torch.bool, device=self.device)
-        seen[ids] = True  # padding stands behind the last label
-        if self.every:  # the host need not know who was met: the others' free vectors are neither read nor moved
+        seen[ids] = True  # padding follows the last label
+        if self.every:  # no synchronisation with the host; free vectors of other labels are neither read nor updated
             met = torch.where(seen[:-1], torch.arange(self.n, device=self.device), -1)
             vectors, bias = self._made(met, every=True)
             return (h @ vectors.T + bias).gather(1, torch.where(ids < 0, 0, ids))
         met, place = seen[:-1].nonzero()[:, 0], torch.cumsum(seen, 0) - 1
-        vectors, bias = self._made(met)  # a label is a candidate of many texts: one product for all
+        vectors, bias = self._made(met)  # a label is a candidate for many texts: compute its vector once
         return (h @ vectors.T + bias).gather(1, place[ids].clamp_max(len(met) - 1))
 
     def vectors(self, ids: Tensor) -> Tensor:
@@ -239,12 +239,12 @@ class Parts(GivesLogits, GivesRows):
 
     @torch.no_grad()
     def part(self, name: str) -> Tensor:
-        """(n, width) what the block over texts or over the graph makes of every label or cluster."""
+        """(n, width) the text or graph part of every label or cluster."""
         k = ("text", "graph").index(name)
         return torch.cat([self.composer.parts(self._sums(rows))[k] for rows in _spans(self.n)])
 
     def blocks(self) -> Blocks:
-        """The blocks over label texts as arrays, for a later training that goes on with them."""
+        """The blocks over label texts as arrays, for a later training that continues from them."""
         return {key: to_float32(value) for key, value in self.composer.blocks.state_dict().items()}
 
     def _all(self) -> tuple[Tensor, Tensor]:

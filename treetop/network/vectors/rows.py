@@ -1,8 +1,8 @@
-"""Free label vectors whose rows are gathered, scored and updated at a cost that follows the candidates.
+"""Free label vectors whose rows are gathered, scored and updated at a cost proportional to the candidates.
 
-The gradient exists only for the rows that were candidates, and so does the
-update (Adam with a step count per row, so a rare row is treated like a fresh one). Over several processes the rows
-are shared out: every process scores the candidates it owns for all documents.
+The gradient exists only for the rows that were candidates, and so does the update (Adam with a step count per row, so a
+rare row is treated like a fresh one). Over several processes the rows are shared out: every process scores the
+candidates it owns for all documents.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class RowTable(Free, GivesLogits, GivesRows):
         world: World = ALONE,
         host: bool = False,
     ) -> None:
-        """`host`: rows and states lie in the host's memory; a GPU reads and writes those of a step there (`take`)."""
+        """`host`: rows and states are in host memory; a GPU reads and writes those of a step there (`take`)."""
         self.n, self.width, self.config, self.has_bias, self.world = n, width, config, bias, world
         self.device = device
         self.low, self.high = world.share(n)
         shape = (self.high - self.low, width + bias)
         where = torch.device("cpu") if host else device
         self.pinned = host and device.type == "cuda"
-        made = [torch.zeros(shape, device=where, pin_memory=self.pinned) for _ in range(3)]
-        self.weight, self.first, self.second = made
+        tensors = [torch.zeros(shape, device=where, pin_memory=self.pinned) for _ in range(3)]
+        self.weight, self.first, self.second = tensors
         self.count = torch.zeros(shape[0], dtype=torch.int32, device=where, pin_memory=self.pinned)
         self.rates = Rates([config.lr], device)
         self.pending: list[tuple[Tensor, Tensor, Tensor]] = []  # vectors, local ids, gradients of scores
@@ -114,7 +114,7 @@ class RowTable(Free, GivesLogits, GivesRows):
             torch.cat([slope.reshape(-1) for _, _, slope in self.pending]),
             torch.cat([h for h, _, _ in self.pending]),
             rate=self.rates.now[0],
-            numbers=(c.weight_decay, c.beta1, c.beta2, c.eps),
+            constants=(c.weight_decay, c.beta1, c.beta2, c.eps),
         )
         self.pending.clear()
 
@@ -141,8 +141,8 @@ class _Score(torch.autograd.Function):
         everyone, local = ctx.saved_tensors
         slope = table.world.gather(grads[0]).masked_fill(local < 0, 0.0)
         table.pending.append((everyone, local, slope))
-        made = gathered_rows.weighted_sums(table.weight, local, slope)
-        return _own(table.world, table.world.sum(made), ctx.n), None, None
+        grad_h = gathered_rows.weighted_sums(table.weight, local, slope)
+        return _own(table.world, table.world.sum(grad_h), ctx.n), None, None
 
 
 class _Take(torch.autograd.Function):

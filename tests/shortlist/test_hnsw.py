@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("faiss")
 from treetop.core.errors import ModelError
 from treetop.kernels.runtime import threads
-from treetop.shortlist.graph import LINKS, Graph
+from treetop.shortlist.hnsw import LINKS, Hnsw
 
 
 def vectors(n, seed=0, width=12):
@@ -18,7 +18,7 @@ def vectors(n, seed=0, width=12):
 def graph():
     bias = np.linspace(0, 0.3, 3000, dtype=np.float32)
     with threads.limited(1):
-        return Graph.of(vectors(3000), bias, keep=20, effort=64), bias
+        return Hnsw.of(vectors(3000), bias, keep=20, effort=64), bias
 
 
 def test_it_finds_nearly_all_of_the_best_and_biases_count(graph):
@@ -37,20 +37,20 @@ def test_it_finds_nearly_all_of_the_best_and_biases_count(graph):
 def test_low_biases_of_a_classifier_do_not_rule_the_links():
     W, Q = 1.8 * vectors(3000), 22 * vectors(100, 1)
     bias = np.random.default_rng(3).normal(-22, 2, 3000).astype(np.float32)  # as trained ones lie
-    made = Graph.of(W, bias, keep=20, effort=64)
+    made = Hnsw.of(W, bias, keep=20, effort=64)
     found = made.candidates(Q, None)
     best = np.argsort(-(Q @ W.T + bias), axis=1)[:, :10]
     hit = [np.isin(best[r], found.ids[found.indptr[r] : found.indptr[r + 1]]).mean() for r in range(100)]
     assert np.mean(hit) > 0.98
     part = made.to_part()
-    assert np.array_equal(Graph.from_part(part).candidates(Q, None).ids, found.ids)
+    assert np.array_equal(Hnsw.from_part(part).candidates(Q, None).ids, found.ids)
     with pytest.raises(ModelError, match="damaged"):
-        Graph.from_part(dataclasses.replace(part, config={**part.config, "weight": float("nan")}))
+        Hnsw.from_part(dataclasses.replace(part, config={**part.config, "weight": float("nan")}))
 
 
 def test_saved_it_finds_the_same(graph):
     made, _ = graph
-    again = Graph.from_part(made.to_part())
+    again = Hnsw.from_part(made.to_part())
     Q = vectors(30, 2)
     a, b = made.candidates(Q, None), again.candidates(Q, None)
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.indptr, b.indptr)
@@ -62,7 +62,7 @@ def test_saved_it_finds_the_same(graph):
 def test_threads_change_no_link(graph):
     made, bias = graph
     with threads.limited(2):
-        again = Graph.of(vectors(3000), bias, keep=20, effort=64)
+        again = Hnsw.of(vectors(3000), bias, keep=20, effort=64)
     assert np.array_equal(again.links.neighbors, made.links.neighbors)
 
 
@@ -80,12 +80,12 @@ def test_links_that_lead_nowhere_are_refused(graph):
         {"levels": links.levels + 1},
         {"offsets": links.offsets[::-1].copy()},
     ):
-        with pytest.raises(ModelError, match="lead nowhere"):
+        with pytest.raises(ModelError, match="point outside the graph"):
             dataclasses.replace(links, **changes).check(LINKS)
     with pytest.raises(ModelError, match="got a view of 3 columns"):
         graph[0].candidates(np.zeros((1, 3), np.float32), None)
 
 
 def test_a_single_label_is_found():
-    made = Graph.of(vectors(1), np.zeros(1, np.float32))
-    assert Graph.from_part(made.to_part()).candidates(vectors(2, 1), None).ids.tolist() == [0, 0]
+    made = Hnsw.of(vectors(1), np.zeros(1, np.float32))
+    assert Hnsw.from_part(made.to_part()).candidates(vectors(2, 1), None).ids.tolist() == [0, 0]

@@ -1,4 +1,4 @@
-"""Labels whose vectors lie near a text's, found by walking a graph of near vectors (HNSW, by faiss).
+"""HNSW: the labels whose vectors are nearest to a text's, found in a graph of near vectors (by faiss).
 
 Far fewer vectors are looked at than lists hold for the same answers. What is stored is data: links, levels and
 vectors in half precision, all checked before the library gets them.
@@ -25,7 +25,7 @@ FIELDS = ("levels", "offsets", "neighbors")  # as the library calls them
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """A graph as data: vector i has levels[i] levels, its links begin at offsets[i]; -1 is no link."""
+    """A graph as data: vector i has levels[i] levels, its links start at offsets[i]; -1: no link."""
 
     levels: NDArray[np.int32]
     offsets: NDArray[np.int64]
@@ -50,48 +50,48 @@ class Links:
                 found = self.neighbors[first[:, None] + np.arange(links)]
                 sound = sound and bool((self.levels[found[found >= 0]] > level).all())
         if not sound:
-            raise ModelError("shortlist.graph.1: links lead nowhere. The model is damaged; copy it again.")
+            raise ModelError("shortlist.graph.1: links point outside the graph. The model is damaged; copy it again.")
 
 
-class Graph:
-    """The `keep` labels a walk finds nearest; `effort` vectors are held in mind on the way."""
+class Hnsw:
+    """The `keep` labels found nearest; `effort` is HNSW's efSearch."""
 
     kind: ClassVar[str] = "shortlist.graph.1"
 
     def __init__(self, links: Links, *, keep: int, effort: int, weight: float = 1.0) -> None:
         self.links, self.keep, self.effort = links, keep, effort
-        self.weight = weight  # how often the column beside the vectors counts
+        self.weight = weight  # weight of the bias column in a query
         self.n, self.width = len(links.levels), links.codes.shape[1] // 2
 
     @classmethod
-    def of(cls, vectors: Floats, bias: Floats, *, keep: int = 100, effort: int = 256) -> Graph:
-        """A graph of these label vectors; a label's number beside its product is one more column."""
+    def of(cls, vectors: Floats, bias: Floats, *, keep: int = 100, effort: int = 256) -> Hnsw:
+        """A graph of these label vectors; a label's bias is one more column."""
         faiss = extra("faiss", "ann")
         column, weight = _beside(vectors, bias)
         joined = np.ascontiguousarray(np.hstack([vectors, column[:, None]]), np.float32)
-        made = _empty(faiss, joined.shape[1])
-        made.hnsw.efConstruction = CARE
+        index = _empty(faiss, joined.shape[1])
+        index.hnsw.efConstruction = CARE
         faiss.omp_set_num_threads(threads.count())
-        made.train(joined)
-        made.add(joined)
-        arrays = {name: faiss.vector_to_array(getattr(made.hnsw, name)) for name in FIELDS}
-        codes = faiss.vector_to_array(faiss.downcast_index(made.storage).codes).reshape(len(joined), -1)
+        index.train(joined)
+        index.add(joined)
+        arrays = {name: faiss.vector_to_array(getattr(index.hnsw, name)) for name in FIELDS}
+        codes = faiss.vector_to_array(faiss.downcast_index(index.storage).codes).reshape(len(joined), -1)
         offsets = arrays["offsets"].astype(np.int64)
-        links = Links(arrays["levels"], offsets, arrays["neighbors"], codes, int(made.hnsw.entry_point))
+        links = Links(arrays["levels"], offsets, arrays["neighbors"], codes, int(index.hnsw.entry_point))
         return cls(links, keep=keep, effort=effort, weight=weight)
 
     @cached_property
     def _index(self) -> Any:
         faiss, links = extra("faiss", "ann"), self.links
-        made = _empty(faiss, self.width)
-        storage = faiss.downcast_index(made.storage)
+        index = _empty(faiss, self.width)
+        storage = faiss.downcast_index(index.storage)
         for name, array in zip(FIELDS, (links.levels, links.offsets.astype(np.uint64), links.neighbors), strict=True):
-            faiss.copy_array_to_vector(np.array(array), getattr(made.hnsw, name))
+            faiss.copy_array_to_vector(np.array(array), getattr(index.hnsw, name))
         faiss.copy_array_to_vector(np.array(links.codes).ravel(), storage.codes)
-        storage.ntotal = made.ntotal = self.n
-        storage.is_trained = made.is_trained = True
-        made.hnsw.entry_point, made.hnsw.max_level = links.entry, int(links.levels.max()) - 1
-        return made
+        storage.ntotal = index.ntotal = self.n
+        storage.is_trained = index.is_trained = True
+        index.hnsw.entry_point, index.hnsw.max_level = links.entry, int(links.levels.max()) - 1
+        return index
 
     def candidates(self, view: View, above: Ranking | None) -> Candidates:
         check_view(self.kind, view, self.width - 1, dense=True)
@@ -100,10 +100,10 @@ class Graph:
         index.hnsw.efSearch = max(min(self.effort, self.n), keep)
         faiss.omp_set_num_threads(threads.count())
         queries = np.hstack([np.asarray(view, np.float32), np.full((len(view), 1), self.weight, np.float32)])
-        found = index.search(np.ascontiguousarray(queries), keep)[1] if len(view) else np.zeros((0, keep), np.int64)
-        there = found >= 0
+        nearest = index.search(np.ascontiguousarray(queries), keep)[1] if len(view) else np.zeros((0, keep), np.int64)
+        there = nearest >= 0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(there.sum(1))])
-        return Candidates(len(view), self.n, indptr=indptr, ids=found[there].astype(np.int32))
+        return Candidates(len(view), self.n, indptr=indptr, ids=nearest[there].astype(np.int32))
 
     def to_part(self) -> Part:
         links = self.links
@@ -128,7 +128,7 @@ class Graph:
 
 
 def _beside(vectors: Floats, bias: Floats) -> tuple[Floats, float]:
-    """(a column that stands for the biases, how often it counts in a query).
+    """(the column of biases, its weight in a query).
 
     Links join vectors with large products. Biases as they are would rule these: every link would lead to the labels
     with the lowest. So they are centred, which changes no order, and made no larger than the other columns.

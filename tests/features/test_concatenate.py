@@ -11,7 +11,7 @@ from treetop.core.errors import ModelError
 from treetop.core.store import read_part, write_manifest, write_part
 from treetop.core.texts import Texts
 from treetop.features import concatenate
-from treetop.features.concatenate import Fuse, fused, view_of
+from treetop.features.concatenate import Concatenated, concatenated, view_of
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.kernels.runtime import threads
@@ -44,24 +44,24 @@ def test_joined_rows_equal_the_slow_way(rows, monkeypatch):
     H = rng.normal(size=(23, 5)).astype(np.float32)
     H[3] = 0
     assert (np.diff(X.indptr) == 0).any()
-    made = fused(X, H)
+    made = concatenated(X, H)
     np.testing.assert_allclose(made.toarray(), slow(X, H), atol=1e-6)
     assert made.dtype == np.float32 and made.indices.dtype == np.int32
     assert (np.diff(made.indptr) == np.diff(X.indptr) + 5).all()
     again = sparse.csr_matrix((made.data, made.indices, made.indptr), made.shape)
     assert again.has_canonical_format
-    np.testing.assert_allclose(fused(None, H).toarray(), slow(X, H)[:, 40:], atol=1e-6)
+    np.testing.assert_allclose(concatenated(None, H).toarray(), slow(X, H)[:, 40:], atol=1e-6)
     with threads.limited(3):
-        assert np.array_equal(fused(X, H.astype(np.float16)).data, fused(X, H.astype(np.float16)).data)
-    one = sparse.vstack([fused(X[i], H[i : i + 1]) for i in range(23)]).tocsr()
+        assert np.array_equal(concatenated(X, H.astype(np.float16)).data, concatenated(X, H.astype(np.float16)).data)
+    one = sparse.vstack([concatenated(X[i], H[i : i + 1]) for i in range(23)]).tocsr()
     assert np.array_equal(one.data, made.data) and np.array_equal(one.indices, made.indices)
 
 
 def test_no_rows_and_no_words():
     nothing = sparse.csr_matrix((0, 3), dtype=np.float32)
-    assert fused(nothing, np.zeros((0, 2), np.float32)).shape == (0, 5)
+    assert concatenated(nothing, np.zeros((0, 2), np.float32)).shape == (0, 5)
     empty = sparse.csr_matrix((2, 3), dtype=np.float32)
-    assert fused(empty, np.ones((2, 2), np.float32)).nnz == 4
+    assert concatenated(empty, np.ones((2, 2), np.float32)).nnz == 4
 
 
 def test_views_are_lazy_and_the_encoder_runs_once(both, monkeypatch):
@@ -69,7 +69,7 @@ def test_views_are_lazy_and_the_encoder_runs_once(both, monkeypatch):
     runs = []
     real = transformer.vectors
     monkeypatch.setattr(transformer, "vectors", lambda *a, **k: runs.append(1) or real(*a, **k))
-    views = Fuse(tfidf, [transformer]).views(TEXTS)
+    views = Concatenated(tfidf, [transformer]).views(TEXTS)
     assert sorted(views) == ["embedding", "encoder/mean:-1", "fused", "tfidf"]
     assert views["tfidf"].shape[0] == len(TEXTS) and not runs
     H = views["encoder/mean:-1"]
@@ -82,10 +82,10 @@ def test_it_survives_a_folder_and_shares_its_words(both, tmp_path):
     tfidf, transformer = both
     other = Transformer.from_part(transformer.to_part())
     other.name = "encoder-1"
-    made = Fuse(tfidf, [transformer, other])
+    made = Concatenated(tfidf, [transformer, other])
     write_part(tmp_path, made.to_part())
     write_manifest(tmp_path, {})
-    again = Fuse.from_part(read_part(tmp_path))
+    again = Concatenated.from_part(read_part(tmp_path))
     a, b = made.views(TEXTS), again.views(TEXTS)
     assert set(a) == set(b) and {view_of("fused", 1), "encoder-1/mean:-1"} <= set(a)
     for name in a:
@@ -97,10 +97,10 @@ def test_it_survives_a_folder_and_shares_its_words(both, tmp_path):
 
 
 def test_a_damaged_one_is_refused(both):
-    part = Fuse(*both[:1], [both[1]]).to_part()
+    part = Concatenated(*both[:1], [both[1]]).to_part()
     with pytest.raises(ModelError, match="its part 'tfidf' is missing"):
-        Fuse.from_part(dataclasses.replace(part, parts={"encoder-00": part.parts["encoder-00"]}))
-    with pytest.raises(ModelError, match="no 'features.transformer.1'"):
-        Fuse.from_part(dataclasses.replace(part, parts={**part.parts, "encoder-00": part.parts["tfidf"]}))
+        Concatenated.from_part(dataclasses.replace(part, parts={"encoder-00": part.parts["encoder-00"]}))
+    with pytest.raises(ModelError, match="not a 'features.transformer.1'"):
+        Concatenated.from_part(dataclasses.replace(part, parts={**part.parts, "encoder-00": part.parts["tfidf"]}))
     with pytest.raises(ModelError, match="'encoder-01' is missing"):
-        Fuse.from_part(dataclasses.replace(part, config={"encoders": 2}))
+        Concatenated.from_part(dataclasses.replace(part, config={"encoders": 2}))

@@ -1,7 +1,7 @@
-"""Labels whose vectors lie near a text's: those of the nearest clusters of label vectors.
+"""Inverted lists (IVF): the labels of the clusters of label vectors that are nearest to a text's vector.
 
-Clusters are balanced, so every list is equally long and the cost of a text is known; the centres are looked at all,
-then `probe` lists. What is stored is data: centres, and which labels lie in which list.
+Clusters are balanced, so all lists have about the same length and the cost per text is known: all centres, then
+`probe` lists. Only data are stored: centres, and the labels of each list.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from treetop.kernels.cluster.halving import SMALL_GAIN, Options, balanced_leaves
 from treetop.kernels.runtime import threads
 from treetop.kernels.search.dense_dots import dots
 
-LIST = 256  # labels of a list aimed at
-DOCUMENTS = 256  # in one block of work
+LIST = 256  # target number of labels per list
+DOCUMENTS = 256  # per block of work
 
 
-class Ann:
-    """The labels of the `probe` clusters whose centres, and what they add, score best with a text's vector."""
+class Ivf:
+    """The labels of the `probe` lists whose centres (with their mean bias) score highest for a text's vector."""
 
     kind: ClassVar[str] = "shortlist.ann.1"
 
@@ -34,14 +34,14 @@ class Ann:
         self.n = len(members)
 
     @classmethod
-    def of(cls, vectors: Floats, bias: Floats, *, probe: int, size: int = LIST, seed: int = 0) -> Ann:
-        """Lists of about `size` of these label vectors; `bias` is what a label adds to its product."""
+    def of(cls, vectors: Floats, bias: Floats, *, probe: int, size: int = LIST, seed: int = 0) -> Ivf:
+        """Lists of about `size` of these label vectors; `bias` is added to a label's inner product."""
         depth = max(0, int(np.log2(max(1.0, len(vectors) / size))))
         leaf = balanced_leaves(vectors, depth, seed=seed, options=Options(rule=SMALL_GAIN))
         counts = np.bincount(leaf, minlength=1 << depth)
         members = np.argsort(leaf, kind="stable").astype(np.int32)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        # Means as they are: the expected score of a label of the list.
+        # Plain means, not normalised: the expected score of a label in the list.
         centres = np.add.reduceat(vectors[members], indptr[:-1], axis=0) / counts[:, None]
         offset = np.add.reduceat(bias[members].astype(np.float64), indptr[:-1]) / counts
         return cls(centres.astype(np.float32), offset.astype(np.float32), indptr, members, probe)
@@ -54,8 +54,8 @@ class Ann:
             products = dots(self.centres, np.asarray(view[start:stop], np.float32)) + self.offset
             return np.sort(np.argpartition(-products, probe - 1, axis=1)[:, :probe], axis=1)
 
-        found = threads.run(block, threads.blocks(view.shape[0], DOCUMENTS))
-        lists = np.concatenate(found) if found else np.zeros((0, probe), np.int64)
+        blocks_ = threads.run(block, threads.blocks(view.shape[0], DOCUMENTS))
+        lists = np.concatenate(blocks_) if blocks_ else np.zeros((0, probe), np.int64)
         counts = np.diff(self.indptr)[lists]
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.ravel())])
         first = np.repeat(self.indptr[lists.ravel()] - ends[:-1], counts.ravel())

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from treetop.core.errors import ModelError
-from treetop.shortlist.ann import Ann
+from treetop.shortlist.ivf import Ivf
 
 
 def vectors(n=300, width=8, seed=0):
@@ -12,7 +12,7 @@ def vectors(n=300, width=8, seed=0):
 
 
 def lists(V, bias=None, **changes):
-    return Ann.of(V, np.zeros(len(V), np.float32) if bias is None else bias, **changes)
+    return Ivf.of(V, np.zeros(len(V), np.float32) if bias is None else bias, **changes)
 
 
 def test_lists_hold_every_label_once_and_candidates_are_those_of_the_nearest():
@@ -54,13 +54,13 @@ def test_what_labels_add_to_their_products_counts():
 
 def test_saved_and_damaged():
     made = lists(vectors(), probe=3, size=20)
-    again = Ann.from_part(made.to_part())
+    again = Ivf.from_part(made.to_part())
     Q = vectors(4, seed=3)
     assert np.array_equal(made.candidates(Q, None).ids, again.candidates(Q, None).ids)
     part = made.to_part()
     for name, value in (("members", made.members + 1), ("indptr", made.indptr[::-1].copy())):
         with pytest.raises(ModelError):
-            Ann.from_part(type(part)(part.kind, part.config, {**part.arrays, name: value}))
+            Ivf.from_part(type(part)(part.kind, part.config, {**part.arrays, name: value}))
     with pytest.raises(ModelError, match="got a view of 3 columns"):
         made.candidates(np.zeros((1, 3), np.float32), None)
 
