@@ -85,3 +85,14 @@ def test_figures_are_up_to_date_and_have_records():
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_files_that_docstrings_name_exist():
+    """By the path from the package, from the folder of the docstring, or from the folder above."""
+    gone = []
+    for file in sorted([*(ROOT / "treetop").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
+        for name in re.findall(r"`([\w/]+\.py)`", file.read_text(encoding="utf-8")):
+            homes = (ROOT, ROOT / "treetop", ROOT / "tests", file.parent, file.parent.parent)
+            if not any((home / name).is_file() for home in homes):
+                gone.append(f"{file.relative_to(ROOT)}: {name}")
+    assert gone == []

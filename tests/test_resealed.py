@@ -184,7 +184,7 @@ def test_a_half_precision_weight_that_is_not_finite_is_refused(tmp_path):
 
 
 def test_of_an_array_too_large_to_read_when_opening_a_full_check_still_finds_nan(model, monkeypatch):
-    monkeypatch.setattr("treetop.core.checked.QUICK", 10)
+    monkeypatch.setattr("treetop.core.part_checks.QUICK", 10)
     folder = model("popular")
     put_array(folder / "member-00/level-00/rank", "share", first(np.nan))
     refused(folder, "array 'share' has a value that is NaN or infinite")

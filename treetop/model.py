@@ -17,9 +17,9 @@ from scipy import sparse
 
 from treetop.core import golden, store, target
 from treetop.core.card import UNSAVED, Card
-from treetop.core.checked import check_counts
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, choose
+from treetop.core.part_checks import check_counts
 from treetop.core.sealed import Check
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, Ranking, Scores, View

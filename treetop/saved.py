@@ -13,11 +13,11 @@ from typing import Any
 from treetop.core import edits as changes
 from treetop.core import golden, registry, sealed, store, target
 from treetop.core.card import Card, readme
-from treetop.core.checked import check_finite
 from treetop.core.errors import ConfigError, InputError, ModelError, TreetopError
 from treetop.core.folder import Folder
 from treetop.core.label_part import labels_from_part, labels_part
 from treetop.core.level_part import level_from_part, level_part
+from treetop.core.part_checks import check_finite
 from treetop.core.sealed import Check
 from treetop.core.store import Part
 from treetop.core.version import VERSION

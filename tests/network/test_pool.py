@@ -16,7 +16,7 @@ from toy_network import CPU, LEARN, cached
 from treetop.assemble.dual.fit import DualPlan, start_at_texts
 from treetop.assemble.dual.pairs import known_of
 from treetop.labels.text import first_of_text
-from treetop.network import retrieval
+from treetop.network import mining as mining_module
 from treetop.network.losses.settings import LossConfig
 from treetop.network.pool import PoolNetwork
 from treetop.network.pool_heads import ClassifierConfig, DualConfig
@@ -47,7 +47,7 @@ def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, **chang
     )
 
     def mine(clusters, negatives):
-        return retrieval.mine(task, np.arange(N), negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
+        return mining_module.mine(task, np.arange(N), negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
 
     plan = PoolPlan(np.arange(N), 4, 0, pools=Pools(known, pool, 0), mining=mining, config=pool, mine=mine)
     return task, plan, data

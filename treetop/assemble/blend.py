@@ -1,7 +1,7 @@
 """Trained models joined into one: their scores averaged, or fused as held-out documents teach.
 
 The members of all models stand side by side, and a model's weight is shared out among its own. Features that hold the
-same data are kept once; others of the same name are kept apart under a name of their own (`features/apart.py`).
+same data are kept once; others of the same name are kept apart under a name of their own (`features/namespaced.py`).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _check_labels(opened: Sequence[tuple[str, Model]]) -> None:
     data = first.card.origin(first.n_train)
     if foreign := [other for other, model in others if data.differs(model.card.origin(model.n_train))]:
         said = ", ".join(foreign)
-        logger.warning("%s: trained on other data than %s, whose counts of texts the blend has", said, name)
+        logger.warning("%s: trained on other data than %s, whose training counts the blend keeps", said, name)
 
 
 def _check_scores(opened: Sequence[tuple[str, Model]], how: Blend) -> None:

@@ -10,5 +10,5 @@
 | `bootstrap.py` | how sure is that? (95 % intervals, resampled rows) |
 | `paired.py` | is one model better than another on the same rows? |
 | `per_label.py` | how good on each label? |
-| `report/` | all of it as HTML: one model (`evaluation.py`), several (`versus.py`), texts (`examples.py`) |
+| `report/evaluation.py` | all of it as HTML (`report/versus.py` of several models, `report/examples.py` texts) |
 """

@@ -15,7 +15,7 @@ sequences, one row per document.
 `tfidf/grams.py` holds what `tfidf` counts (words, characters and their neighbours), `views.py` the lazy mapping.
 `words/inception.py` and `words/bag.py` are networks over word vectors, `words/layers.py` what they are made of,
 `words/vectors.py` finds the vectors to start from; `learned.py` is what they share with transformers.
-In `encoder/`, `sources.py` finds encoders, `files.py` and `tokenizer_file.py` check those of strangers, `tokens.py`
-turns texts into token ids once, `encoder.py` runs packed sequences; `quick_layers.py` and `packed_linear.py` are its
-layers for prediction on a CPU.
+`encoder/sources.py` finds encoders, `encoder/files.py` and `encoder/tokenizer_file.py` check those of strangers,
+`encoder/tokens.py` turns texts into token ids once, `encoder/encoder.py` runs packed sequences;
+`encoder/quick_layers.py` and `encoder/packed_linear.py` are its layers for prediction on a CPU.
 """

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.abilities import MovesToDevice, NamesTerms
-from treetop.core.checked import number, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import number, whole
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.features.encoder.transformer import Transformer

@@ -8,7 +8,7 @@ of a step and what else is read. So training mirrors prediction, where a level i
 | `head.py` | one head: its plan (from which forecasts come, too), its loss in a step, the rank it becomes |
 | `network.py` | an encoder and heads trained together on rows: the task of the loop |
 | `pool.py` | the same on batches whose rows share a pool of labels, read with them |
-| `retrieval.py` | retrieval with the current network: labels of held-out texts, hard negatives |
+| `mining.py` | retrieval with the current network: labels of held-out texts, hard negatives |
 | `inputs.py` | where views come from: an encoder that learns, or vectors computed once by a frozen one |
 | `projection.py` | what lies between a view and the label vectors |
 | `targets.py` | positives, relevance weights and ignored pairs of a batch, on the device |

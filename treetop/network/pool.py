@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from treetop.core.dataset import Csr, Dataset
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.pool import pool_loss
+from treetop.network.mining import top_labels
 from treetop.network.network import mean_precision
 from treetop.network.pool_heads import PoolHead
-from treetop.network.retrieval import top_labels
 from treetop.network.samplers.clustered import Mining
 from treetop.network.samplers.pools import PoolBatch, PoolTargets, even_share
 from treetop.network.targets import POSITIVES, BatchTargets, TargetRows

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import DAMAGED, floats, whole
 from treetop.core.errors import ConfigError, ModelError
+from treetop.core.part_checks import DAMAGED, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Floats
 

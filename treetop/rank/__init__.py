@@ -9,7 +9,6 @@
 | `added.py` | the same over labels that were added after training |
 | `dual.py` | inner product of a search vector with vectors of label texts, learned ones, or both |
 | `fusion.py` | both of these, weighed by a small decision tree |
-| `full.py` | (while it learns) all labels at once, logits never kept (`full_low.py`: at two bytes a number) |
 
 `text_map.py` predicts the vector of a label from its text.
 """

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import distinct, floats
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import distinct, floats
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, Ranking
 from treetop.kernels.runtime import threads

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import floats, number
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import floats, number
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 from treetop.rank.dual import Dual

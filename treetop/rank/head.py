@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import floats
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import floats
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View, check_view
 from treetop.kernels.runtime import threads

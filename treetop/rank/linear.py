@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.abilities import HasContributions, HasParents, RanksSiblings, WalksAllLevels
-from treetop.core.checked import distinct, floats, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Level, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads

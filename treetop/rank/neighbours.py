@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from treetop.core.checked import floats, number, whole
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import floats, number, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Ranking, View, check_view
 from treetop.kernels.search.neighbours import Triple, nearest, vote

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import distinct, floats, whole
+from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treetop.core.checked import floats
+from treetop.core.part_checks import floats
 from treetop.core.store import Part
 from treetop.core.types import Floats
 

@@ -4,6 +4,6 @@
 |---|---|
 | `everything.py` | all of them |
 | `descend.py` | the children of the best nodes above |
-| `ann.py` | those in the lists of label vectors nearest to a text's |
-| `graph.py` | those a walk over a graph of near label vectors leads to |
+| `ivf.py` | those in the inverted lists (IVF) nearest to a text's vector |
+| `hnsw.py` | those that a search in an HNSW graph of label vectors finds |
 """

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.abilities import HasParents
-from treetop.core.checked import distinct
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import distinct
 from treetop.core.store import Part
 from treetop.core.types import Candidates, LabelTree, Ranking, View
 

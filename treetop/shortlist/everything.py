@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from treetop.core.checked import whole
+from treetop.core.part_checks import whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Ranking, View
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import number, whole
 from treetop.core.errors import ModelError, extra
+from treetop.core.part_checks import number, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View, check_view
 from treetop.kernels.runtime import threads

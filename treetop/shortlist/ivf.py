@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import distinct, floats, whole
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View, check_view
 from treetop.kernels.cluster.halving import SMALL_GAIN, Options, balanced_leaves

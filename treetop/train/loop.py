@@ -22,13 +22,13 @@ from treetop.core.store import Part
 from treetop.tensors import devices
 from treetop.tensors.devices import ALONE, World
 from treetop.tensors.handover import fill
-from treetop.train.average import Average
 from treetop.train.batches import Batch, Loaded, Plan
 from treetop.train.checkpoint import Checkpoints
 from treetop.train.journal import Journal
 from treetop.train.optim import AdamW, rate
 from treetop.train.replay import Replay
 from treetop.train.task import Result, Task, TrainConfig
+from treetop.train.weight_average import Average
 
 
 def train(

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from treetop.core.config import setting
-from treetop.train.average import Kind
 from treetop.train.batches import Batch, Loaded, Rows
 from treetop.train.optim import AdamConfig, ScheduleConfig
+from treetop.train.weight_average import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

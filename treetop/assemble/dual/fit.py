@@ -27,10 +27,10 @@ from treetop.network.fit import all_or_none, cut, report
 from treetop.network.forecast import EncoderSize, count, forecast_member, gpu_memory, within_room
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded, Inputs
+from treetop.network.mining import mine as mine_labels
 from treetop.network.pool import PoolNetwork
 from treetop.network.pool_heads import ClassifierConfig, DualConfig, FreeHead, PoolHead, TextHead
 from treetop.network.prepare import Prepared, prepare
-from treetop.network.retrieval import mine as mine_labels
 from treetop.network.samplers.clustered import Mining, PoolPlan
 from treetop.network.samplers.pools import PoolConfig, Pools, PoolTargets
 from treetop.network.settings import small_batches

@@ -2,9 +2,11 @@
 
 | file | answer |
 |---|---|
-| `rows.py` | which documents are held out, and for what |
 | `judged.py` | what the sources of a model say of held-out documents, and whether it is right |
 | `logistic.py` | the weights of a logistic fusion |
 | `boosted.py` | the trees of a boosted one |
 | `fusion.py` | which of them is kept, and how much rare labels are lifted |
+| `rising.py` | the share of hits as a function of a score that never falls |
+| `calibration.py` | probabilities of scores |
+| `scores.py` | a trained model with either |
 """

@@ -6,7 +6,7 @@ Both kinds are learnt on one half of the documents and judged on the other, in t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,6 +24,7 @@ from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 Aim = Literal["balanced", "precision", "tail"]
 LIFTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+KEPT = 0.997  # of the P@1 and P@5 of a fusion that lifts nothing: what is kept while rare labels are lifted
 LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": learn_logistic, "boosted": learn_boosted}
 
 
@@ -42,32 +43,38 @@ def learn_fusion(
 ) -> Fused:
     """The kind and the lift that serve `aim` best on documents they were not learnt on, then learnt on all."""
     sources = tuple(judged.quality(score) for score in judged.pairs.score.T)
-    best = Quality(*(max(values) for values in zip(*sources, strict=True)))
-    tried = [(worth(quality, best, aim), f"source {s + 1} alone", PLAIN, quality) for s, quality in enumerate(sources)]
-    for name, learn in LEARN.items():
-        p = probability(crossed(judged, counts, learn, seed))
+    p = {name: probability(crossed(judged, counts, learn, seed)) for name, learn in LEARN.items()}
+    best, plain = _best(sources), _best([judged.quality(values) for values in p.values()])
+    floor = _best([best, Quality(*(KEPT * value for value in plain))])
+    tried = [(worth(q, best, floor, aim), f"source {s + 1} alone", PLAIN, q) for s, q in enumerate(sources)]
+    for name, values in p.items():
         for lift in LIFTS if aim != "precision" else LIFTS[:1]:
             rarity = Rarity.of(n_train, *propensity, lift)
-            quality = judged.quality(p * rarity.factors(counts)[judged.pairs.ids])
-            tried.append((worth(quality, best, aim), name, rarity, quality))
+            quality = judged.quality(values * rarity.factors(counts)[judged.pairs.ids])
+            tried.append((worth(quality, best, floor, aim), name, rarity, quality))
     _, name, rarity, quality = max(tried, key=lambda item: item[0])  # the first of equals: the simplest
     some = judged.sampled(seed)
     fusion = LEARN[name](some, counts) if name in LEARN else alone(some, int(name.split()[1]) - 1)
     return Fused(replace(fusion, rarity=rarity), name, quality, sources)
 
 
-def worth(found: Quality, best: Quality, aim: Aim) -> float:
-    """How well a ranking serves `aim`, relative to the best any source reaches alone.
+def worth(found: Quality, best: Quality, floor: Quality, aim: Aim) -> float:
+    """How well a ranking serves `aim`, relative to the best that any source reaches alone.
 
-    balanced: P@1, P@5 and PSP@5 alike, as long as neither P@1 nor P@5 is below the best source's.
+    balanced: P@1, P@5 and PSP@5 alike, as long as neither P@1 nor P@5 is below its floor.
     """
     p1, p5, psp5 = (value / max(bound, 1e-9) for value, bound in zip(found, best, strict=True))
     if aim == "precision":
         return p1 + p5
     if aim == "tail":
         return psp5
-    lost = max(0.0, 1.0 - p1) + max(0.0, 1.0 - p5)
+    lost = max(0.0, 1.0 - found.p1 / max(floor.p1, 1e-9)) + max(0.0, 1.0 - found.p5 / max(floor.p5, 1e-9))
     return p1 + p5 + psp5 - 100.0 * lost
+
+
+def _best(qualities: Sequence[Quality]) -> Quality:
+    """The highest of each."""
+    return Quality(*(max(values) for values in zip(*qualities, strict=True)))
 
 
 def crossed(judged: Judged, counts: Ints, learn: Callable[[Judged, Ints], Logistic | Boosted], seed: int) -> Floats:

@@ -1,7 +1,7 @@
 """Any transformer as a function from packed token sequences to pooled vectors of chosen layers.
 
-Sequences run end to end without padding (`kernels/packed_attention.py` keeps them apart). Whether a model allows that
-is found out by a probe; those that do not are padded.
+Sequences run end to end without padding (`kernels/gpu/packed_attention.py` keeps them apart). Whether a model allows
+that is found out by a probe; those that do not are padded.
 """
 
 from __future__ import annotations

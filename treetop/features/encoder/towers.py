@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from treetop.core.abilities import MovesToDevice
-from treetop.core.checked import floats
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import floats
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats

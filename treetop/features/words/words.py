@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from treetop.core.checked import DAMAGED, floats, whole
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ModelError
+from treetop.core.part_checks import DAMAGED, floats, whole
 from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.features.encoder.tokens import Tokenizer

@@ -1,7 +1,7 @@
 """Binary cross-entropy, independent for each label: -t log σ(z) - (1 - t) log(1 - σ(z)).
 
 When to use it: the default of classifiers; logits are log odds, so scores are probabilities. Soft targets t mix both
-sides. Twin over all labels without kept logits: `kernels/full_bce.py`.
+sides. Twin over all labels without kept logits: `kernels/gpu/full_bce.py`.
 """
 
 from __future__ import annotations

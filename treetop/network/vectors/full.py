@@ -24,7 +24,7 @@ class EveryLabel(Free):
     """(n, width) vectors with biases over all labels; over several processes the rows are sharded.
 
     Subclasses say what a step does and which states they keep. Their loss is a one-pass twin of `losses/bce.py` (or
-    `squared_hinge.py`) over `candidates/everything.py`: no logit is ever kept.
+    `losses/squared_hinge.py`) over `candidates/everything.py`: no logit is ever kept.
     """
 
     module = None

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import DAMAGED, floats, number
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import DAMAGED, floats, number
 from treetop.core.store import Part
 from treetop.core.types import Floats
 from treetop.kernels.boosting import Trees, margins

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core import registry
-from treetop.core.checked import DAMAGED
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import DAMAGED
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, Ranking
 from treetop.predict.blend import Blend, blended, check_blend, proportions

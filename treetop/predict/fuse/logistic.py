@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import DAMAGED, floats
 from treetop.core.errors import ModelError
+from treetop.core.part_checks import DAMAGED, floats
 from treetop.core.store import Part
 from treetop.core.types import Floats
 from treetop.predict.fuse.pairs import Pairs

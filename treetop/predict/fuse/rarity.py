@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.checked import number
+from treetop.core.part_checks import number
 from treetop.core.store import Part
 
 
