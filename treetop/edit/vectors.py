@@ -2,11 +2,11 @@
 
 Dual encoders carry what they need for that (`rank/dual.py`, measured in `assemble/dual/new_labels.py`). In recipes
 with heads a label's vector and bias start from the encoded label text and are then trained. Over labels that did
-learn, [vector, bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds; a
-new label gets what that says for its text and for the mean number of training texts. The regression is a multiple of the identity
-plus a ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all there is. What a text
-cannot tell is missing from such a vector, so its margins stay too low to compete: all of them are lifted until labels
-left out would be returned as often as they are when trained.
+learn, [vector, bias] is regressed on the direction of the text's vector (by the trained encoder) and on the log odds;
+a new label gets what that says for its text and for the mean number of training texts. The regression is a multiple
+of the identity plus a ridge term, whose strength is chosen by leaving labels out; with few labels the identity is all
+there is. What a text cannot tell is missing from such a vector, so its margins stay too low to compete: all of them
+are lifted until labels left out would be returned as often as they are when trained.
 """
 
 from __future__ import annotations
