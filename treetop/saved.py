@@ -39,7 +39,7 @@ def save(model: Model, folder: Path, *, overwrite: bool, run: Mapping[str, Any])
         seal = store.write_manifest(fresh, _facts(model))
         history = model.edits
         if history is not None and history.log:
-            history = dataclasses.replace(history, log=changes.write_anew(fresh, seal, history.log))
+            history = dataclasses.replace(history, log=changes.rewrite_edits(fresh, seal, history.log))
         _check_saved(model, fresh, folder)
     return dataclasses.replace(model, edits=history, seal=seal)
 
@@ -103,7 +103,7 @@ def opened(folder: Folder, check: Check) -> Model:
         model = _restored(part, manifest, golden.from_lines(listed.read(golden.FILE), listed.place(golden.FILE)))
         if check == "full":
             check_finite(part)
-        part.let_go()
+        part.release()
         if log := changes.read_edits(folder, model.seal, check=check):
             from treetop.edit.replay import replayed
 

@@ -21,7 +21,7 @@ from treetop.augment.compose import (
     Augmentation,
     augmentation,
     augmented,
-    check_places,
+    check_hooks,
     current_names,
     split_name,
     with_augmentations,
@@ -44,7 +44,7 @@ from treetop.core.forecast import Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, is_finished, lone, open_work, remove_work
+from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
 from treetop.data.frame import from_lists
 from treetop.kernels.runtime import threads as pool
 from treetop.model import Model, load
@@ -104,7 +104,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
         raise ConfigError(f"{name}: settings of an augmentation that '{recipe}' does not have. Train {name}+{recipe}.")
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
-    check_places(made, base)
+    check_hooks(made, base)
     return Plan("+".join([*before, base]), module, build(module.Config, values), made)
 
 
@@ -254,7 +254,7 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
     target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
     work = open_work(target, key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
-    with lone(work):
+    with work_lock(work):
         try:
             model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
         except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command

@@ -15,7 +15,7 @@ import treetop
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.texts import Texts
-from treetop.features.namespaced import Apart
+from treetop.features.namespaced import Namespaced
 from treetop.model import Model, load
 
 TEXTS = list(toy_edits.TEXTS)[:20]
@@ -97,7 +97,7 @@ def test_features_are_kept_once_or_apart(xr, three, plt):
     shared = treetop.blend([xr, plt])  # the same words
     assert list(shared.features) == ["tfidf"]
     both = treetop.blend([xr, three, plt])
-    assert list(both.features) == ["tfidf", "model-2"] and isinstance(both.features["model-2"], Apart)
+    assert list(both.features) == ["tfidf", "model-2"] and isinstance(both.features["model-2"], Namespaced)
     assert [members[0].view for members in both.members] == ["tfidf", *["model-2/tfidf"] * 3, "tfidf"]
     third = fit("xr_linear", tfidf={"min_word_length": 4})
     again = treetop.blend([third, both])  # a blend of a blend

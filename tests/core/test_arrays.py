@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from treetop.core.arrays import let_go, read_arrays, write_arrays
+from treetop.core.arrays import read_arrays, release, write_arrays
 from treetop.core.errors import ModelError
 
 ARRAYS = {"b": np.arange(7, dtype=np.float32), "a": np.zeros((0, 3), np.int64), "c": np.array([[True], [False]])}
@@ -61,6 +61,6 @@ def test_letting_go_keeps_the_values(tmp_path):
     write_arrays(tmp_path / "a", {"x": np.arange(100_000, dtype=np.float32)})
     x = read_arrays(tmp_path / "a")["x"]
     assert x.sum() > 0
-    let_go(x)
+    release(x)
     assert np.array_equal(x, np.arange(100_000)) and not x.flags.writeable
-    let_go(np.zeros(3))  # memory of its own stays
+    release(np.zeros(3))  # memory of its own stays

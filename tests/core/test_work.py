@@ -5,7 +5,7 @@ import pytest
 
 from treetop.core.errors import WorkError
 from treetop.core.store import Part
-from treetop.core.work import Job, fingerprint, lone, open_work
+from treetop.core.work import Job, fingerprint, open_work, work_lock
 
 KEY = {"data": "d", "settings": {"a": 1}}
 
@@ -86,7 +86,10 @@ def test_a_fingerprint_follows_values_not_the_order_of_keys():
 def test_work_that_another_process_is_at_is_left_alone(tmp_path, options):
     pytest.importorskip("fcntl")
     work = open_work(tmp_path / "m", KEY)
-    with lone(work), pytest.raises(WorkError, match=r"m\.work: another process is training into it now\. Wait until"):
+    with (
+        work_lock(work),
+        pytest.raises(WorkError, match=r"m\.work: another process is training into it now\. Wait until"),
+    ):
         open_work(tmp_path / "m", KEY, **options)
     assert (work / "key.json").is_file()
     assert open_work(tmp_path / "m", KEY, resume=True) == work

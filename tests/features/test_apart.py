@@ -6,7 +6,7 @@ import pytest
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features.namespaced import Apart, with_terms
+from treetop.features.namespaced import Namespaced, with_terms
 from treetop.features.tfidf.tfidf import Tfidf
 from treetop.features.views import Views
 
@@ -25,7 +25,7 @@ class Counted:
 
 def test_views_are_lazy_and_the_first_of_a_name_counts():
     one, other = Counted(), Counted()
-    views = Apart("second", {"tfidf": one, "other": other}).views(TEXTS)
+    views = Namespaced("second", {"tfidf": one, "other": other}).views(TEXTS)
     assert list(views) == ["second/tfidf", "second/more"] and one.made == []
     assert views["second/more"] == "more" and views["second/more"] == "more"
     assert one.made == ["more"] and other.made == []
@@ -33,8 +33,8 @@ def test_views_are_lazy_and_the_first_of_a_name_counts():
 
 def test_round_trip_and_terms():
     tfidf = Tfidf.fit(TEXTS)
-    apart = Apart("second", {"tfidf": tfidf})
-    again = Apart.from_part(apart.to_part())
+    apart = Namespaced("second", {"tfidf": tfidf})
+    again = Namespaced.from_part(apart.to_part())
     a, b = tfidf.views(TEXTS)["tfidf"], again.views(TEXTS)["second/tfidf"]
     assert np.array_equal(a.indices, b.indices) and np.array_equal(a.data, b.data) and again.name == "second"
     features = {"tfidf": Tfidf.fit(["horse"]), "second": again}
@@ -48,4 +48,4 @@ def test_round_trip_and_terms():
 def test_damage_is_refused(name, parts):
     held = {"tfidf": Tfidf.fit(TEXTS).to_part()} if parts else {}
     with pytest.raises(ModelError, match="features.apart.1"):
-        Apart.from_part(Part(Apart.kind, {"name": name}, {}, held))
+        Namespaced.from_part(Part(Namespaced.kind, {"name": name}, {}, held))

@@ -25,9 +25,9 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level
 from treetop.data.split import holdout
-from treetop.features.namespaced import Apart
+from treetop.features.namespaced import Namespaced
 from treetop.model import Model, load
-from treetop.predict.blend import Blend, check_blend, check_heard, check_weights, proportions
+from treetop.predict.blend import Blend, check_blend, check_too_small, check_weights, proportions
 
 NOTHING = Texts.of([])
 HALVES = 10**9  # added to the seed: held-out documents were chosen by the same hash, under a seed of its own
@@ -61,7 +61,7 @@ def blend(
         raise InputError(f"blend: {len(asked)} model. Give two or more, or their folders.")
     check_blend(how, [])
     given = check_weights(() if weights is None else weights, len(asked), "models") or (1.0,) * len(asked)
-    check_heard(given)
+    check_too_small(given)
     if held_out is not None and weights:
         raise ConfigError("weights: they are learnt on the held-out documents. Give weights or held_out, not both.")
     opened = [_opened(model, place) for place, model in enumerate(asked, 1)]
@@ -209,13 +209,13 @@ class _Pool:
     def features(self) -> dict[str, Features]:
         """All of them, as a model holds them."""
         lone, *named = self._groups.items()
-        return {**lone[1], **{name: Apart(name, held) for name, held in named}}
+        return {**lone[1], **{name: Namespaced(name, held) for name, held in named}}
 
 
 def _flat(features: Mapping[str, Features]) -> Iterator[tuple[str, str, Features]]:
     """(group, key, features) of each, those of a blend out of their groups."""
     for key, item in features.items():
-        if isinstance(item, Apart):
+        if isinstance(item, Namespaced):
             yield from ((item.name, inner, held) for inner, held in item.held.items())
         else:
             yield "", key, item

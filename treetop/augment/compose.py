@@ -108,7 +108,7 @@ def with_augmentations(needs: Forecast, augmentations: Sequence[Augmentation], d
     return needs
 
 
-def check_places(augmentations: Sequence[Augmentation], base: str) -> None:
+def check_hooks(augmentations: Sequence[Augmentation], base: str) -> None:
     """Refuse a recipe that lacks a hook an augmentation needs."""
     places = places_of(base) if augmentations else ()
     for augmentation in augmentations:

@@ -91,7 +91,7 @@ def _map(source: BinaryIO, size: int) -> NDArray[np.uint8]:
         raise ModelError(f"{source.name}: cannot be read ({error.strerror}).") from None
 
 
-def let_go(array: Any) -> None:
+def release(array: Any) -> None:
     """Release the pages of a mapped file that checks have touched; they are loaded again on use."""
     while isinstance(array, np.ndarray):
         array = array.base

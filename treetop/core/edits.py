@@ -181,7 +181,7 @@ def _same(home: Folder, number: int, edit: Edit, stored: Mapping[str, Any]) -> b
         return files == dict(stored["files"])
 
 
-def write_anew(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+def rewrite_edits(folder: Path, model: str, edits: Sequence[Edit]) -> tuple[Edit, ...]:
     """Store `edits` in the folder of a newly written model, wherever they were stored before."""
     return _write(folder, model, [replace(e, entry={k: v for k, v in e.entry.items() if k != "files"}) for e in edits])
 

@@ -42,7 +42,7 @@ TABLE: dict[str, dict[str, str]] = {
         "fuse": "treetop.features.concatenate:Concatenated",
         "towers": "treetop.features.encoder.towers:Towers",
         "words": "treetop.features.words.words:Words",
-        "apart": "treetop.features.namespaced:Apart",
+        "apart": "treetop.features.namespaced:Namespaced",
     },
     "labels": {
         "pifa": "treetop.labels.pifa:describe",

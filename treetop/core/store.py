@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.arrays import let_go, write_arrays
+from treetop.core.arrays import release, write_arrays
 from treetop.core.errors import ModelError
 from treetop.core.folder import DEEPEST, MANIFEST, Folder, open_folder
 from treetop.core.listed import Listed
@@ -85,12 +85,12 @@ class Part:
             and all(part.same(other.parts[name]) for name, part in self.parts.items())
         )
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the memory that checking the arrays of this part and its nested parts has taken."""
         for array in self.arrays.values():
-            let_go(array)
+            release(array)
         for part in self.parts.values():
-            part.let_go()
+            part.release()
 
     def setting(self, name: str, kind: type) -> Any:
         """The setting `name` after checking its type."""

@@ -59,7 +59,7 @@ def open_work(out: Path, key: Mapping[str, Any], *, resume: bool = False, overwr
     folder = _work_folder(out)
     _check_ours(folder, out)
     if folder.exists():
-        with lone(folder):
+        with work_lock(folder):
             pass
     if folder.exists() and overwrite and not resume:
         remove_work(folder)
@@ -101,7 +101,7 @@ def is_finished(out: Path, key: Mapping[str, Any], model: Mapping[str, Any]) -> 
     if (folder / KEY).is_file() and not folder.is_symlink():
         with contextlib.suppress(ModelError, WorkError, OSError):
             if unseal(folder / KEY).items() >= _fingerprints(key).items():
-                with lone(folder):
+                with work_lock(folder):
                     shutil.rmtree(folder)
     return True
 
@@ -116,7 +116,7 @@ def _fingerprints(key: Mapping[str, Any]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def lone(folder: Path) -> Iterator[None]:
+def work_lock(folder: Path) -> Iterator[None]:
     """Lock a work folder, so that no other process trains into it at the same time."""
     busy = f"{folder}: another process is training into it now. Wait until it ends, or choose another --out."
     with contextlib.ExitStack() as held:

@@ -17,7 +17,7 @@ from treetop.core.types import Features
 from treetop.features.views import Views
 
 
-class Apart(MovesToDevice):
+class Namespaced(MovesToDevice):
     """Views of `held` (name -> Features), called `name/view`."""
 
     kind: ClassVar[str] = "features.apart.1"
@@ -33,7 +33,7 @@ class Apart(MovesToDevice):
                 makers.setdefault(f"{self.name}/{view}", lambda inner=inner, view=view: inner[view])
         return Views(makers)
 
-    def to(self, device: Any) -> Apart:
+    def to(self, device: Any) -> Namespaced:
         """The same with its encoders on another device."""
         for features in self.held.values():
             if isinstance(features, MovesToDevice):
@@ -44,7 +44,7 @@ class Apart(MovesToDevice):
         return Part(self.kind, {"name": self.name}, {}, {key: item.to_part() for key, item in self.held.items()})
 
     @classmethod
-    def from_part(cls, part: Part) -> Apart:
+    def from_part(cls, part: Part) -> Namespaced:
         name = part.setting("name", str)
         if not name or "/" in name or not part.parts:
             raise ModelError(
@@ -57,6 +57,6 @@ def with_terms(features: Mapping[str, Features], view: str) -> NamesTerms | None
     """The features behind a view, if they can name the terms of its columns; else None."""
     name, _, inner = view.partition("/")
     apart = features.get(name)
-    held, own = (apart.held, inner) if isinstance(apart, Apart) else (features, view)
+    held, own = (apart.held, inner) if isinstance(apart, Namespaced) else (features, view)
     found = held.get(own.partition("-")[0])  # `fused-1` is a view of `fused`
     return found if isinstance(found, NamesTerms) else None

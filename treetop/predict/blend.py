@@ -50,7 +50,7 @@ def check_weights(weights: Sequence[float], n: int, what: str = "members") -> tu
     return made
 
 
-def check_heard(weights: Sequence[float]) -> None:
+def check_too_small(weights: Sequence[float]) -> None:
     """Refuse weights above 0 under which a model would have no say."""
     least = max(TINY, LEAST * max(weights, default=0.0))
     for weight in weights:
