@@ -34,11 +34,12 @@ URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
 WANTED = {RDF + "type", OWL + "deprecated", *(SKOS + kind for kind in ("prefLabel", "altLabel", "definition"))}
 Triple = tuple[str, str, str, str]  # subject, predicate, object, language of the object
 
+# Only single characters repeat possessively: Python before 3.11.5 forgets alternatives inside a possessive group.
 TOKEN = re.compile(
     r"""\s+ | \#[^\n]*
     | (?P<iri><[^<>"{}|^`\x00-\x20]*>)
-    | (?P<text>\"\"\"(?:[^"\\]++|\\.|"(?!""))*+\"\"\" | '''(?:[^'\\]++|\\.|'(?!''))*+'''
-      | "(?:[^"\\\n]++|\\.)*+" | '(?:[^'\\\n]++|\\.)*+')
+    | (?P<text>\"\"\"[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*\"\"\" | '''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*'''
+      | "[^"\\\n]*+(?:\\.[^"\\\n]*+)*" | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*')
     | @(?P<lang>[A-Za-z]+(?:-[A-Za-z0-9]+)*)
     | (?P<mark>\^\^|[;,.\[\]()])(?![0-9])
     | (?P<word>[^\s<>"';,\[\]()#@^]*[^\s<>"';,\[\]()#@^.])""",
