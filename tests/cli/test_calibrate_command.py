@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import toy
 import treetop
+from treetop.assemble.held_out.scores import calibrated
 from treetop.cli import blend, calibrate, evaluate, explain, labels, predict, verify
 from treetop.core.errors import InputError, TreetopError
 from treetop.core.sealed import unseal
@@ -121,11 +122,14 @@ def test_what_makes_no_sense_is_refused(home, words, reason):
 
 
 def test_rows_of_the_training_are_refused(home):
-    from treetop.assemble.held_out.scores import calibrated
-
     model = treetop.fit("popular", toy.dataset(n=600))
-    with pytest.raises(InputError, match="trained on these rows"):
+    with pytest.raises(InputError, match="trained on rows of this data"):
         calibrated(model, toy.dataset(n=600))
+    most = treetop.load(home / "neighbours")  # trained on the first 300 of these
+    with pytest.raises(InputError, match="trained on rows of this data"):
+        calibrated(most, toy.dataset(n=700))
+    with pytest.raises(InputError, match="trained on rows of this data"):
+        treetop.blend([home / "xr_linear", home / "neighbours"], held_out=toy.dataset(n=700))
 
 
 def test_labels_of_a_fused_model_can_be_changed(home):

@@ -16,7 +16,7 @@ import numpy as np
 
 from treetop.assemble.held_out.calibration import FEWEST
 from treetop.assemble.held_out.fusion import Aim
-from treetop.assemble.held_out.scores import calibrated, fused, provisional
+from treetop.assemble.held_out.scores import calibrated, check_unseen, fused, provisional
 from treetop.core.card import BLEND, Card
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
@@ -68,6 +68,9 @@ def blend(
     _check_labels(opened)
     if held_out is None:
         _check_scores(opened, how)
+    else:
+        for _, model in opened:
+            check_unseen(model, held_out)
     first, pool, members, shares = opened[0][1], _Pool(), list[list[Level]](), list[float]()
     for (_, model), weight in zip(opened, given, strict=True):
         views = pool.take(model.features)

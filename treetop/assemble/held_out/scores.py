@@ -13,6 +13,7 @@ from treetop.assemble.held_out.fusion import Aim, learn_fusion
 from treetop.assemble.held_out.judged import Judged
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError, choose
+from treetop.core.golden import LENGTH
 from treetop.core.log import logger
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
@@ -20,6 +21,8 @@ from treetop.model import Model
 from treetop.predict.blend import Blend
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.fuse.logistic import Logistic
+
+SHARED = 2  # golden inputs among the given texts; a single one may be a text that occurs twice
 
 
 def calibrated(model: Model, dataset: Dataset) -> Model:
@@ -71,13 +74,20 @@ def source_rankings(model: Model, fusion: Fusion, dataset: Dataset) -> list[Rank
     return [Ranking.concat(parts) for parts in zip(*batches, strict=True)]
 
 
+def check_unseen(model: Model, dataset: Dataset) -> None:
+    """Refuse data that hold rows of the training: the same data, or two texts that are golden inputs of the model."""
+    golden = {str(row["text"]) for row in model.golden}
+    shared = golden & {text[:LENGTH] for text in dataset.texts}
+    if dataset.fingerprint == model.card.data.get("sha256") or len(shared) >= SHARED:
+        raise InputError(
+            f"{dataset.name}: the model was trained on rows of this data, so that its scores on them say nothing about "
+            "new ones. Hold rows out with `treetop data split`, train on the rest, and give those."
+        )
+
+
 def _held_out(model: Model, dataset: Dataset) -> Dataset:
     """The documents of `dataset`, its first columns those of the model."""
-    if dataset.fingerprint == model.card.data.get("sha256"):
-        raise InputError(
-            f"{dataset.name}: the model was trained on these rows, so that its scores on them say nothing about new "
-            "ones. Hold rows out with `treetop data split`, train on the rest, and give those."
-        )
+    check_unseen(model, dataset)
     aligned = dataset.align(model.labels)
     rows = aligned.take(np.flatnonzero(aligned.documents))
     if len(rows) < FEWEST:
