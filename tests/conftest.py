@@ -7,7 +7,8 @@ import pytest
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # `import toy`, `import tools.docs`
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "helpers"), str(HERE), str(HERE.parent)]  # `import toy`, `import tools.docs`
 
 
 @pytest.fixture(scope="session")

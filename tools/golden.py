@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests/helpers"), str(ROOT / "tests")]
 
 import test_battery as battery  # noqa: E402
 import toy  # noqa: E402

@@ -38,6 +38,7 @@ def work(options: argparse.Namespace) -> None:
         return results[-1]
 
     loop._Run.go = go  # type: ignore[method-assign]
+    model_key = "model" if (Path(treetop.__file__).parent / "core/renamed.py").exists() else "encoder"  # its name then
     folder = options.data / "finna-yso-en-25k"
     train = treetop.Dataset.read(folder, "train")
     if options.rows:
@@ -47,7 +48,7 @@ def work(options: argparse.Namespace) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         results.clear()
-        settings = {"encoder": {"model": encoder}, "train": {"epochs": float(asked["epochs"])}}
+        settings = {"encoder": {model_key: encoder}, "train": {"epochs": float(asked["epochs"])}}
         started = time.perf_counter()
         model = treetop.fit(asked["recipe"], train, settings=settings, seed=asked["seed"], device=options.device)
         whole = time.perf_counter() - started

@@ -10,4 +10,4 @@ file is one part: what it prepares, and what one case does.
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # `import toy`, also when no pytest is around
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))  # `import toy`, also when no pytest is around

@@ -16,42 +16,12 @@ import numpy as np
 
 import toy
 import treetop
-
-WORDS = {"inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
-TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "beam": 4, "tfidf": {"min_df": 1}}
-FORMS = {
-    "lightxml": ("lightxml", {}),
-    "lightxml, clusters": ("lightxml", TREE),
-    "cascadexml": ("cascadexml", {"resolutions": [4, 8], "beam": [3, 5], "tfidf": {"min_df": 1}}),
-    "xr_transformer": (
-        "xr_transformer",
-        {"preliminary_tree": {"max_leaf": 5, "branching": 2, "top_branching": 4}, "tfidf": {"min_df": 1}},
-    ),
-    "renee": ("renee", {}),
-    "renee, low memory": ("renee", {"label_memory": "low"}),
-    "inceptionxml": ("inceptionxml", TREE),
-    "inceptionxml_lf": ("inceptionxml_lf", TREE),
-    "astec": ("astec", {"shortlist": 20}),
-    "decaf": ("decaf", {"tree": {"max_leaf": 6}, "beam": 4}),
-    "eclare": ("eclare", {"tree": {"max_leaf": 6}, "beam": 4}),
-    "depsl": ("depsl", {"pool": {"size": 24, "mine_from": 2, "mine_every": 4}}),
-    "unidec": ("unidec", {"pool": {"size": 24, "mine_from": 2, "mine_every": 4}}),
-    "unidec, all labels": ("unidec", {"classifier": {"labels": "all"}}),
-    "unidec, host": ("unidec", {"pool": {"size": 24}, "classifier": {"offload": True}}),
-    "dexml": ("dexml", {}),
-    "ngame": ("ngame", {"pool": {"size": 24}, "second_pool": {"size": 24}}),
-    "siamesexml": ("siamesexml", {"pool": {"size": 24}, "second_pool": {"size": 24}}),
-}
+from network_forms import FORMS, settings_of
 
 
 def fitted(form, encoder, *, epochs=20.0, seed=0, **train):
-    recipe, settings = FORMS[form]
-    loop = {"epochs": epochs, "batch_size": 16, **train}
-    rates = {} if recipe in WORDS else {"encoder_optimizer": {"lr": 0.002}}
-    given = {**settings, **rates, "encoder": {"model": encoder, "max_length": 16}, "train": loop}
-    if recipe in {"astec", "inceptionxml_lf", "ngame", "siamesexml"}:
-        given["second_train"] = loop
-    return treetop.fit(recipe, toy.dataset(), settings=given, seed=seed, device="cuda")
+    recipe, settings = settings_of(form, encoder, {"epochs": epochs, "batch_size": 16, **train})
+    return treetop.fit(recipe, toy.dataset(), settings=settings, seed=seed, device="cuda")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -67,7 +37,7 @@ def test_it_learns_and_its_model_answers_on_the_cpu(form, encoder, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_recorded_steps_teach_what_plain_ones_do(form, encoder):
     """One epoch at a time is too short to drift apart: scores differ by rounding alone."""
-    plain, recorded = (fitted(form, encoder, epochs=3.0, record=record) for record in (False, True))
+    plain, recorded = (fitted(form, encoder, epochs=3.0, cuda_graphs=graphs) for graphs in (False, True))
     a, b = (model.evaluate(toy.dataset(), resamples=0)["P@5"] for model in (plain, recorded))
     assert abs(a - b) <= 3.0
 

@@ -177,7 +177,9 @@ def test_kill_9_at_random_moments(tmp_path):
     whole = run(TrainConfig(epochs=60, average="swa"))[0]
     for seconds in np.random.default_rng(int(time.time())).random(2) * 0.5:
         here = Path(__file__).parent
-        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path), str(here), str(here.parent)])
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path), str(here), str(here.parent / "helpers")]
+        )
         begun = time.monotonic()
         while not (tmp_path / "train-0-b").exists() and process.poll() is None and time.monotonic() - begun < 100:
             time.sleep(0.01)

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+HERE = Path(__file__).parent
 CHILD = """
 import sys
 sys.path[:0] = sys.argv[2:]
@@ -70,7 +71,7 @@ def test_two_processes_equal_one_and_resume(tmp_path):
     base = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(tmp_path), *(str(folder) for folder in Path(__file__).parents[:2])],
+            [sys.executable, "-c", CHILD, str(tmp_path), str(HERE), str(HERE.parent / "helpers")],
             env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"},
         )
         for rank in range(2)
