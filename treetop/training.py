@@ -16,12 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.held_out.baseline import warn_if_linear_is_better
+from treetop.assemble.held_out.fusion import Aim
+from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
+from treetop.assemble.held_out.scores import taught
 from treetop.assemble.probe import probed
 from treetop.augment.compose import (
     Augmentation,
     augmentation,
     augmented,
     check_hooks,
+    constant,
     current_names,
     split_name,
     with_augmentations,
@@ -72,11 +77,18 @@ class Plan:
 
             devices.pick(device)
 
-    def forecast(self, dataset: Dataset, *, probe: bool = False) -> Forecast:
+    def forecast(self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF) -> Forecast:
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
         made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
+        if self.refits and held.holds_out(dataset):
+            made = dataclasses.replace(made, time=2 * made.time)
         return with_augmentations(made, self.augmentations, dataset)
+
+    @property
+    def refits(self) -> bool:
+        """Whether what is learnt on held-out documents is kept for a second model, trained on all of them."""
+        return bool(constant(self.recipe.rpartition("+")[2], "REFITS", False))
 
     def fit(self, dataset: Dataset, job: Job) -> Model:
         """The model, labels and training counts those of `dataset`, whatever rows are added to it."""
@@ -139,30 +151,40 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    calibrate: bool = True,
+    aim: Aim = "balanced",
+    held_out: Dataset | None = None,
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
     With `out` the model is saved there, and a killed run goes on with `resume=True`, which is also content with the
-    model of a finished run of the same job.
+    model of a finished run of the same job. `calibrate` holds documents out of training (or takes those of `held_out`):
+    on them the scores of a recipe's parts are fused to serve `aim`, and scores get probabilities; linear recipes are
+    then trained once more, on all documents. With `calibrate=False` all documents are trained on once.
     """
     check_run(seed, device, threads)
     dataset = _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
     folder = None if out is None else Path(out)
-    limits = parse_budget(budget)
-    if folder is not None and resume and not overwrite and _is_there(folder, _key(planned, dataset, seed, limits)):
+    limits, held = parse_budget(budget), HoldOut(calibrate, aim, held_out)
+    if (
+        folder is not None
+        and resume
+        and not overwrite
+        and _is_there(folder, _key(planned, dataset, held, seed, limits))
+    ):
         logger.info("%s: the model of this job exists already", folder)
         return load(folder)
     planned.check_device(device)
-    needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}))
+    needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}), held=held)
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):
         limits["weights"] = needs.model_within(limits["memory"])
     with pool.limited(threads):
         if folder is None:
-            return _train(planned, dataset, Job(seed, device, None, limits))
-        return _train_into(folder, planned, dataset, Job(seed, device, None, limits), resume, overwrite)
+            return _train(planned, dataset, held, Job(seed, device, None, limits))
+        return _train_into(folder, planned, dataset, held, Job(seed, device, None, limits), resume, overwrite)
 
 
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
@@ -206,13 +228,30 @@ def check_trainable(dataset: Dataset) -> None:
         )
 
 
-def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
-    model = planned.fit(dataset, job)
+def _train(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> Model:
     facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    split = held.split(dataset, job.seed)
+    if held.calibrate:
+        facts |= {"hold_out": held.key, "held_out": 0 if split is None else len(split.held_out)}
+    model = planned.fit(dataset, job) if split is None else _taught(planned, split, held, job)
     if limits := _limits(job.budget):
         facts["budget"] = limits
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
+
+
+def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
+    """Train without the held-out documents, learn on them, and where it is quick train on all once more."""
+    again = split.everything if planned.refits else None
+    first = job if again is None else job.within("held-out")
+    first = dataclasses.replace(first, held_out=split.held_out, everything=split.everything, aim=held.aim)
+    model = planned.fit(split.train, first)
+    if model.calibration is None:
+        model = taught(model, split.held_out, held.aim, job.seed)
+    if again is None:
+        warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
+        return model
+    return dataclasses.replace(planned.fit(again, job), fusion=model.fusion, calibration=model.calibration)
 
 
 def _limits(budget: Mapping[str, float]) -> str:
@@ -221,13 +260,14 @@ def _limits(budget: Mapping[str, float]) -> str:
     return f"{limits}, so weights may be fewer and narrower than the settings say" if limits else ""
 
 
-def _key(planned: Plan, dataset: Dataset, seed: int, budget: Mapping[str, float]) -> dict[str, Any]:
+def _key(planned: Plan, dataset: Dataset, held: HoldOut, seed: int, budget: Mapping[str, float]) -> dict[str, Any]:
     """All that decides a model."""
     return {
         "data": dataset.fingerprint,
         "settings": planned.settings,
         "recipe": planned.recipe,
         "seed": seed,
+        "hold_out": held.key,
         "budget": {name: limit for name, limit in budget.items() if name in {"model", "memory"}},
         "format": FORMAT_VERSION,
     }
@@ -244,22 +284,24 @@ def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
     rounded = key["budget"] if data.get("budget", "") == _limits(key["budget"]) else data.get("budget")
     said = {name: manifest.get(name) for name in ("recipe", "seed", "format")}
     said |= {"data": data.get("sha256"), "settings": current_names(str(key["recipe"]), manifest.get("config"))}
-    said |= {"budget": run.get("budget", rounded)}
+    said |= {"budget": run.get("budget", rounded), "hold_out": data.get("hold_out", "off")}
     return is_finished(folder, key, said)
 
 
-def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume: bool, overwrite: bool) -> Model:
-    key = _key(planned, dataset, job.seed, job.budget)
+def _train_into(
+    folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool
+) -> Model:
+    key = _key(planned, dataset, held, job.seed, job.budget)
     rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
     target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
     work = open_work(target, key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
     with work_lock(work):
         try:
-            model = _train(planned, dataset, Job(job.seed, job.device, work, job.budget))
+            model = _train(planned, dataset, held, dataclasses.replace(job, work=work))
         except TreetopError:  # settings that do not fit the data: nothing is kept that would bar the next command
             with contextlib.suppress(OSError):
-                if {file.name for file in work.iterdir()} == {KEY}:
+                if {file.name for file in work.rglob("*") if file.is_file()} == {KEY}:
                     shutil.rmtree(work)
             raise
         except KeyboardInterrupt:

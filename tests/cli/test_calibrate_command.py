@@ -14,7 +14,6 @@ from treetop.assemble.held_out.scores import calibrated
 from treetop.cli import blend, calibrate, evaluate, explain, labels, predict, verify
 from treetop.core.errors import InputError, TreetopError
 from treetop.core.sealed import unseal
-from treetop.data.split import holdout
 
 app = typer.Typer()
 for command in (blend.blend, calibrate.calibrate, evaluate.evaluate, explain.explain, predict.predict, verify.verify):
@@ -30,8 +29,8 @@ def run(*words, text=None):
 def home(tmp_path_factory):
     """Two models, 600 documents they were not trained on, and both joined by a learnt fusion, calibrated."""
     folder = tmp_path_factory.mktemp("calibrate")
-    for recipe in ("xr_linear", "neighbours"):
-        treetop.fit(recipe, toy.dataset(n=300), out=folder / recipe)
+    for name, recipe in (("xr_linear",) * 2, ("neighbours",) * 2, ("plain", "xr_linear")):
+        treetop.fit(recipe, toy.dataset(n=300), out=folder / name)
     (folder / "data").mkdir()
     toy.write_rows(toy.dataset(1, n=600), folder / "data/valid.jsonl")
     toy.write_rows(toy.dataset(2, n=200), folder / "data/test.jsonl")
@@ -39,7 +38,8 @@ def home(tmp_path_factory):
         "blend", folder / "xr_linear", folder / "neighbours", "--out", folder / "both", "--held-out", folder / "data"
     )
     assert done.exit_code == 0, done.output
-    done = run("calibrate", folder / "both", folder / "data", "--out", folder / "sure")
+    toy.write_rows(toy.dataset(5, n=700), folder / "more.jsonl")
+    done = run("calibrate", folder / "both", folder / "more.jsonl", "--split", "train", "--out", folder / "sure")
     assert done.exit_code == 0 and done.stdout == f"{folder}/sure\n", done.output
     return folder
 
@@ -67,10 +67,10 @@ def test_a_learnt_blend_is_no_worse_than_its_models_and_opens_again(home):
 
 
 def test_calibrating_changes_no_score_and_keeps_the_run(home):
-    before, after = answers(home, "both"), answers(home, "sure")
+    before, after, none = (answers(home, name) for name in ("both", "sure", "plain"))
     assert [row["scores"] for row in before] == [row["scores"] for row in after]
-    assert all(p is None for row in before for p in row["probabilities"])
-    assert all(0 <= p <= 1 for row in after for p in row["probabilities"])
+    assert all(p is None for row in none for p in row["probabilities"])
+    assert all(0 <= p <= 1 for row in (*before, *after) for p in row["probabilities"])
     assert run("calibrate", home / "xr_linear", home / "data").exit_code == 0  # in place
     assert unseal(home / "xr_linear/run.json")["seconds"] > 0
     assert treetop.load(home / "xr_linear", check="full").predict("cat dogs")[0].probability is not None
@@ -103,7 +103,8 @@ def test_a_precision_never_reached_prints_no_labels_and_says_so(home):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["predict", "{home}/both", "-", "--threshold", "0.5"], "not calibrated"),
+        (["predict", "{home}/plain", "-", "--threshold", "0.5"], "not calibrated"),
+        (["calibrate", "{home}/both", "{home}/data"], "fusion was learnt on these documents"),
         (["predict", "{home}/sure", "-", "--threshold", "0.5", "--precision", "0.5"], "Give one of them"),
         (["predict", "{home}/sure", "-", "--recall", "0.9999"], "out of reach"),
         (["predict", "{home}/sure", "-", "--precision", "1.5"], "out of range"),
@@ -146,14 +147,12 @@ def test_labels_of_a_fused_model_can_be_changed(home):
 def test_a_fused_model_in_a_blend_gives_each_of_its_sources(home):
     more = treetop.blend([home / "both", home / "xr_linear"], held_out=toy.dataset(3, n=600))
     assert [n for n, _ in more.fusion.sources] == [1, 1, 1]
-    assert len(more.predict("cat dogs")) == 5 and more.calibration is None
+    assert len(more.predict("cat dogs")) == 5 and more.calibration.documents == 600
 
 
-def test_with_documents_enough_a_learnt_blend_is_calibrated_on_those_the_fusion_did_not_see(home):
-    data = toy.dataset(3, n=2600)
-    held_out = data.take(holdout(data, 0.5, 0)[1])  # as `treetop data split` does, with the seed of the models
-    both = treetop.blend([home / "xr_linear", home / "neighbours"], held_out=held_out)
-    assert 500 <= both.calibration.documents <= 800
+def test_probabilities_of_a_learnt_blend_hold_on_new_documents(home):
+    both = treetop.blend([home / "xr_linear", home / "neighbours"], held_out=toy.dataset(3, n=1300))
+    assert both.calibration.documents == 1300
     test = toy.dataset(4, n=1000)
     ranking = both.rank_dataset(test, 3)
     rows = np.repeat(np.arange(len(test)), np.diff(ranking.indptr))

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from treetop.assemble.held_out.calibration import FEWEST
 from treetop.assemble.held_out.fusion import Aim
-from treetop.assemble.held_out.scores import calibrated, check_unseen, fused, provisional
+from treetop.assemble.held_out.scores import check_unseen, fused, provisional
 from treetop.core.card import BLEND, Card
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
@@ -24,13 +23,11 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level
-from treetop.data.split import holdout
 from treetop.features.namespaced import Namespaced
 from treetop.model import Model, load
 from treetop.predict.blend import Blend, check_blend, check_too_small, check_weights, proportions
 
 NOTHING = Texts.of([])
-HALVES = 10**9  # added to the seed: held-out documents were chosen by the same hash, under a seed of its own
 
 
 def blend(
@@ -44,9 +41,9 @@ def blend(
     """One model of several (models or their folders) that joins their scores. All models must know the same labels.
 
     With `held_out`, documents that none of them was trained on, the fusion of their scores is learnt, for the ranking
-    that `aim` asks for: balanced, precision or tail; with 1,000 of them the model is calibrated too. Without it scores
-    are averaged, each model at its weight, however many members it has; without weights all count the same. Choose
-    weights on held-out rows, never on test.
+    that `aim` asks for: balanced, precision or tail, and the model is calibrated. Without it scores are averaged, each
+    model at its weight, however many members it has; without weights all count the same. Choose weights on held-out
+    rows, never on test.
 
     >>> import treetop
     >>> texts, labels = ["a cat", "a dog", "a cow"] * 2, [["pet", "cat"], ["pet", "dog"], ["cow"]] * 2
@@ -71,32 +68,30 @@ def blend(
     else:
         for _, model in opened:
             check_unseen(model, held_out)
-    first, pool, members, shares = opened[0][1], _Pool(), list[list[Level]](), list[float]()
-    for (_, model), weight in zip(opened, given, strict=True):
-        views = pool.take(model.features)
-        members += [[replace(at, view=views.get(at.view, at.view)) for at in levels] for levels in model.members]
-        parts = proportions(model.weights, len(model.members))
-        shares += [weight * part / sum(parts) for part in parts]
-    card = _card([model for _, model in opened], given, how if held_out is None else f"learnt, {aim}")
-    uneven = tuple(shares) if len(set(shares)) > 1 else ()
-    untaught = None if held_out is None else provisional([source for _, model in opened for source in _sources(model)])
-    joined = Model(
-        first.labels, pool.features(), members, first.counts, first.n_train, card, how, weights=uneven, fusion=untaught
-    )
+    models_, first = [model for _, model in opened], opened[0][1]
+    joined = side_by_side(models_, given, how, learn=held_out is not None)
+    joined = replace(joined, card=_card(models_, given, how, held_out, aim))
     if held_out is not None:
-        joined = _taught(joined, held_out, aim)
-    if not all(model.golden for _, model in opened):  # one of them reads ready-made features, not texts
+        joined = fused(joined, held_out, aim, joined.card.seed)
+    if not all(model.golden for model in models_):  # one of them reads ready-made features, not texts
         return joined
     return joined.with_golden(Texts.of([str(row["text"]) for row in first.golden]))
 
 
-def _taught(model: Model, held_out: Dataset, aim: Aim) -> Model:
-    """The model with a learnt fusion, and with probabilities where there are documents enough for both."""
-    one, other = (held_out.take(rows) for rows in holdout(held_out, 0.5, HALVES + model.card.seed))
-    if min(len(one), len(other)) < FEWEST:
-        logger.info("%d held-out documents: a fusion, but no probabilities, which need %d", len(held_out), 2 * FEWEST)
-        return fused(model, held_out, aim, model.card.seed)
-    return calibrated(fused(model, one, aim, model.card.seed), other)
+def side_by_side(models: Sequence[Model], weights: Sequence[float], how: Blend, *, learn: bool) -> Model:
+    """The members of all models in one, their features pooled; with `learn` a fusion of its sources is to be learnt."""
+    first, pool, members, shares = models[0], _Pool(), list[list[Level]](), list[float]()
+    for model, weight in zip(models, weights, strict=True):
+        views = pool.take(model.features)
+        members += [[replace(at, view=views.get(at.view, at.view)) for at in levels] for levels in model.members]
+        parts = proportions(model.weights, len(model.members))
+        shares += [weight * part / sum(parts) for part in parts]
+    uneven = tuple(shares) if len(set(shares)) > 1 else ()
+    untaught = provisional([source for model in models for source in _sources(model)]) if learn else None
+    return Model(
+        first.labels, pool.features(), members, first.counts, first.n_train, first.card, how, weights=uneven,
+        fusion=untaught,
+    )  # fmt: skip
 
 
 def _sources(model: Model) -> Sequence[tuple[int, Blend]]:
@@ -165,7 +160,7 @@ def _unlike(ours: Texts, theirs: Texts) -> str:
     return f"{counts}the first that differs is number {place:,}, {there} against {here}"
 
 
-def _card(models: Sequence[Model], weights: Sequence[float], how: str) -> Card:
+def _card(models: Sequence[Model], weights: Sequence[float], how: str, held_out: Dataset | None, aim: Aim) -> Card:
     made_of: list[dict[str, Any]] = [
         {
             "recipe": model.card.recipe,
@@ -178,7 +173,8 @@ def _card(models: Sequence[Model], weights: Sequence[float], how: str) -> Card:
         }
         for model, weight in zip(models, weights, strict=True)
     ]
-    return Card(BLEND, {"how": how, "models": made_of}, models[0].card.seed, models[0].card.data)
+    joined = {"how": how} if held_out is None else {"how": f"learnt, {aim}", "held_out": held_out.fingerprint}
+    return Card(BLEND, {**joined, "models": made_of}, models[0].card.seed, models[0].card.data)
 
 
 class _Pool:

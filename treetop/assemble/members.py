@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from treetop.assemble.held_out.scores import provisional
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import Level
@@ -31,7 +32,8 @@ def fit_members(
 ) -> Model:
     """One model of `members` members, or of one for each of `encoders`; `build(m, job)` trains the m-th.
 
-    With `words` levels may read the view `fused` of tf-idf and encoder, vectors of length `dense`.
+    With `words` levels may read the view `fused` of tf-idf and encoder, vectors of length `dense`. Where a member has
+    several rankers and documents are held out, the fusion of all is learnt.
     """
     transformers: list[Any] = []
     built: list[list[Level]] = []
@@ -40,9 +42,12 @@ def fit_members(
         transformers += member
         built += several
     features: dict[str, Any] = {transformer.name: transformer for transformer in transformers}
-    return Model.over(
+    model = Model.over(
         dataset, features if words is None else {"fused": Concatenated(words, transformers, dense)}, built
     )
+    if job.held_out is None or len(built) == count_members(members, encoders):
+        return model
+    return replace(model, fusion=provisional([(1, "average")] * len(built)))
 
 
 def count_members(members: int, encoders: Sequence[str]) -> int:
@@ -56,10 +61,7 @@ def job_of(job: Job, m: int) -> Job:
     """The first member's stages are the job's own; each further one has its own seed and folder."""
     if m == 0:
         return job
-    work = None if job.work is None else job.work / f"member-{m:02d}"
-    if work is not None:
-        work.mkdir(exist_ok=True)
-    return replace(job, seed=job.seed + m, work=work)
+    return replace(job.within(f"member-{m:02d}"), seed=job.seed + m)
 
 
 def member_name(name: str, m: int) -> str:

@@ -126,11 +126,16 @@ def recipes_with(place: str) -> list[str]:
 
 
 def places_of(recipe: str) -> tuple[str, ...]:
-    """The hooks a recipe lists in `HOOKS`; its source is parsed, not imported."""
+    """The hooks a recipe lists in `HOOKS`."""
+    return tuple(constant(recipe, "HOOKS", ()))
+
+
+def constant(recipe: str, name: str, default: Any) -> Any:
+    """A constant of a recipe's module, whose source is parsed, not imported."""
     for node in ast.parse(registry.source("recipe", recipe)).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "HOOKS":
-            return tuple(ast.literal_eval(node.value))
-    return ()
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+            return ast.literal_eval(node.value)
+    return default
 
 
 def augmented(augmentations: Sequence[Augmentation], dataset: Dataset, job: Job) -> tuple[Dataset, Job]:

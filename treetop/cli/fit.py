@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
 from treetop.cli.data import OneBased, Separator, Strict
 from treetop.cli.streams import confirm, echo
-from treetop.core.errors import ConfigError
+from treetop.core.errors import ConfigError, choose
+
+CALIBRATE = "Learn on held-out documents (the split `valid`, else 5 % of train) what scores mean; off: train on all."
 
 
 def fit(
@@ -31,19 +33,25 @@ def fit(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help=CALIBRATE)] = True,
+    aim: Annotated[str, typer.Option(help="What a learnt fusion serves: balanced, precision or tail.")] = "balanced",
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
 ) -> None:
     """Train a recipe and save the model."""
+    from treetop.assemble.held_out.fusion import Aim
+    from treetop.assemble.held_out.hold_out import HoldOut
     from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
+    from treetop.data.read import splits
     from treetop.training import check_run, check_trainable, describe, plan
     from treetop.training import fit as train
 
     planned = plan(recipe, preset=preset, settings=set_ or [])  # report mistakes before data is read
     check_run(seed, device)
+    choose("--aim", aim, get_args(Aim))
     limits = parse_budget(budget)
     if out is None and not dry_run:
         raise ConfigError(
@@ -53,16 +61,19 @@ def fit(
         planned.check_device(device)
         if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
             check_target(out, overwrite=overwrite)
-    dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
+    options: dict[str, Any] = {"strict": strict, "one_based": one_based, "separator": separator}
+    dataset = Dataset.read(data, **options)
+    given = Dataset.read(data, "valid", **options) if calibrate and "valid" in splits(data) else None
+    held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
     if dry_run:
         check_trainable(dataset)
-        needs = planned.forecast(dataset, probe=True)
+        needs = planned.forecast(dataset, probe=True, held=held)
         echo(describe(dataset))
         echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
         needs.check(limits, out)
         return
     train(
         recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
-        threads=threads, device=device, budget=budget,
+        threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
     )  # fmt: skip
     confirm(str(out))

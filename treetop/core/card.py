@@ -59,6 +59,10 @@ class Card:
         """The origin of a model that was trained on so many documents."""
         return Origin(str(self.data.get("sha256", "")), n_train)
 
+    def learnt_from(self, fingerprint: str) -> bool:
+        """Whether a fusion or probabilities were learnt on these data, by their hash."""
+        return any(fingerprint in str(found) for found in (self.data.get("hold_out"), self.config.get("held_out")))
+
     def recipes(self, n: int) -> list[str]:
         """The recipe that trained each of the model's `n` members."""
         found: list[str] = []

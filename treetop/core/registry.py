@@ -109,6 +109,7 @@ TABLE: dict[str, dict[str, str]] = {
         "ngame": "treetop.recipes.ngame",
         "dexml": "treetop.recipes.dexml",
         "renee": "treetop.recipes.renee",
+        "blend": "treetop.recipes.blend",
     },
     "augment": {
         "gandalf": "treetop.augment.gandalf",

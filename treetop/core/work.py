@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,17 @@ class Job:
     budget: Mapping[str, float] = field(default_factory=dict)  # bytes and seconds
     mix: Any = None  # of an augmentation: how rows of a batch are mixed (train/hooks.py)
     penalty: Any = None  # of an augmentation: what label vectors pay (train/hooks.py)
+    held_out: Any = None  # documents kept out of training (a Dataset), for figures after every epoch
+    aim: Any = "balanced"  # what a fusion learnt on them serves: balanced, precision or tail
+    everything: Any = None  # training rows and held-out ones together (a Dataset), for what is fitted again at the end
+
+    def within(self, name: str) -> Job:
+        """The same job with its stages in a folder of their own, where stages of one name are made more than once."""
+        if self.work is None:
+            return self
+        folder = self.work / name
+        folder.mkdir(exist_ok=True)
+        return replace(self, work=folder)
 
     def stage(self, name: str, make: Callable[[], Part]) -> Part:
         """The part `make()` returns, or the one an earlier run of the same job left here."""

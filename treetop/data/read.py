@@ -54,6 +54,11 @@ def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Da
     return _steadily(path, once)
 
 
+def splits(path: str | Path) -> list[str]:
+    """Names of the splits of a folder, a file or a bundled name."""
+    return source_splits(detect.find(path))
+
+
 def _steadily(path: Any, read: Callable[[], T]) -> T:
     """The result of `read` on one state of the files at `path`; if they change, they are read again."""
     if not isinstance(path, str | Path):

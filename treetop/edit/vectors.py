@@ -53,8 +53,9 @@ def heads_of(model: Model) -> list[Head]:
             "them and blend again; retire, rename and merge always work."
         )
     heads: list[Any] = [levels[-1].rank for levels in model.members]
+    halves = len(heads) == 2 and all(type(head) is Dual for head in heads) and _are_halves(*heads)
     for head in heads:
-        if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths):
+        if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths and not halves):
             raise ConfigError(f"labels add: '{name}' learns labels from training texts only ({head.kind}). {can}")
     if len(heads) > 1 and model.blend != "average":
         raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
@@ -224,9 +225,12 @@ def _ordered(predicted: Any, true: Any) -> float:
 @np.errstate(over="ignore", invalid="ignore")
 def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Part]:
     """Vector, bias and nodes above of each of the labels with these texts, for each member, as parts of an edit."""
-    views, part = model.views(texts, {}), {}
-    for m, (levels, head) in enumerate(zip(model.members, heads_of(model), strict=True)):
-        if isinstance(head, Dual):
+    views, part, heads = model.views(texts, {}), {}, heads_of(model)
+    halves = _half_vectors(model, heads, views) if len(heads) == 2 and _are_halves(*heads) else []
+    for m, (levels, head) in enumerate(zip(model.members, heads, strict=True)):
+        if halves:
+            weight, bias = halves[m]
+        elif isinstance(head, Dual):
             weight, bias = _dual_vectors(model, levels[-1], head, views)
         else:
             weight, bias = maps[m].vectors(_view(levels[-1], head, views))
@@ -241,13 +245,35 @@ def encode(model: Model, maps: Sequence[TextMap], texts: Texts) -> dict[str, Par
     return part
 
 
-def _dual_vectors(model: Model, level: Level, head: Dual, views: Any) -> tuple[Floats, Floats]:
-    """(vectors, biases) of texts as labels of a dual encoder."""
-    name = level.view.removesuffix("search") + "dual"
+def _are_halves(one: Head, other: Head) -> bool:
+    """Whether two members are the heads of one dual encoder."""
+    return (
+        isinstance(one, Dual) and isinstance(other, Dual)
+        and list(one.widths) == ["dual"] and list(other.widths) == ["classifier"]
+    )  # fmt: skip
+
+
+def _half_vectors(model: Model, heads: Sequence[Head], views: Any) -> list[tuple[Floats, Floats]]:
+    """(vectors, biases) of texts as labels, for the dual encoder and for the classifier beside it."""
+    dual, classifier = heads
+    if not isinstance(dual, Dual) or not isinstance(classifier, Dual):
+        raise ModelError("labels add: the members are not the heads of a dual encoder.")
+    vectors = _text_view(model.members[0][-1], views)
+    weight, bias = dual.beside(classifier).of_new(vectors, np.flatnonzero(model.counts > 0))
+    return [(vectors, np.zeros_like(bias)), (weight[:, dual.widths["dual"] :].copy(), bias)]
+
+
+def _text_view(level: Level, views: Any) -> Floats:
+    name = level.view.rpartition("/")[0] + "/dual"
     if name not in views:
         raise ModelError(f"labels add: the model has no view '{name}' of label texts. It is damaged; copy it again.")
+    return np.asarray(views[name], np.float32)
+
+
+def _dual_vectors(model: Model, level: Level, head: Dual, views: Any) -> tuple[Floats, Floats]:
+    """(vectors, biases) of texts as labels of a dual encoder."""
     trained = np.flatnonzero(model.counts > 0)
-    weight, bias = head.of_new(views[name], trained)
+    weight, bias = head.of_new(_text_view(level, views), trained)
     if len(trained) >= FEW or set(head.widths) == {"dual"}:
         return weight, bias
     view = np.asarray(views[level.view])  # a few labels are learned by heart: a new one is first at least on its text

@@ -184,6 +184,12 @@ def _warn_trained_on(card: Card, dataset: Dataset, model: str) -> None:
             "held out before training (`treetop data split`, then --split valid).",
             dataset.name, model,
         )  # fmt: skip
+    elif card.learnt_from(dataset.fingerprint):
+        logger.warning(
+            "%s: %s learnt on these texts what its scores mean, so they flatter it a little. Evaluate on others for a "
+            "final figure.",
+            dataset.name, model,
+        )  # fmt: skip
 
 
 def _warn_excluded(dataset: Dataset) -> None:

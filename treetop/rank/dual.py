@@ -53,6 +53,14 @@ class Dual(Head):
             raise ModelError(f"{self.kind}: its rows are already permuted.")
         return Dual(self.weight[order], self.bias[order], widths=self.widths, text=self.text, new=self.new, order=order)
 
+    def beside(self, other: Dual) -> Dual:
+        """Both heads' label vectors side by side, as one; what is known of new labels is the other's."""
+        if other.new is not None and len(other.new.centre) != self.weight.shape[1]:
+            raise ModelError(f"{self.kind}: the map to new labels is not of this width. The model is damaged.")
+        weight = np.hstack([half.weight[half._row] for half in (self, other)])
+        bias = self.bias[self._row] + other.bias[other._row]
+        return Dual(weight, bias, widths={**self.widths, **other.widths}, text=other.text, new=other.new)
+
     @cached_property
     def _row(self) -> NDArray[np.int32]:
         """(labels,) the row of each label."""

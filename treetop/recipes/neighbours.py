@@ -21,6 +21,7 @@ from treetop.rank.neighbours import Neighbours
 from treetop.shortlist.everything import Everything
 
 GROUP = "baselines"
+REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from treetop.rank.popular import Popular
 from treetop.shortlist.everything import Everything
 
 GROUP = "baselines"
+REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
 
 
 @dataclass(frozen=True, kw_only=True)

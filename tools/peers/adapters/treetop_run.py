@@ -35,8 +35,9 @@ def train(job: dict[str, Any], X: Any, Y: Any) -> Any:
 
     wanted = job["settings"]
     return treetop.fit(
-        wanted["recipe"], _dataset(X, Y), settings=wanted["config"], seed=job["seed"], threads=job["threads"]
-    )
+        wanted["recipe"], _dataset(X, Y), settings=wanted["config"], seed=job["seed"], threads=job["threads"],
+        calibrate=False,
+    )  # fmt: skip
 
 
 def save(model: Any, folder: str) -> None:

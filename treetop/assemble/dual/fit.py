@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from treetop.assemble.dual.pairs import known_of
-from treetop.assemble.dual.search import searched
+from treetop.assemble.dual.search import by_head, searched
 from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
+from treetop.assemble.held_out.scores import provisional
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
 from treetop.core.forecast import Forecast
@@ -163,7 +164,22 @@ def train_dual(
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
-    """One level: exact search over all labels, or approximate search if there are many."""
+    """One level over the sum of all heads; or a member per head, whose fusion is learnt on held-out documents."""
+    learnt = isinstance(index, SearchConfig) and index.fusion == "learnt" and job.held_out is not None
+    if not learnt or type(rank) is not Dual or len(rank.widths) == 1:
+        return Model.over(
+            dataset, {features.name: features}, [[_level(dataset, features.view_name(), rank, index, job)]]
+        )
+    halves = by_head(rank, features, dataset)
+    members = [
+        [_level(dataset, features.view_name(f"search-{head}"), half, index, job)] for head, half in halves.items()
+    ]
+    model = Model.over(dataset, {features.name: features}, members)
+    return replace(model, fusion=provisional([(1, "average")] * len(members)))
+
+
+def _level(dataset: Dataset, view: str, rank: Dual, index: IndexConfig, job: Job) -> Level:
+    """Exact search over all labels, or approximate search if there are many."""
     near = index.index
     if near == "auto":
         near = "exact" if dataset.n_labels <= MANY else "hnsw" if importlib.util.find_spec("faiss") else "ivf"
@@ -173,8 +189,7 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig,
     elif near == "ivf":
         lists = Ivf.of(rank.weight, rank.bias, probe=index.nprobe, seed=job.seed)
         shortlist, rank = lists, rank.ordered(lists.members)
-    level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
-    return Model.over(dataset, {features.name: features}, [[level]])
+    return Level(view, shortlist, rank, Join("sigmoid"))
 
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:

@@ -27,6 +27,7 @@ from treetop.tensors import devices
 
 SAMPLE = 1000  # documents sampled to estimate the distribution of scores
 NEAR = 50  # labels of each that are looked at
+PRIOR = 0.1  # a log unit of frequency between labels of one text, in cosines
 FALL = 6.0  # what a label known by its text alone loses at most between its own text and any other
 
 
@@ -64,6 +65,24 @@ def searched(
     text = (rank.text[0], rank.text[1] - level)
     rank = Dual(rank.weight, rank.bias - np.float32(level), widths=rank.widths, text=text)
     return features, with_map(rank, queries, dataset.label_counts)
+
+
+def by_head(rank: Dual, features: Towers, dataset: Dataset) -> dict[str, Dual]:
+    """The label vectors of each head by itself, as they stand before the heads are joined.
+
+    Labels without training texts have no classifier: they get its lowest bias, and are found by the dual encoder alone.
+    """
+    factor, unseen = {tower.name: tower.factor for tower in features.towers}, dataset.label_counts == 0
+    dual, classifier = rank.part("dual").copy(), rank.part("classifier").copy()
+    if rank.text[0] > 0:
+        dual[unseen] /= np.float32(rank.text[0])  # joined, they stand in for the classifier too
+    bias = rank.bias.copy()
+    bias[unseen] = bias[~unseen].min(initial=0.0) - np.float32(FALL)
+    prior = np.float32(PRIOR * factor["dual"]) * twins_prior(dataset)
+    return {
+        "dual": Dual(dual, prior, widths={"dual": dual.shape[1]}),
+        "classifier": Dual(classifier, bias, widths={"classifier": classifier.shape[1]}, text=rank.text, new=rank.new),
+    }
 
 
 def sampled(dataset: Dataset, seed: int) -> Texts:

@@ -32,7 +32,10 @@ class IndexConfig:
 class SearchConfig(IndexConfig):
     """The same for two heads, and how their scores are added."""
 
-    heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are summed")
+    heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are joined")
+    fusion: Literal["learnt", "fixed"] = setting(
+        "learnt", "how: learnt on held-out documents (fixed where there are none), or summed at the weights below"
+    )
     classifier_score: Literal["logit", "cosine"] = setting(
         "logit", "classifier score: the logit as in training, or a cosine at the dual encoder's scale (two stages: 1)"
     )

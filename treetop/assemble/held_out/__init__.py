@@ -2,6 +2,7 @@
 
 | file | answer |
 |---|---|
+| `hold_out.py` | which documents are held out |
 | `judged.py` | what the sources of a model say of held-out documents, and whether it is right |
 | `logistic.py` | the weights of a logistic fusion |
 | `boosted.py` | the trees of a boosted one |
@@ -9,4 +10,5 @@
 | `rising.py` | the share of hits as a function of a score that never falls |
 | `calibration.py` | probabilities of scores |
 | `scores.py` | a trained model with either |
+| `baseline.py` | whether a quick linear model is better on them |
 """

@@ -36,6 +36,7 @@ class Fused:
     name: str
     quality: Quality
     sources: tuple[Quality, ...]  # of each by itself
+    unseen: Floats  # (pairs,) probabilities by a fusion that was learnt on other documents
 
 
 def learn_fusion(
@@ -55,7 +56,8 @@ def learn_fusion(
     _, name, rarity, quality = max(tried, key=lambda item: item[0])  # the first of equals: the simplest
     some = judged.sampled(seed)
     fusion = LEARN[name](some, counts) if name in LEARN else alone(some, int(name.split()[1]) - 1)
-    return Fused(replace(fusion, rarity=rarity), name, quality, sources)
+    unseen = p[name] if name in LEARN else probability(fusion.logits(judged.pairs, counts))
+    return Fused(replace(fusion, rarity=rarity), name, quality, sources, unseen)
 
 
 def worth(found: Quality, best: Quality, floor: Quality, aim: Aim) -> float:

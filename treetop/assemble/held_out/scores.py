@@ -28,6 +28,11 @@ SHARED = 2  # golden inputs among the given texts; a single one may be a text th
 def calibrated(model: Model, dataset: Dataset) -> Model:
     """The model with probabilities learnt on `dataset`, whose documents it was not trained on."""
     rows = _held_out(model, dataset)
+    if model.fusion is not None and model.card.learnt_from(dataset.fingerprint):
+        raise InputError(
+            f"{dataset.name}: the model's fusion was learnt on these documents, and its probabilities with it, so that "
+            "they can teach it nothing more. Give other documents."
+        )
     most = (
         0
         if rows.filter_pairs is None or not len(rows.filter_pairs)
@@ -41,8 +46,16 @@ def calibrated(model: Model, dataset: Dataset) -> Model:
     return replace(model, calibration=calibration)
 
 
+def taught(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) -> Model:
+    """The model with what is learnt on held-out documents: probabilities, and a fusion where it has several sources."""
+    return calibrated(model, dataset) if model.fusion is None else fused(model, dataset, aim, seed)
+
+
 def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) -> Model:
-    """The model with a fusion of its sources learnt on `dataset`; what it had of probabilities is dropped."""
+    """The model with a fusion of its sources and probabilities learnt on `dataset`.
+
+    Probabilities are learnt from what a fusion learnt on other documents says of each, so that none counts twice.
+    """
     choose("aim", aim, get_args(Aim))
     rows = _held_out(model, dataset)
     fusion = model.fusion if model.fusion is not None else provisional([(len(model.members), model.blend)])
@@ -55,7 +68,9 @@ def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) 
         "fused (%s, rare labels lifted by %g): P@1 %.2f, P@5 %.2f", learnt.name, learnt.fusion.rarity.lift,
         100 * learnt.quality.p1, 100 * learnt.quality.p5,
     )  # fmt: skip
-    model = replace(model, fusion=replace(fusion, scorer=learnt.fusion), calibration=None)
+    pairs = replace(judged.pairs, score=learnt.unseen[:, None])
+    calibration = learn_calibration(replace(judged, pairs=pairs), model.counts, np.diff(rows.Y.indptr))
+    model = replace(model, fusion=replace(fusion, scorer=learnt.fusion), calibration=calibration)
     return model.with_golden(Texts.of([str(row["text"]) for row in model.golden])) if model.golden else model
 
 

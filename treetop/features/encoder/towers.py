@@ -45,9 +45,18 @@ class Tower:
             projected = projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-12)
         return projected.astype(np.float32, copy=False)
 
+    def scaled(self, base: Floats) -> Floats:
+        """(rows, dimension) its part of a search vector."""
+        result: Floats = np.float32(self.factor) * self.vectors(base)
+        return result
+
 
 class Towers(MovesToDevice):
-    """Views of texts by a transformer and the heads on it: `encoder/dual`, `encoder/classifier`, `encoder/search`."""
+    """Views of texts by a transformer and the heads on it.
+
+    `encoder/dual` and `encoder/classifier` are the heads' vectors; `encoder/search` joins them, each at its weight, and
+    `encoder/search-dual`, `encoder/search-classifier` are its parts.
+    """
 
     kind: ClassVar[str] = "features.towers.1"
 
@@ -65,14 +74,17 @@ class Towers(MovesToDevice):
     def views(self, texts: Texts) -> Mapping[str, Floats]:
         views_ = self.transformer.views(texts)
         base = self.transformer.view_name(self.transformer.poolings[0])
-        makers: dict[str, Any] = {
-            self.view_name(tower.name): lambda tower=tower: tower.vectors(views_[base]) for tower in self.towers
-        }
-        return Views(makers | {self.view_name(): lambda: self.join(views_[base])})
+        makers: dict[str, Any] = {self.view_name(): lambda: self.join(views_[base])}
+        for tower in self.towers:
+            makers |= {
+                self.view_name(tower.name): lambda tower=tower: tower.vectors(views_[base]),
+                self.view_name(f"search-{tower.name}"): lambda tower=tower: tower.scaled(views_[base]),
+            }
+        return Views(makers)
 
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""
-        return np.hstack([np.float32(tower.factor) * tower.vectors(base) for tower in self.towers])
+        return np.hstack([tower.scaled(base) for tower in self.towers])
 
     def to(self, device: torch.device) -> Towers:
         """The same with its encoder on another device."""

@@ -1,0 +1,85 @@
+"""Blend: several recipes trained on the same texts, their scores fused as held-out documents teach.
+
+Features, labels, tree, shortlist and rank: those of the recipes. Key idea: recipes err in different places. A linear
+tree knows rare words, the nearest texts know rare labels, an encoder knows what words mean. A small model, logistic or
+of boosted trees, monotone in every score, learns on held-out documents which of them to believe where, for the ranking
+that is asked for (`--aim`), and what the result is worth as a probability. Recipes that train in seconds are then
+trained once more, on all documents; networks keep what they have learnt without the held-out ones.
+
+With too few documents to hold some out, labels are ranked by the average of their ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from treetop.assemble.blend import side_by_side
+from treetop.assemble.held_out.scores import taught
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.forecast import Forecast
+from treetop.core.work import Job
+from treetop.model import Model
+from treetop.training import Plan, plan
+
+GROUP = "ours"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `blend`."""
+
+    sources: tuple[str, ...] = setting(
+        ("xr_linear", "neighbours", "unidec:cpu"), "recipes to fuse, each with a preset behind a colon where it has one"
+    )
+    encoder: str = setting("", "encoder of the recipes that read texts with one; empty: their own")
+
+    def __post_init__(self) -> None:
+        if len(self.sources) < 2:
+            raise ConfigError(f"sources: {len(self.sources)} recipe. Name two or more, such as xr_linear,neighbours.")
+        for source in self.sources:
+            if source.partition(":")[0].rpartition("+")[2] == "blend":
+                raise ConfigError("sources: a blend cannot be a part of itself. Name the recipes to fuse.")
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """All recipes one after the other; those that train in seconds twice."""
+    plans = _plans(config)
+    needs = [planned.module.forecast(dataset, planned.config) for planned in plans]
+    return Forecast(
+        memory=max(each.memory for each in needs) + sum(each.model for each in needs),
+        model=sum(each.model for each in needs),
+        time=sum(each.time * (2 if planned.refits else 1) for planned, each in zip(plans, needs, strict=True)),
+    )
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Train every recipe, learn the fusion on held-out documents, then train the quick recipes on all documents."""
+    plans, alike = _plans(config), [1.0] * len(config.sources)
+    models = [planned.fit(dataset, job.within(f"source-{s}")) for s, planned in enumerate(plans)]
+    if job.held_out is None:
+        return side_by_side(models, alike, "rank_average", learn=False)
+    learnt = taught(side_by_side(models, alike, "average", learn=True), job.held_out, job.aim, job.seed)
+    if job.everything is None or not any(planned.refits for planned in plans):
+        return learnt
+    final = [
+        planned.fit(job.everything, job.within(f"source-{s}-all")) if planned.refits else model
+        for s, (planned, model) in enumerate(zip(plans, models, strict=True))
+    ]
+    whole = side_by_side(final, alike, "average", learn=True)
+    return replace(
+        whole, fusion=learnt.fusion, calibration=learnt.calibration, counts=job.everything.label_counts,
+        n_train=int(job.everything.documents.sum()),
+    )  # fmt: skip
+
+
+def _plans(config: Config) -> list[Plan]:
+    found = []
+    for source in config.sources:
+        name, _, preset = source.partition(":")
+        planned = plan(name, preset=preset or "default")
+        if config.encoder and "encoder" in planned.settings:
+            planned = plan(name, preset=preset or "default", settings={"encoder": {"model": config.encoder}})
+        found.append(planned)
+    return found
