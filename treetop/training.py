@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -27,6 +26,7 @@ from treetop.augment.compose import (
     with_augmentations,
 )
 from treetop.core import registry
+from treetop.core.abilities import check_device
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
@@ -173,8 +173,7 @@ def check_run(seed: int, device: str, threads: int | None = None) -> None:
         raise ConfigError(
             f"threads: {shown(threads)} is out of range. Allowed: whole numbers from 1, or None for all cores."
         )
-    if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
-        raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
+    check_device(device)
 
 
 def _dataset(texts: Any, labels: Any) -> Dataset:

@@ -247,7 +247,7 @@ def _dual_vectors(model: Model, level: Level, head: Dual, views: Any) -> tuple[F
     if name not in views:
         raise ModelError(f"labels add: the model has no view '{name}' of label texts. It is damaged; copy it again.")
     trained = np.flatnonzero(model.counts > 0)
-    weight, bias = head.of_new(views[name], trained)
+    weight, bias = head.of_new(np.asarray(views[name]), trained)
     if len(trained) >= FEW or set(head.widths) == {"dual"}:
         return weight, bias
     view = np.asarray(views[level.view])  # a few labels are learned by heart: a new one is first at least on its text

@@ -6,19 +6,24 @@ training has a bias of -inf and is not returned. How such vectors are learned: `
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import HasParents, RanksOnDevice, StandsForAll
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Floats, Join, Ranking, View, check_view
+from treetop.core.types import Candidates, Floats, Join, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
 from treetop.kernels.search.dense_dots import dots, gathered_dots
 from treetop.kernels.search.topk import best_of, kth_of_rows
+
+if TYPE_CHECKING:
+    from treetop.tensors.label_table import LabelTable
 
 DOCUMENTS = 256  # per block of work
 LABELS = 1 << 15  # labels per block of margins
@@ -28,7 +33,7 @@ FEW = 128  # up to this k, a heap finds the top k faster than sorting
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
 
-class Head:
+class Head(RanksOnDevice):
     """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
 
     kind: ClassVar[str] = "rank.head.1"
@@ -41,6 +46,7 @@ class Head:
         self.weight, self.bias = weight, bias
         self.squeeze, self.squeeze_bias = squeeze, squeeze_bias
         self.n: int = len(weight)
+        self.table: LabelTable | None = None  # the same vectors on a device, after `to`
 
     @property
     def view_width(self) -> int:
@@ -51,6 +57,8 @@ class Head:
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         check_view(self.kind, view, self.view_width, dense=True)
         keep = min(keep, self.n)
+        if self.table is not None and candidates.ids is None:
+            return self.table.rank(view, join, keep)
 
         def block(start: int, stop: int) -> Ranking:
             h = self.squeezed(np.asarray(view[start:stop], np.float32))
@@ -59,6 +67,34 @@ class Head:
             return self._gathered(h, candidates, start, join, keep)
 
         return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
+
+    def to(self, device: Any) -> Self:
+        moved = copy.copy(self)
+        moved.table = None if device.type == "cpu" else self.table_on(device)
+        return moved
+
+    def table_on(self, device: Any) -> LabelTable:
+        """Its label vectors on a device, in the order of labels."""
+        from treetop.tensors.label_table import LabelTable
+
+        return LabelTable.on(device, self.weight, self.bias, self.squeeze, self.squeeze_bias)
+
+    def on_device(
+        self, view: View, shortlist: Shortlist, above: Ranking | None, join: Join, keep: int
+    ) -> Ranking | None:
+        """See `RanksOnDevice`; a shortlist that only saves work is left out."""
+        if self.table is None:
+            return None
+        if isinstance(shortlist, StandsForAll):
+            return self.rank(view, Candidates.all(view.shape[0], self.n), join, keep)
+        if above is None or not isinstance(shortlist, HasParents):
+            return None
+        from treetop.tensors.label_table import Nodes
+
+        check_view(self.kind, view, self.view_width, dense=True)
+        if int(above.ids.max(initial=0)) >= shortlist.n_parents:
+            raise ModelError(f"{self.kind}: the level above ranks more than {shortlist.n_parents} nodes.")
+        return self.table.rank(view, join, keep, Nodes(above, shortlist.indptr, shortlist.children))
 
     def squeezed(self, h: Floats) -> Floats:
         """A view after the bottleneck."""

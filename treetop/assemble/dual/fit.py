@@ -154,7 +154,7 @@ def train_dual(
         if prepared.warmup is not None:
             prepared.warmup.wait()
         report(train(task, batches, _within_card(batches, task, plan), world=world, work=job.work, name=name))
-        transformer = prepared.features.to(torch.device("cpu"))  # in float32
+        transformer = prepared.features.move(torch.device("cpu"))  # in float32
         features, rank = searched(task, dataset, transformer, plan.classifier, search, prepared.device, job.seed)
         return Part("stage.towers.1", {}, {}, {"features": features.to_part(), "rank": rank.to_part()})
 

@@ -54,7 +54,7 @@ def searched(
         else:
             bias += prior
     bias -= np.float32(search.logit_adjustment) * np.log1p(dataset.label_counts).astype(np.float32)
-    features = Towers(transformer.to(torch.device("cpu")), towers)
+    features = Towers(transformer.move(torch.device("cpu")), towers)
     rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
     if list(sides) == ["classifier"] and classifier is not None and classifier.log_odds:
         return features, rank
