@@ -20,7 +20,7 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
 from treetop.kernels.search.dense_dots import dots, gathered_dots
-from treetop.kernels.search.topk import best_of, kth_of_rows
+from treetop.kernels.search.topk import best_of, kth_of_rows, rows_above
 
 if TYPE_CHECKING:
     from treetop.tensors.label_table import LabelTable
@@ -29,6 +29,8 @@ DOCUMENTS = 256  # per block of work
 LABELS = 1 << 15  # labels per block of margins
 SHARE = 1 << 15  # labels per thread if there is only one block of documents: fewer cost more to start than to score
 FEW = 128  # up to this k, a heap finds the top k faster than sorting
+SLACK = 4  # times the labels asked for: more of a block above the bar, and the bar is raised
+LOWEST = np.finfo(np.float32).min
 # Above these margins a float32 score saturates, so ties there are broken by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
@@ -105,11 +107,19 @@ class Head(RanksOnDevice):
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
         """Select by margin first (scores grow with it), with slack for tied scores."""
+        edge = np.full(len(h), LOWEST, np.float32)  # what the best `keep` of the blocks so far have at least
 
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-            margins = dots(self.weight[start:stop], h)
-            margins += self.bias[start:stop]
-            above = np.flatnonzero(margins >= _floor(margins, keep, join)[:, None])
+            margins, bias = dots(self.weight[start:stop], h), self.bias[start:stop]
+            if edge[0] > LOWEST:
+                rows, columns, margin = rows_above(margins, bias, _floor(edge, join), room := SLACK * keep * len(h))
+                if len(rows) <= room:
+                    return rows, columns + start, margin
+            margins += bias
+            reached = np.maximum(edge, _kth(margins, keep))
+            if not alone:
+                edge[:] = reached
+            above = np.flatnonzero(margins >= _floor(reached, join)[:, None])
             rows, columns = np.divmod(above, stop - start)
             return rows, columns + start, margins.ravel()[above]
 
@@ -168,12 +178,18 @@ class Head(RanksOnDevice):
         return cls(weight, floats(part, "bias", n), squeeze=squeeze, squeeze_bias=offset)
 
 
-def _floor(margins: Floats, keep: int, join: Join) -> Floats:
-    """Per row a margin below which nothing can be among the best `keep` by (score, id); never -inf."""
-    lowest = np.full(len(margins), np.finfo(np.float32).min, np.float32)
+def _kth(margins: Floats, keep: int) -> Floats:
+    """Per row the `keep`-th largest margin; the lowest number where there are not more."""
     if margins.shape[1] <= keep:
-        return lowest
-    edge = kth_of_rows(margins, keep) if keep <= FEW else np.partition(margins, -keep, axis=1)[:, -keep]
+        return np.full(len(margins), LOWEST, np.float32)
+    kth: Floats = kth_of_rows(margins, keep) if keep <= FEW else np.partition(margins, -keep, axis=1)[:, -keep]
+    return np.maximum(kth, LOWEST)
+
+
+@np.errstate(over="ignore")  # below the lowest number
+def _floor(edge: Floats, join: Join) -> Floats:
+    """Per row a margin below which no score is among the best by (score, id), if `edge` is; never -inf."""
+    lowest = np.full(len(edge), LOWEST, np.float32)
     bound = np.minimum(edge, np.float32(FLAT.get(join.transform, 1.0)))
     if join.transform != "noop":
         bound = bound - np.float32(1e-3) * (np.float32(1.0) + np.abs(bound))
