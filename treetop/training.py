@@ -207,7 +207,8 @@ def check_trainable(dataset: Dataset) -> None:
 
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     model = planned.fit(dataset, job)
-    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    facts: dict[str, Any] = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels}
+    facts |= {"sha256": dataset.fingerprint, **model.card.data}
     if limits := _limits(job.budget):
         facts["budget"] = limits
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))

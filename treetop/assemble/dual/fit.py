@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from treetop.assemble.dual.index import search_index
 from treetop.assemble.dual.pairs import known_of
 from treetop.assemble.dual.search import searched
 from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
+from treetop.core.card import UNSAVED
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
-from treetop.core.types import Join, Level, Shortlist
+from treetop.core.types import Join, Level
 from treetop.core.work import Job
 from treetop.features.encoder.sources import read_encoder_config
 from treetop.features.encoder.tokens import Tokens, tokenise
@@ -36,9 +37,6 @@ from treetop.network.samplers.pools import PoolConfig, Pools, PoolTargets
 from treetop.network.settings import small_batches
 from treetop.network.targets import log_odds
 from treetop.rank.dual import Dual
-from treetop.shortlist.everything import Everything
-from treetop.shortlist.hnsw import Hnsw
-from treetop.shortlist.ivf import Ivf
 from treetop.tensors import devices
 from treetop.tensors.devices import World
 from treetop.train.batches import Rows
@@ -47,7 +45,6 @@ from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig
 
 SAMPLE = 2000  # documents sampled to estimate the distribution of vectors
-MANY = 200_000  # labels above which only near lists of them are looked through
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,18 +160,11 @@ def train_dual(
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
-    """One level: exact search over all labels, or approximate search if there are many."""
-    near = index.index
-    if near == "auto":
-        near = "exact" if dataset.n_labels <= MANY else "hnsw" if importlib.util.find_spec("faiss") else "ivf"
-    shortlist: Shortlist = Everything(dataset.n_labels)
-    if near == "hnsw":
-        shortlist = Hnsw.of(rank.weight, rank.bias, keep=index.shortlist, effort=index.ef_search)
-    elif near == "ivf":
-        lists = Ivf.of(rank.weight, rank.bias, probe=index.nprobe, seed=job.seed)
-        shortlist, rank = lists, rank.ordered(lists.members)
+    """One level: exact search over all labels, or approximate search if there are very many."""
+    shortlist, rank, said = search_index(dataset, features, rank, index, job.seed)
     level = Level(features.view_name(), shortlist, rank, Join("sigmoid"))
-    return Model.over(dataset, {features.name: features}, [[level]])
+    model = Model.over(dataset, {features.name: features}, [[level]])
+    return replace(model, card=replace(UNSAVED, data={"search": said}))
 
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:

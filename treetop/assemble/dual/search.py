@@ -66,9 +66,9 @@ def searched(
     return features, with_map(rank, queries, dataset.label_counts)
 
 
-def sampled(dataset: Dataset, seed: int) -> Texts:
+def sampled(dataset: Dataset, seed: int, most: int = SAMPLE) -> Texts:
     """A few documents."""
-    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:SAMPLE]
+    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:most]
     return dataset.texts.take(np.sort(rows))
 
 
