@@ -25,7 +25,7 @@ from treetop.core.sealed import Check
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, Ranking, Scores, View
 from treetop.kernels.runtime import threads
-from treetop.predict.beam import descend
+from treetop.predict.beam import descend, one_ahead
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
 from treetop.predict.calibrate import Calibration
 from treetop.predict.chain import check_members
@@ -130,7 +130,7 @@ class Model:
         if type(k) is not int or k < 1:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
         k = min(k, len(self.labels))
-        return Ranking.concat([self._rank_batch(views, k) for views in self.batches(texts, given)])
+        return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
 
     def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
         """Views of the texts, some thousands of texts at a time; one batch at least."""

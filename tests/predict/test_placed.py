@@ -58,6 +58,16 @@ def test_answers_are_those_of_the_cpu(form, encoder, tmp_path):
     assert np.array_equal(moved.rank([], k).ids, [])
 
 
+def test_batches_are_answered_in_their_order(encoder, monkeypatch):
+    model = fitted("dual", encoder)
+    expected = on_tensors(model).rank(TEXTS, 3)
+    monkeypatch.setattr("treetop.model.BATCH", 7)
+    for one in (model, on_tensors(model)):
+        found = one.rank(TEXTS, 3)
+        assert np.array_equal(found.indptr, expected.indptr) and np.mean(found.ids == expected.ids) > 0.98
+        np.testing.assert_allclose(found.score, expected.score, atol=1e-4)
+
+
 @pytest.mark.parametrize("form", ["tree", "dual"])
 def test_labels_are_edited_on_a_device_as_on_the_cpu(form, encoder):
     model = fitted(form, encoder)

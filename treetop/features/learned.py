@@ -7,8 +7,10 @@ to the last digits; its vectors stay there.
 
 from __future__ import annotations
 
+import contextvars
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -72,12 +74,13 @@ class Learned(MovesToDevice, Generic[P]):
         return copy_
 
     def views(self, texts: Texts) -> Mapping[str, Any]:
-        """Arrays; on a device that it was moved to for prediction `DeviceRows`."""
+        """Arrays; on a device that it was moved to for prediction `DeviceRows`, for which tokenising begins at once."""
         views_: dict[str, Any] = {}
+        begun = _in_background(self.tokenizer.encode, texts) if self.keeps_views and len(texts) else None
 
         def get(name: str) -> Any:
             if not views_:
-                tokens = self.tokenizer.encode(texts)
+                tokens = self.tokenizer.encode(texts) if begun is None else begun.result()
                 views_.update(self.device_vectors(tokens) if self.keeps_views else self.vectors(tokens))
             return views_[name]
 
@@ -187,6 +190,14 @@ class Learned(MovesToDevice, Generic[P]):
     def from_part(cls, part: Part) -> Self:
         """The component from checked data."""
         raise NotImplementedError
+
+
+def _in_background(work: Callable[[Texts], Tokens], texts: Texts) -> Future[Tokens]:
+    """Start some work on another thread, which keeps to the same number of threads (`threads.limited`)."""
+    pool = ThreadPoolExecutor(1, "tokenise")
+    begun = pool.submit(contextvars.copy_context().run, work, texts)
+    pool.shutdown(wait=False)
+    return begun
 
 
 def _call(function: Any) -> Any:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from treetop.core.abilities import RanksOnDevice, RanksSiblings, WalksAllLevels
 from treetop.core.types import DeviceView, Level, Ranking, View
+
+
+def one_ahead(batches: Iterable[Mapping[str, View]]) -> Iterator[Mapping[str, View]]:
+    """The same batches, each begun before the last one is answered: texts for a GPU are tokenised meanwhile."""
+    last: Mapping[str, View] | None = None
+    for views in batches:
+        if last is not None:
+            yield last
+        last = views
+    if last is not None:
+        yield last
 
 
 def descend(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranking:
