@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from treetop.core.errors import ModelError
+from treetop.core.errors import ConfigError, ModelError
 from treetop.core.types import TRANSFORMS, Candidates, Join, Level, Ranking
 from treetop.predict.beam import step
 from treetop.rank.dual import Dual
@@ -100,6 +100,16 @@ def test_no_texts_and_labels_that_are_never_returned():
     for join in (Join(), Join("sigmoid")):
         assert len(on_tensors(head).rank(view[:0], Candidates.all(0, head.n), join, 5)) == 0
         assert on_tensors(nobody).rank(view, Candidates.all(30, head.n), join, 5).indptr.tolist() == [0] * 31
+
+
+def test_a_table_without_room_is_refused_in_a_sentence(monkeypatch):
+    def full(array):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    head, _ = made()
+    monkeypatch.setattr(torch, "from_numpy", full)
+    with pytest.raises(ConfigError, match=r"device: cpu has no room for .* of label vectors\. Free its memory, or use"):
+        head.table_on(CPU)
 
 
 def test_on_a_device_lists_and_permuted_rows_give_the_exact_search():
