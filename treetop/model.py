@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import golden, store, target
+from treetop.core.abilities import check_device
 from treetop.core.card import UNSAVED, Card
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, choose
@@ -24,7 +25,7 @@ from treetop.core.sealed import Check
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, Ranking, Scores, View
 from treetop.kernels.runtime import threads
-from treetop.predict.beam import descend
+from treetop.predict.beam import descend, one_ahead
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
 from treetop.predict.calibrate import Calibration
 from treetop.predict.chain import check_members
@@ -129,7 +130,7 @@ class Model:
         if type(k) is not int or k < 1:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
         k = min(k, len(self.labels))
-        return Ranking.concat([self._rank_batch(views, k) for views in self.batches(texts, given)])
+        return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
 
     def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
         """Views of the texts, some thousands of texts at a time; one batch at least."""
@@ -202,6 +203,19 @@ class Model:
         from treetop.explained import explain
 
         return explain(self, text, k)
+
+    def to(self, device: str = "auto") -> Model:
+        """The same model on a device: "cpu", "cuda", "cuda:1", or "auto" (a GPU where there is one and it is of use).
+
+        There it encodes texts, scores labels and selects the best; scores are those of the CPU to the last digits.
+        """
+        from treetop.predict.placed import device_of, features_on, members_on
+
+        place = device_of(self.features, device)
+        if place is None:
+            return self
+        features, members = features_on(self.features, place), members_on(self.members, place)
+        return dataclasses.replace(self, features=features, members=members)
 
     # --- labels after training ----------------------------------------------------------------------------------
 
@@ -298,9 +312,14 @@ def _named(ranking: Ranking, labels: LabelSet, probabilities: Floats | None) -> 
     return [cells[a:b] for a, b in pairwise(ranking.indptr.tolist())]
 
 
-def load(path: str | Path, *, check: Check = "quick") -> Model:
-    """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash."""
+def load(path: str | Path, *, check: Check = "quick", device: str = "cpu") -> Model:
+    """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash.
+
+    `device` is where it answers (`Model.to`).
+    """
     from treetop.saved import opened
 
     choose("check", check, get_args(Check))
-    return store.read_model(Path(path), lambda folder: opened(folder, check))
+    check_device(device)
+    model = store.read_model(Path(path), lambda folder: opened(folder, check))
+    return model if device == "cpu" else model.to(device)

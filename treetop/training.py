@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -32,6 +31,7 @@ from treetop.augment.compose import (
     with_augmentations,
 )
 from treetop.core import registry
+from treetop.core.abilities import check_device
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
@@ -195,8 +195,7 @@ def check_run(seed: int, device: str, threads: int | None = None) -> None:
         raise ConfigError(
             f"threads: {shown(threads)} is out of range. Allowed: whole numbers from 1, or None for all cores."
         )
-    if not (isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", device)):
-        raise ConfigError(f"device: unknown value '{device}'. Choose one of auto, cpu, cuda, cuda:1.")
+    check_device(device)
 
 
 def _dataset(texts: Any, labels: Any) -> Dataset:
@@ -229,11 +228,12 @@ def check_trainable(dataset: Dataset) -> None:
 
 
 def _train(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> Model:
-    facts = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels, "sha256": dataset.fingerprint}
+    facts: dict[str, Any] = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels}
     split = held.split(dataset, job.seed)
     if held.calibrate:
         facts |= {"hold_out": held.key, "held_out": 0 if split is None else len(split.held_out)}
     model = planned.fit(dataset, job) if split is None else _taught(planned, split, held, job)
+    facts |= {"sha256": dataset.fingerprint, **model.card.data}
     if limits := _limits(job.budget):
         facts["budget"] = limits
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))

@@ -72,9 +72,7 @@ def main() -> None:
     line: dict[str, Any] = {"section": "cold", "settings": settings, "marks": marks, "cores": os.cpu_count()}
     if options.test:
         test = Dataset.read(options.data / "finna-yso-en-25k", "test").align(train.labels)
-        for transformer in model.features.values():
-            transformer.to(torch.device("cuda"))
-        scores = model.evaluate(test)
+        scores = model.to("cuda").evaluate(test)
         line |= {f"{kind}@{k}": round(scores[f"{kind}@{k}"], 2) for kind in ("P", "PSP") for k in (1, 3, 5)}
     line["memory"] = torch.cuda.max_memory_allocated()
     print(json.dumps(line), flush=True)

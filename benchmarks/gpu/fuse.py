@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 from pack import unpack
-from recipe import TABLES, quicker, shown
+from recipe import shown
 
 import treetop
-from treetop.core.abilities import MovesToDevice
 from treetop.core.dataset import Dataset
 from treetop.data.split import holdout
 from treetop.evaluate.match import hits
@@ -50,11 +49,7 @@ def trained(name: str, rows: Dataset, encoder: Path, seed: int) -> Any:
     recipe, preset = SOURCES[name]
     settings = {} if recipe in {"xr_linear", "neighbours"} else {"encoder": {"model": str(encoder)}}
     torch.backends.cuda.matmul.allow_tf32 = True
-    model = treetop.fit(recipe, rows, preset=preset, settings=settings, seed=seed, device="cuda")
-    for features in model.features.values():
-        if isinstance(features, MovesToDevice):
-            features.to(torch.device("cuda"))
-    return model
+    return treetop.fit(recipe, rows, preset=preset, settings=settings, seed=seed, device="cuda").to("cuda")
 
 
 def error(p: Any, right: Any, bins: int = 15) -> float | None:
@@ -97,7 +92,6 @@ def main() -> None:
     parser.add_argument("folders", nargs="+")
     options = parser.parse_args()
     begun, encoder = time.perf_counter(), unpack(options.data)
-    quicker()
 
     def say(**line: Any) -> None:
         print(json.dumps(line), flush=True)
@@ -138,7 +132,6 @@ def main() -> None:
                 scores = shown(both.evaluate(test, resamples=0))
                 say(section="blend", **facts, name=name, of=members, learn_s=round(seconds, 1), **kind, **scores,
                     **sureness(both, test))  # fmt: skip
-                TABLES.clear()
         except Exception:
             say(section="error", **facts, error=traceback.format_exc()[-1500:])
         models.clear()

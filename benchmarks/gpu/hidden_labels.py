@@ -235,8 +235,7 @@ def one(root: Path, run: dict[str, Any], device: str) -> None:
         started = time.perf_counter()
         made = fit(run["recipe"], cut(train, columns), preset=run.get("preset", "default"), settings=settings,
                    seed=seed, device=device)  # fmt: skip
-        for features in made.features.values():
-            features.to(torch.device(device))
+        made = made.to(device)
         return made, time.perf_counter() - started
 
     model, seconds = trained_on(kept)
@@ -259,7 +258,7 @@ def untrained(root: Path, whole: Dataset, n_old: int, line: Any, device: str) ->
     apart = measures(best_sparse(S[:, n_old:]), whole.Y[:, n_old:], np.zeros(0), 0)["hidden_R@10"]
     line("BM25", best_sparse(S), **{"apart_R@10": apart})
     bare = Transformer.load(TransformerConfig(model=str(root / "encoder"), l2=True))
-    bare.to(torch.device(device))
+    bare.move(torch.device(device))
     name = bare.view_name(bare.poolings[0])
     H, T = (np.asarray(bare.views(texts)[name]) for texts in (whole.texts, label_words(whole.labels)))
     zero = np.zeros(len(T), np.float32)

@@ -81,15 +81,9 @@ def steps(out: Path) -> float:
 
 
 def score(test: Dataset, out: Path, file: Path, device: str) -> None:
-    import torch
-
     import treetop
 
-    model = treetop.load(out)
-    for features in model.features.values():
-        if hasattr(features, "to"):  # tf-idf has no device
-            features.to(torch.device(device))
-    found = model.evaluate(test, resamples=0)
+    found = treetop.load(out, device=device).evaluate(test, resamples=0)
     file.write_text(json.dumps({f"P@{k}": round(found[f"P@{k}"], 2) for k in (1, 3, 5)}))
 
 

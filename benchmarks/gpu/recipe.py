@@ -16,8 +16,8 @@ A plan is a list of runs: {"name", "recipe", "data", "preset", "settings", "seed
   mean nothing);
 - runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label trees.
 
-Choices are made on rows held out from train. On a GPU products with all labels are made there. Where a model is looked
-at in several ways, views of its texts are made once. `--device cpu` is for small runs.
+Choices are made on rows held out from train. On a GPU models answer there (`Model.to`). Where a model is looked at in
+several ways, views of its texts are made once. `--device cpu` is for small runs.
 """
 
 from __future__ import annotations
@@ -46,14 +46,12 @@ from treetop.data.split import holdout
 from treetop.evaluate.match import match
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
-from treetop.kernels.search.dense_dots import FEW
 from treetop.labels.text import label_words
 from treetop.network import fit as network_fit
 from treetop.network import network, pool, prepare
 from treetop.network.pool import PoolNetwork
 from treetop.network.samplers.clustered import PoolPlan
 from treetop.predict.beam import step
-from treetop.rank import head
 from treetop.train import journal
 from treetop.training import fit
 
@@ -64,7 +62,6 @@ POINTS: list[list[float]] = []  # after every epoch: step, P@1 and PSP@5 of docu
 SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
 REFRESHES: list[float] = []  # seconds in which clusters and hard negatives were found
 BEGUN: list[float] = []  # when each step of a training with pools began, those seconds taken off
-TABLES: dict[tuple[Any, ...], Any] = {}  # label vectors on the GPU
 SHARED: dict[tuple[Any, ...], Any] = {}
 RUN: dict[str, Any] = {}
 HELD = 12_000
@@ -156,22 +153,6 @@ def score_epochs() -> None:
     network.mean_precision = pool.mean_precision = scored
 
 
-def quicker() -> None:
-    """Large products with label vectors on the GPU, in float32: on a few cores they take longer than a training."""
-    plain = head.dots
-
-    def dots(table: Any, rows: Any) -> Any:
-        if len(rows) <= FEW:
-            return plain(table, rows)
-        key = (table.ctypes.data, table.shape)
-        if key not in TABLES:
-            TABLES[key] = (table, torch.from_numpy(np.array(table)).cuda())
-        torch.backends.cuda.matmul.allow_tf32 = False  # a model's scores, as on the CPU
-        return (torch.from_numpy(np.array(rows)).cuda() @ TABLES[key][1].T).cpu().numpy()
-
-    head.dots = dots  # type: ignore[assignment]
-
-
 def remember(features: Any) -> None:
     """Make the views of a stretch of texts once."""
     real, held = features.views, {}
@@ -224,7 +205,7 @@ def one(root: Path, run: dict[str, Any]) -> None:
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
-    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, TABLES, POINTS, RUN):
+    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, POINTS, RUN):
         held.clear()
     RUN.update(run, root=root)
     if run.get("points"):
@@ -235,11 +216,9 @@ def one(root: Path, run: dict[str, Any]) -> None:
     out = None if "save" not in run else Path(run["save"])
     model = fit(run.get("recipe", "lightxml"), train, out=out, settings=settings, **named)
     whole = time.perf_counter() - started
-    for features in model.features.values():
-        if hasattr(features, "to"):  # tf-idf has no device
-            features.to(torch.device(DEVICE[0]))
-        if variants_of(run):
-            remember(features)
+    model = model.to(DEVICE[0])
+    for features in model.features.values() if variants_of(run) else ():
+        remember(features)
     scores = model.evaluate(test, resamples=run.get("resamples", 0))
     line = {
         **run, "on": on, "fit_s": whole, "train_s": sum(r.seconds for r in RESULTS),
@@ -274,7 +253,8 @@ def parts(model: Any, run: dict[str, Any], train: Dataset, test: Dataset) -> Non
     """A line for each of what else a run asks for."""
     facts = {"section": "part", "of": run.get("name"), "data": run["data"], "on": run.get("on", "held-out")}
     for name, some in variants(model, run, train):
-        say(**facts, name=name, seed=run.get("seed", 0), **shown(some.evaluate(test, resamples=0)))
+        found = some.to(DEVICE[0]).evaluate(test, resamples=0)
+        say(**facts, name=name, seed=run.get("seed", 0), **shown(found))
     if run.get("tree"):
         started = time.perf_counter()
         some = on_same_features(model, train)
@@ -370,8 +350,6 @@ def main() -> None:
     unpack(options.data)
     watch()
     score_epochs()
-    if options.device == "cuda":
-        quicker()
     gpu = torch.cuda.get_device_name() if options.device == "cuda" else f"none, {torch.get_num_threads()} CPU threads"
     say(section="machine", gpu=gpu, torch=torch.__version__)
     for i, run in enumerate(json.loads(options.plan.read_text())):

@@ -116,3 +116,17 @@ def test_part_and_refusals(squeeze):
     part = head.to_part()
     with pytest.raises(ModelError):
         Head.from_part(dataclasses.replace(part, arrays={**part.arrays, "bias": part.arrays["bias"][:-1]}))
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize("join", [Join(), Join("sigmoid")])
+def test_blocks_of_rising_or_falling_margins_give_the_same(falling, join, monkeypatch):
+    """Rising ones lie above the bar of the blocks before in great numbers."""
+    monkeypatch.setattr(Head, "block", 50)
+    monkeypatch.setattr(head_, "DOCUMENTS", 4)
+    margins = np.round(np.linspace(-3, 3, 2000), 2).astype(np.float32)
+    head = Head((margins[::-1] if falling else margins)[:, None].copy(), np.zeros(2000, np.float32))
+    view = np.array([[1.0], [-1.0], [0.5], [0.0], [2.0]], np.float32)
+    for keep in (1, 7, 300):
+        found = head.rank(view, Candidates.all(5, 2000), join, keep)
+        assert ids_of(found) == slow(head, view, [[(i, None, None) for i in range(2000)]] * 5, join, keep)

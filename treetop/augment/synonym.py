@@ -107,7 +107,7 @@ def nearest(table: Table, encoder: str, device: str) -> dict[str, str]:
     words = sorted({*table, *(other for others in table.values() for other in others)})
     if not words:
         return {}
-    model = Transformer.load(TransformerConfig(model=encoder, max_length=16, l2=True)).to(devices.pick(device))
+    model = Transformer.load(TransformerConfig(model=encoder, max_length=16, l2=True)).move(devices.pick(device))
     V = next(iter(model.vectors(model.tokenizer.encode(Texts.of(words))).values()))
     place = {word: i for i, word in enumerate(words)}
     choice = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.data import Device, OneBased, Separator, Strict
 from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import visible
@@ -42,6 +42,7 @@ def compare(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
+    device: Device = "auto",
 ) -> None:
     """Evaluate models side by side, with a paired test of each against the first."""
     ks = parse_ks(k)
@@ -57,7 +58,7 @@ def compare(
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     with pool.limited(threads):
         named = dict(zip(_names(models), models, strict=True))
-        compared = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None)
+        compared = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None, device=device)
     if report is not None:
         page = _write_page(report, f"{dataset.name} ({split})", compared, dataset, k=max(ks))
         note(f"report: {page}")
@@ -87,7 +88,7 @@ class Compared:
 
 
 def _compared(
-    models: dict[str, Path], dataset: Dataset, *, ks: tuple[int, ...], seed: int, strict: bool, keep: bool
+    models: dict[str, Path], dataset: Dataset, *, ks: tuple[int, ...], seed: int, strict: bool, keep: bool, device: str
 ) -> Compared:
     """Open and match one model after the other; unless `keep`, its rankings are freed before the next."""
     from treetop.core.log import logger
@@ -98,7 +99,7 @@ def _compared(
 
     compared, first = Compared(), None
     for name, path in models.items():
-        model = load(path)
+        model = load(path, device=device)
         matches = match(model, dataset, depth=max(ks), strict=strict, name=name)
         compared.scores[name] = score_matches(matches, ks=ks, seed=seed)
         if keep:

@@ -21,6 +21,9 @@ Strict = Annotated[
 ]
 OneBased = Annotated[bool, typer.Option("--one-based", help="Label and feature ids of sparse files start at 1.")]
 Separator = Annotated[str, typer.Option(help="Separator of labels within one cell of a CSV.")]
+Device = Annotated[
+    str, typer.Option(help="Device of encoders and label vectors: cpu, cuda, cuda:1; auto: a GPU if there is one.")
+]
 To = Annotated[str, typer.Option("--to", help="Format to write; see docs/formats.md.")]
 Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what the format cannot hold.")]
 Gzip = Annotated[bool, typer.Option("--gzip", help="Compress text files (gzip).")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.data import Device, OneBased, Separator, Strict
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import ConfigError
 
@@ -40,6 +40,7 @@ def evaluate(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
+    device: Device = "auto",
 ) -> None:
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
@@ -58,7 +59,7 @@ def evaluate(
         check_new_file(per_label, overwrite=overwrite)
     if report is not None:
         check_folder(report)  # report an unwritable folder before the work
-    opened = load(model)
+    opened = load(model, device=device)
     dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
     with pool.limited(threads):
         matches = match(opened, dataset, depth=max(ks), strict=strict)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treetop.cli.data import Device
 from treetop.cli.streams import as_text, echo, json_line
 from treetop.core.errors import ConfigError, InputError, visible
 
@@ -33,6 +34,7 @@ def explain(
         int | None, typer.Option("-k", min=1, help="Labels to explain (3), or neighbours to draw (10).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    device: Device = "auto",
 ) -> None:
     """Show which words led to each label, on every level of the tree; their contributions add up to the margin.
 
@@ -44,7 +46,7 @@ def explain(
         raise ConfigError("--data: missing. Name the training data, in which the neighbours of a label are counted.")
     from treetop.model import load
 
-    opened = load(model)
+    opened = load(model, device=device)
     if label is not None:
         _neighbours(opened, label, str(data), k or 10, as_json)
         return

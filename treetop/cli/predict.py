@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
+from treetop.cli.data import Device
 from treetop.cli.streams import json_line, note
 from treetop.core.errors import ConfigError
 
@@ -42,6 +43,7 @@ def predict(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
+    device: Device = "auto",
 ) -> None:
     """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order.
 
@@ -57,7 +59,7 @@ def predict(
     from treetop.model import load
 
     texts = read_inputs(source, shard)
-    opened = load(model)
+    opened = load(model, device=device)
     lowest = _lowest(opened, threshold, precision, recall)
     most = k or (5 if recall is None else 100)
     with pool.limited(threads):

@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
+from treetop.core.errors import ConfigError
 from treetop.core.types import Floats, Join, Level, Ranking, Shortlist, View
 
 
@@ -58,12 +60,37 @@ class HasParents(ABC):
         """The parent of a node."""
 
 
+class StandsForAll:
+    """A shortlist of the labels nearest to a text, where to score all of them takes too long; on a GPU it does not."""
+
+
 class MovesToDevice(ABC):
-    """Features that compute on a device (`torch.device`)."""
+    """Features or a rank that can compute on a device (`torch.device`)."""
+
+    @property
+    def movable(self) -> bool:
+        """Whether there is anything to move."""
+        return True
 
     @abstractmethod
-    def to(self, device: Any) -> Any:
-        """The same on another device."""
+    def to(self, device: Any) -> Self:
+        """The same on another device; this one stays where it is."""
+
+
+class RanksOnDevice(MovesToDevice):
+    """A rank that scores and selects on the device it was moved to; only ids and scores come back."""
+
+    @abstractmethod
+    def on_device(
+        self, view: View, shortlist: Shortlist, above: Ranking | None, join: Join, keep: int
+    ) -> Ranking | None:
+        """The best `keep` nodes, of all or below those `above`; None where it lies on the host."""
+
+
+def check_device(name: Any) -> None:
+    """Refuse what is not the name of a device; whether there is one is for `tensors/devices.py`."""
+    if not (isinstance(name, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)):
+        raise ConfigError(f"device: unknown value '{name}'. Choose one of auto, cpu, cuda, cuda:1.")
 
 
 class NamesTerms(ABC):

@@ -7,6 +7,7 @@ labels, C nodes x parents. Sparse ones are scipy csr with float32 values.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
@@ -221,12 +222,27 @@ class Stored(Protocol):
     def from_part(cls, part: Part) -> Any: ...
 
 
-View = Any  # a csr matrix or a dense array: one row per document
+View = Any  # a csr matrix, a dense array or a DeviceView: one row per document
+
+
+class DeviceView(ABC):
+    """A dense view whose rows lie on a device; slices of rows stay there, `np.asarray` copies them to the host."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+    @abstractmethod
+    def __getitem__(self, rows: slice) -> DeviceView: ...
+    @abstractmethod
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]: ...
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
 
 def check_view(kind: str, view: View, width: int, *, dense: bool) -> None:
     """Refuse a view of another form or width than the component `kind` was trained on."""
-    if isinstance(view, np.ndarray) != dense or len(view.shape) != 2:
+    if isinstance(view, np.ndarray | DeviceView) != dense or len(view.shape) != 2:
         wanted = "vectors" if dense else "sparse rows"
         raise ModelError(f"{kind}: reads {wanted}, got {type(view).__name__}. The model is damaged; copy it again.")
     if view.shape[1] != width:

@@ -65,9 +65,9 @@ class Concatenated(NamesTerms, MovesToDevice):
 
     def to(self, device: torch.device) -> Concatenated:
         """The same with its encoders on another device."""
-        for transformer in self.transformers:
-            transformer.to(device)
-        return self
+        moved = [transformer.to(device) for transformer in self.transformers]
+        same = all(a is b for a, b in zip(moved, self.transformers, strict=True))
+        return self if same else Concatenated(self.tfidf, moved, self.dense)
 
     def to_part(self) -> Part:
         encoders = {f"encoder-{m:02d}": item.to_part() for m, item in enumerate(self.transformers)}

@@ -1,13 +1,16 @@
 """Views of texts by a network that learns: tokens in, one vector per text and view out.
 
 Texts run through the network packed by length; on the CPU in float32, one thread to a batch, so that bits do not
-depend on the number of threads; on a GPU in bfloat16.
+depend on the number of threads. On a GPU training uses bfloat16, prediction float32, which gives the scores of the CPU
+to the last digits; its vectors stay there.
 """
 
 from __future__ import annotations
 
+import contextvars
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -25,8 +28,10 @@ from treetop.features.views import Views
 from treetop.kernels.runtime import threads
 from treetop.tensors import devices
 from treetop.tensors.packed import Packed, TokenRows
+from treetop.tensors.rows import DeviceRows
 
 CPU_BATCH, GPU_BATCH = 32, 2048  # sequences at a time
+GPU_TOKENS = 1 << 17  # tokens at a time in prediction on a GPU
 
 
 class Named(Protocol):
@@ -56,6 +61,7 @@ class Learned(MovesToDevice, Generic[P]):
         self.l2, self.name = l2, name
         self.device = device or torch.device("cpu")
         self._packed = False  # whether its layers are laid out for a CPU
+        self.keeps_views = False  # whether views stay on the device
 
     def view_name(self, pooling: P) -> str:
         """What a level calls this view."""
@@ -67,12 +73,15 @@ class Learned(MovesToDevice, Generic[P]):
         copy_.name = name
         return copy_
 
-    def views(self, texts: Texts) -> Mapping[str, NDArray[np.float32]]:
-        views_: dict[str, NDArray[np.float32]] = {}
+    def views(self, texts: Texts) -> Mapping[str, Any]:
+        """Arrays; on a device that it was moved to for prediction `DeviceRows`, for which tokenising begins at once."""
+        views_: dict[str, Any] = {}
+        begun = _in_background(self.tokenizer.encode, texts) if self.keeps_views and len(texts) else None
 
-        def get(name: str) -> NDArray[np.float32]:
+        def get(name: str) -> Any:
             if not views_:
-                views_.update(self.vectors(self.tokenizer.encode(texts)))
+                tokens = self.tokenizer.encode(texts) if begun is None else begun.result()
+                views_.update(self.device_vectors(tokens) if self.keeps_views else self.vectors(tokens))
             return views_[name]
 
         names = [self.view_name(pooling) for pooling in self.poolings]
@@ -108,6 +117,24 @@ class Learned(MovesToDevice, Generic[P]):
                 bar.step(len(rows))
         return views_
 
+    def device_vectors(self, tokens: Tokens) -> dict[str, DeviceRows]:
+        """The same, left on the device; batches hold about as many tokens each."""
+        order = np.argsort(tokens.lengths, kind="stable")
+        store = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
+        ends = np.cumsum(tokens.lengths[order]) // GPU_TOKENS
+        self.encoder.eval()
+        with torch.inference_mode(), devices.full_precision(), progress("encoding", len(tokens)) as bar:
+            views_ = {p.name: torch.empty(len(tokens), self.encoder.view_width(p), device=self.device)
+                      for p in self.poolings}  # fmt: skip
+            for rows in np.split(order, np.flatnonzero(np.diff(ends)) + 1) if len(order) else []:
+                places = torch.from_numpy(rows).to(self.device)
+                for name, vector in self._run(store.gather(rows)).items():
+                    views_[name][places] = self._scaled(vector)
+                bar.step(len(rows))
+            for vectors in views_.values():
+                self._check_finite(bool(torch.isfinite(vectors).all()))
+        return {self.view_name(p): DeviceRows(views_[p.name]) for p in self.poolings}
+
     def _run(self, packed: Packed) -> dict[str, torch.Tensor]:
         try:
             views_: dict[str, torch.Tensor] = self.encoder(packed, self.poolings)
@@ -122,23 +149,38 @@ class Learned(MovesToDevice, Generic[P]):
         return views_
 
     def _finish(self, vector: torch.Tensor) -> NDArray[np.float32]:
-        if self.l2:
-            vector = torch.nn.functional.normalize(vector.float(), dim=1)
-        return vector.float().cpu().numpy()
+        return self._scaled(vector).cpu().numpy()
+
+    def _scaled(self, vector: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.normalize(vector.float(), dim=1) if self.l2 else vector.float()
 
     def _finite(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not np.isfinite(vectors).all():
+        self._check_finite(bool(np.isfinite(vectors).all()))
+        return vectors
+
+    def _check_finite(self, finite: bool) -> None:
+        if not finite:
             raise ModelError(
                 f"{self.kind}: it turns a text into a vector with NaN or infinite values, so its weights are damaged "
                 "or too large. Copy or train it again."
             )
-        return vectors
+
+    def move(self, device: torch.device) -> Self:
+        """Itself on another device, for training: in the number type that suits it there."""
+        self.encoder.to(device=device, dtype=devices.compute_type(device))
+        self.device, self.keeps_views = device, False
+        return self
 
     def to(self, device: torch.device) -> Self:
-        """The same on another device, in the number type that suits it."""
-        self.encoder.to(device=device, dtype=devices.compute_type(device))
-        self.device = device
-        return self
+        """A copy on another device for prediction, in float32."""
+        return self if self.device == device else self.copied(device, keeps_views=device.type != "cpu")
+
+    def copied(self, device: torch.device, *, keeps_views: bool) -> Self:
+        """A copy on a device, whose views stay there or not."""
+        copy_ = type(self).from_part(self.to_part())
+        copy_.encoder.to(device=device)
+        copy_.device, copy_.keeps_views = device, keeps_views
+        return copy_
 
     def to_part(self) -> Part:
         """The component as data."""
@@ -148,6 +190,14 @@ class Learned(MovesToDevice, Generic[P]):
     def from_part(cls, part: Part) -> Self:
         """The component from checked data."""
         raise NotImplementedError
+
+
+def _in_background(work: Callable[[Texts], Tokens], texts: Texts) -> Future[Tokens]:
+    """Start some work on another thread, which keeps to the same number of threads (`threads.limited`)."""
+    pool = ThreadPoolExecutor(1, "tokenise")
+    begun = pool.submit(contextvars.copy_context().run, work, texts)
+    pool.shutdown(wait=False)
+    return begun
 
 
 def _call(function: Any) -> Any:

@@ -33,12 +33,14 @@ class Namespaced(MovesToDevice):
                 makers.setdefault(f"{self.name}/{view}", lambda inner=inner, view=view: inner[view])
         return Views(makers)
 
+    @property
+    def movable(self) -> bool:
+        return any(isinstance(item, MovesToDevice) and item.movable for item in self.held.values())
+
     def to(self, device: Any) -> Namespaced:
         """The same with its encoders on another device."""
-        for features in self.held.values():
-            if isinstance(features, MovesToDevice):
-                features.to(device)
-        return self
+        held = {name: item.to(device) if isinstance(item, MovesToDevice) else item for name, item in self.held.items()}
+        return Namespaced(self.name, held)
 
     def to_part(self) -> Part:
         return Part(self.kind, {"name": self.name}, {}, {key: item.to_part() for key, item in self.held.items()})

@@ -96,7 +96,7 @@ def _as_part(prepared: Prepared, task: Network) -> Part:
     last = task.heads[-1].vectors
     if isinstance(last, Parts) and last.plan.text:
         arrays = {"label texts": last.part("text").cpu().numpy(), **last.blocks()}
-    encoder = prepared.features.to(torch.device("cpu")).to_part()
+    encoder = prepared.features.move(torch.device("cpu")).to_part()
     return Part("stage.trained.1", {}, arrays, {"encoder": encoder, **parts})
 
 

@@ -59,7 +59,7 @@ class Prepared:
 
     def vectors(self, poolings: Sequence[Any] = ()) -> dict[str, Floats]:
         """(rows, width) per view, or for these only, by the current encoder: on a copy, as a GPU rounds weights."""
-        copy = type(self.features).from_part(self.features.to_part()).to(self.device)
+        copy = type(self.features).from_part(self.features.to_part()).move(self.device)
         copy.poolings = tuple(poolings) or copy.poolings
         return copy.vectors(self.tokens, say="encoding texts")
 

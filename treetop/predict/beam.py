@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from treetop.core.abilities import RanksSiblings, WalksAllLevels
-from treetop.core.types import Level, Ranking, View
+import numpy as np
+
+from treetop.core.abilities import RanksOnDevice, RanksSiblings, WalksAllLevels
+from treetop.core.types import DeviceView, Level, Ranking, View
+
+
+def one_ahead(batches: Iterable[Mapping[str, View]]) -> Iterator[Mapping[str, View]]:
+    """The same batches, each begun before the last one is answered: texts for a GPU are tokenised meanwhile."""
+    last: Mapping[str, View] | None = None
+    for views in batches:
+        if last is not None:
+            yield last
+        last = views
+    if last is not None:
+        yield last
 
 
 def descend(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranking:
@@ -29,9 +42,15 @@ def nodes_above(levels: Sequence[Level], views: Mapping[str, View]) -> Ranking |
 def step(level: Level, views: Mapping[str, View], above: Ranking | None, keep: int) -> Ranking:
     """One level: which nodes deserve a score, how good each is, and the best `keep`."""
     view, ranker = views[level.view], level.rank
+    if isinstance(view, DeviceView) and not isinstance(ranker, RanksOnDevice):
+        view = np.asarray(view)
     if above is not None and level.keep_by == "score" and isinstance(ranker, RanksSiblings):
         best = ranker.below(view, level.shortlist, above, level.join, keep)
         if best is not None:  # children need not be named one by one; the result is the same
+            return best
+    if level.keep_by == "score" and isinstance(ranker, RanksOnDevice):
+        best = ranker.on_device(view, level.shortlist, above, level.join, keep)
+        if best is not None:
             return best
     candidates = level.shortlist.candidates(view, above)
     if level.keep_by == "score":

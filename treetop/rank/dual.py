@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from treetop.core.types import Floats, Join, Ranking
 from treetop.kernels.runtime import threads
 from treetop.rank.head import Head
 from treetop.rank.text_map import TextMap, unit
+
+if TYPE_CHECKING:
+    from treetop.tensors.label_table import LabelTable
 
 SHARE = 1 << 14  # candidates of a text that a thread takes at a time
 NEIGHBOURS, STEEP = 32, 30.0  # trained labels that a new one takes from; how fast their share falls with the cosine
@@ -67,6 +70,11 @@ class Dual(Head):
         rows = np.arange(self.n, dtype=np.int32)
         rows[slice(None) if self.order is None else self.order] = np.arange(self.n)
         return rows
+
+    def table_on(self, device: Any) -> LabelTable:
+        if self.order is None:
+            return super().table_on(device)
+        return Head(self.weight[self._row], self.bias[self._row]).table_on(device)
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
         ranking = super()._all(h, join, keep, alone=alone)

@@ -6,6 +6,7 @@ of the dual encoder's and the tree's probability.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -119,6 +120,12 @@ class Fusion(Dual):
         """Each head by itself, its rows in one piece."""
         bias = {"dual": self.bias, "classifier": np.zeros_like(self.bias)}
         return {name: Head(np.ascontiguousarray(self.part(name)), bias[name]) for name in self.widths}
+
+    def to(self, device: Any) -> Fusion:
+        """The same with its heads, which look for labels, on another device."""
+        moved = copy.copy(self)
+        moved._heads = {name: head.to(device) for name, head in self._heads.items()}
+        return moved
 
     def features(self, view: View, wide: int) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
         """(row pointers, labels, (pairs, 3) classifier, dual encoder, rarity) of the labels either head likes."""

@@ -6,29 +6,36 @@ training has a bias of -inf and is not returned. How such vectors are learned: `
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import HasParents, RanksOnDevice, StandsForAll
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
-from treetop.core.types import Candidates, Floats, Join, Ranking, View, check_view
+from treetop.core.types import Candidates, Floats, Join, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
 from treetop.kernels.search.dense_dots import dots, gathered_dots
-from treetop.kernels.search.topk import best_of, kth_of_rows
+from treetop.kernels.search.topk import best_of, kth_of_rows, rows_above
+
+if TYPE_CHECKING:
+    from treetop.tensors.label_table import LabelTable
 
 DOCUMENTS = 256  # per block of work
 LABELS = 1 << 15  # labels per block of margins
 SHARE = 1 << 15  # labels per thread if there is only one block of documents: fewer cost more to start than to score
 FEW = 128  # up to this k, a heap finds the top k faster than sorting
+SLACK = 4  # times the labels asked for: more of a block above the bar, and the bar is raised
+LOWEST = np.finfo(np.float32).min
 # Above these margins a float32 score saturates, so ties there are broken by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
 
-class Head:
+class Head(RanksOnDevice):
     """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
 
     kind: ClassVar[str] = "rank.head.1"
@@ -41,6 +48,7 @@ class Head:
         self.weight, self.bias = weight, bias
         self.squeeze, self.squeeze_bias = squeeze, squeeze_bias
         self.n: int = len(weight)
+        self.table: LabelTable | None = None  # the same vectors on a device, after `to`
 
     @property
     def view_width(self) -> int:
@@ -51,6 +59,8 @@ class Head:
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
         check_view(self.kind, view, self.view_width, dense=True)
         keep = min(keep, self.n)
+        if self.table is not None and candidates.ids is None:
+            return self.table.rank(view, join, keep)
 
         def block(start: int, stop: int) -> Ranking:
             h = self.squeezed(np.asarray(view[start:stop], np.float32))
@@ -59,6 +69,34 @@ class Head:
             return self._gathered(h, candidates, start, join, keep)
 
         return Ranking.concat(threads.run(block, threads.blocks(len(view), DOCUMENTS)))
+
+    def to(self, device: Any) -> Self:
+        moved = copy.copy(self)
+        moved.table = None if device.type == "cpu" else self.table_on(device)
+        return moved
+
+    def table_on(self, device: Any) -> LabelTable:
+        """Its label vectors on a device, in the order of labels."""
+        from treetop.tensors.label_table import LabelTable
+
+        return LabelTable.on(device, self.weight, self.bias, self.squeeze, self.squeeze_bias)
+
+    def on_device(
+        self, view: View, shortlist: Shortlist, above: Ranking | None, join: Join, keep: int
+    ) -> Ranking | None:
+        """See `RanksOnDevice`; a shortlist that only saves work is left out."""
+        if self.table is None:
+            return None
+        if isinstance(shortlist, StandsForAll):
+            return self.rank(view, Candidates.all(view.shape[0], self.n), join, keep)
+        if above is None or not isinstance(shortlist, HasParents):
+            return None
+        from treetop.tensors.label_table import Nodes
+
+        check_view(self.kind, view, self.view_width, dense=True)
+        if int(above.ids.max(initial=0)) >= shortlist.n_parents:
+            raise ModelError(f"{self.kind}: the level above ranks more than {shortlist.n_parents} nodes.")
+        return self.table.rank(view, join, keep, Nodes(above, shortlist.indptr, shortlist.children))
 
     def squeezed(self, h: Floats) -> Floats:
         """A view after the bottleneck."""
@@ -69,11 +107,19 @@ class Head:
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
         """Select by margin first (scores grow with it), with slack for tied scores."""
+        edge = np.full(len(h), LOWEST, np.float32)  # what the best `keep` of the blocks so far have at least
 
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-            margins = dots(self.weight[start:stop], h)
-            margins += self.bias[start:stop]
-            above = np.flatnonzero(margins >= _floor(margins, keep, join)[:, None])
+            margins, bias = dots(self.weight[start:stop], h), self.bias[start:stop]
+            if edge[0] > LOWEST:
+                rows, columns, margin = rows_above(margins, bias, _floor(edge, join), room := SLACK * keep * len(h))
+                if len(rows) <= room:
+                    return rows, columns + start, margin
+            margins += bias
+            reached = np.maximum(edge, _kth(margins, keep))
+            if not alone:
+                edge[:] = reached
+            above = np.flatnonzero(margins >= _floor(reached, join)[:, None])
             rows, columns = np.divmod(above, stop - start)
             return rows, columns + start, margins.ravel()[above]
 
@@ -132,12 +178,18 @@ class Head:
         return cls(weight, floats(part, "bias", n), squeeze=squeeze, squeeze_bias=offset)
 
 
-def _floor(margins: Floats, keep: int, join: Join) -> Floats:
-    """Per row a margin below which nothing can be among the best `keep` by (score, id); never -inf."""
-    lowest = np.full(len(margins), np.finfo(np.float32).min, np.float32)
+def _kth(margins: Floats, keep: int) -> Floats:
+    """Per row the `keep`-th largest margin; the lowest number where there are not more."""
     if margins.shape[1] <= keep:
-        return lowest
-    edge = kth_of_rows(margins, keep) if keep <= FEW else np.partition(margins, -keep, axis=1)[:, -keep]
+        return np.full(len(margins), LOWEST, np.float32)
+    kth: Floats = kth_of_rows(margins, keep) if keep <= FEW else np.partition(margins, -keep, axis=1)[:, -keep]
+    return np.maximum(kth, LOWEST)
+
+
+@np.errstate(over="ignore")  # below the lowest number
+def _floor(edge: Floats, join: Join) -> Floats:
+    """Per row a margin below which no score is among the best by (score, id), if `edge` is; never -inf."""
+    lowest = np.full(len(edge), LOWEST, np.float32)
     bound = np.minimum(edge, np.float32(FLAT.get(join.transform, 1.0)))
     if join.transform != "noop":
         bound = bound - np.float32(1e-3) * (np.float32(1.0) + np.abs(bound))

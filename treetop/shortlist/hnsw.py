@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import StandsForAll
 from treetop.core.errors import ModelError, extra
 from treetop.core.part_checks import number, whole
 from treetop.core.store import Part
@@ -53,7 +54,7 @@ class Links:
             raise ModelError("shortlist.graph.1: links point outside the graph. The model is damaged; copy it again.")
 
 
-class Hnsw:
+class Hnsw(StandsForAll):
     """The `keep` labels found nearest; `effort` is HNSW's efSearch."""
 
     kind: ClassVar[str] = "shortlist.graph.1"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import StandsForAll
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import distinct, floats, whole
@@ -24,7 +25,7 @@ LIST = 256  # target number of labels per list
 DOCUMENTS = 256  # per block of work
 
 
-class Ivf:
+class Ivf(StandsForAll):
     """The labels of the `probe` lists whose centres (with their mean bias) score highest for a text's vector."""
 
     kind: ClassVar[str] = "shortlist.ann.1"

@@ -74,6 +74,17 @@ def free_memory(device: torch.device) -> None:
 
 
 @contextmanager
+def full_precision() -> Iterator[None]:
+    """Multiply float32 matrices in float32 on a GPU, whatever faster types training allows."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@contextmanager
 def one_cpu_thread() -> Iterator[None]:
     """Run each of torch's CPU operations on one thread: more would change bits."""
     before = torch.get_num_threads()

@@ -1,6 +1,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,3 +54,19 @@ def test_the_best_of_rows_are_those_of_the_slow_twin(rows, keep):
     ends, found, best, own = topk.best_of(indptr, ids, score, -score, keep)
     assert [found[a:b].tolist() for a, b in pairwise(ends)] == reference.best_of(indptr, ids, score, keep)
     assert np.array_equal(best, -own)
+
+
+@pytest.mark.parametrize("room", [0, 5, 1000])
+def test_rows_above_are_those_a_mask_finds(room):
+    rng = np.random.default_rng(0)
+    margins = np.round(rng.normal(size=(7, 90)), 1).astype(np.float32)
+    bias = np.round(rng.normal(size=90), 1).astype(np.float32)
+    bias[3], margins[2, 5] = -np.inf, np.nan
+    floor = np.array([0.5, 9.0, np.finfo(np.float32).min, 0.0, 1.0, 0.3, 0.2], np.float32)
+    sums = margins + bias
+    rows, columns = np.nonzero(sums >= floor[:, None])
+    found = topk.rows_above(margins, bias, floor, room)
+    n = min(len(rows), room + 1)
+    assert [len(part) for part in found] == [n] * 3
+    for part, expected in zip(found, (rows, columns, sums[rows, columns]), strict=True):
+        assert np.array_equal(part, expected[:n])

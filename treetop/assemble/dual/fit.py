@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from treetop.assemble.dual.index import search_index
 from treetop.assemble.dual.pairs import known_of
 from treetop.assemble.dual.search import by_head, searched
 from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
 from treetop.assemble.held_out.scores import provisional
+from treetop.core.card import UNSAVED
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
-from treetop.core.types import Join, Level, Shortlist
+from treetop.core.types import Join, Level
 from treetop.core.work import Job
 from treetop.features.encoder.sources import read_encoder_config
 from treetop.features.encoder.tokens import Tokens, tokenise
@@ -37,9 +38,6 @@ from treetop.network.samplers.pools import PoolConfig, Pools, PoolTargets
 from treetop.network.settings import small_batches
 from treetop.network.targets import log_odds
 from treetop.rank.dual import Dual
-from treetop.shortlist.everything import Everything
-from treetop.shortlist.hnsw import Hnsw
-from treetop.shortlist.ivf import Ivf
 from treetop.tensors import devices
 from treetop.tensors.devices import World
 from treetop.train.batches import Rows
@@ -48,7 +46,6 @@ from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig
 
 SAMPLE = 2000  # documents sampled to estimate the distribution of vectors
-MANY = 200_000  # labels above which only near lists of them are looked through
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +152,7 @@ def train_dual(
         if prepared.warmup is not None:
             prepared.warmup.wait()
         report(train(task, batches, _within_card(batches, task, plan), world=world, work=job.work, name=name))
-        transformer = prepared.features.to(torch.device("cpu"))  # in float32
+        transformer = prepared.features.move(torch.device("cpu"))  # in float32
         features, rank = searched(task, dataset, transformer, plan.classifier, search, prepared.device, job.seed)
         return Part("stage.towers.1", {}, {}, {"features": features.to_part(), "rank": rank.to_part()})
 
@@ -166,30 +163,18 @@ def train_dual(
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
     """One level over the sum of all heads; or a member per head, whose fusion is learnt on held-out documents."""
     learnt = isinstance(index, SearchConfig) and index.fusion == "learnt" and job.held_out is not None
-    if not learnt or type(rank) is not Dual or len(rank.widths) == 1:
-        return Model.over(
-            dataset, {features.name: features}, [[_level(dataset, features.view_name(), rank, index, job)]]
-        )
-    halves = by_head(rank, features, dataset)
-    members = [
-        [_level(dataset, features.view_name(f"search-{head}"), half, index, job)] for head, half in halves.items()
-    ]
+    heads = {"search": rank}
+    if learnt and type(rank) is Dual and len(rank.widths) > 1:
+        heads = {f"search-{head}": half for head, half in by_head(rank, features, dataset).items()}
+    members, said = list[list[Level]](), dict[str, str]()
+    for name, head in heads.items():
+        view = features.view_name(name)
+        shortlist, ordered, found = search_index(dataset, features, view, head, index, job.seed)
+        members.append([Level(view, shortlist, ordered, Join("sigmoid"))])
+        said[name] = found
+    fusion = None if len(members) == 1 else provisional([(1, "average")] * len(members))
     model = Model.over(dataset, {features.name: features}, members)
-    return replace(model, fusion=provisional([(1, "average")] * len(members)))
-
-
-def _level(dataset: Dataset, view: str, rank: Dual, index: IndexConfig, job: Job) -> Level:
-    """Exact search over all labels, or approximate search if there are many."""
-    near = index.index
-    if near == "auto":
-        near = "exact" if dataset.n_labels <= MANY else "hnsw" if importlib.util.find_spec("faiss") else "ivf"
-    shortlist: Shortlist = Everything(dataset.n_labels)
-    if near == "hnsw":
-        shortlist = Hnsw.of(rank.weight, rank.bias, keep=index.shortlist, effort=index.ef_search)
-    elif near == "ivf":
-        lists = Ivf.of(rank.weight, rank.bias, probe=index.nprobe, seed=job.seed)
-        shortlist, rank = lists, rank.ordered(lists.members)
-    return Level(view, shortlist, rank, Join("sigmoid"))
+    return replace(model, fusion=fusion, card=replace(UNSAVED, data=said))
 
 
 def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -> Forecast:

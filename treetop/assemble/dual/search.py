@@ -55,7 +55,7 @@ def searched(
         else:
             bias += prior
     bias -= np.float32(search.logit_adjustment) * np.log1p(dataset.label_counts).astype(np.float32)
-    features = Towers(transformer.to(torch.device("cpu")), towers)
+    features = Towers(transformer.move(torch.device("cpu")), towers)
     rank = Dual(np.hstack(list(sides.values())), bias, widths={name: side.shape[1] for name, side in sides.items()})
     if list(sides) == ["classifier"] and classifier is not None and classifier.log_odds:
         return features, rank
@@ -85,9 +85,9 @@ def by_head(rank: Dual, features: Towers, dataset: Dataset) -> dict[str, Dual]:
     }
 
 
-def sampled(dataset: Dataset, seed: int) -> Texts:
+def sampled(dataset: Dataset, seed: int, most: int = SAMPLE) -> Texts:
     """A few documents."""
-    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:SAMPLE]
+    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(dataset.documents))[:most]
     return dataset.texts.take(np.sort(rows))
 
 

@@ -21,9 +21,12 @@ class IndexConfig:
 
     logit_adjustment: float = setting(0.0, "logit adjustment τ: subtract τ · log(label frequency)", low=0.0, high=2.0)
     index: Literal["auto", "exact", "ivf", "hnsw"] = setting(
-        "auto", "label search: exact, inverted lists (IVF), or an HNSW graph (faiss); auto: exact up to 200,000 labels"
+        "auto",
+        "label search: exact, inverted lists (IVF), or an HNSW graph (faiss); auto: exact up to 1,000,000 labels",
     )
-    nprobe: int = setting(512, "inverted lists (IVF, 256 labels each) probed", low=1)
+    nprobe: int = setting(
+        0, "inverted lists (IVF, 256 labels each) probed; 0: as few as find 98 % of the exact search's labels", low=0
+    )
     shortlist: int = setting(100, "labels retrieved from the HNSW graph", low=1)
     ef_search: int = setting(256, "HNSW efSearch", low=1)
 

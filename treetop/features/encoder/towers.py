@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from treetop.core.abilities import MovesToDevice
 from treetop.core.errors import ModelError
@@ -21,6 +24,8 @@ from treetop.core.texts import Texts
 from treetop.core.types import Floats
 from treetop.features.encoder.transformer import Transformer
 from treetop.features.views import Views
+from treetop.tensors import devices
+from treetop.tensors.rows import DeviceRows
 
 NAMES = ("dual", "classifier")  # of the heads; levels and new labels find their views by them
 
@@ -51,6 +56,24 @@ class Tower:
         return result
 
 
+class DeviceTower:
+    """The same on a device: its torch twin."""
+
+    def __init__(self, tower: Tower, device: torch.device) -> None:
+        self.tower = tower
+        self.weight, self.bias = (
+            None if array is None else torch.from_numpy(np.array(array)).to(device)
+            for array in (tower.weight, tower.bias)
+        )
+
+    def vectors(self, base: Tensor) -> Tensor:
+        """(rows, dimension)"""
+        projected = base if self.weight is None else base @ self.weight.T
+        projected = projected if self.bias is None else projected + self.bias
+        projected = projected.tanh() if self.tower.tanh else projected
+        return F.normalize(projected, dim=1) if self.tower.unit else projected
+
+
 class Towers(MovesToDevice):
     """Views of texts by a transformer and the heads on it.
 
@@ -62,6 +85,7 @@ class Towers(MovesToDevice):
 
     def __init__(self, transformer: Transformer, towers: Sequence[Tower]) -> None:
         self.transformer, self.towers = transformer, tuple(towers)
+        self._there = [DeviceTower(tower, transformer.device) for tower in towers] if transformer.keeps_views else []
 
     @property
     def name(self) -> str:
@@ -71,9 +95,15 @@ class Towers(MovesToDevice):
         """What a level calls the vectors of a head."""
         return f"{self.name}/{tower}"
 
-    def views(self, texts: Texts) -> Mapping[str, Floats]:
+    def views(self, texts: Texts) -> Mapping[str, Any]:
         views_ = self.transformer.views(texts)
         base = self.transformer.view_name(self.transformer.poolings[0])
+        if self._there:
+            chosen = {"search": [(item.tower.factor, item) for item in self._there]}
+            for item in self._there:
+                name = item.tower.name
+                chosen |= {name: [(1.0, item)], f"search-{name}": [(item.tower.factor, item)]}
+            return Views({self.view_name(name): partial(_joined, views_, base, some) for name, some in chosen.items()})
         makers: dict[str, Any] = {self.view_name(): lambda: self.join(views_[base])}
         for tower in self.towers:
             makers |= {
@@ -87,9 +117,9 @@ class Towers(MovesToDevice):
         return np.hstack([tower.scaled(base) for tower in self.towers])
 
     def to(self, device: torch.device) -> Towers:
-        """The same with its encoder on another device."""
-        self.transformer.to(device)
-        return self
+        """The same on another device."""
+        moved = self.transformer.to(device)
+        return self if moved is self.transformer else Towers(moved, self.towers)
 
     def to_part(self) -> Part:
         arrays: dict[str, Floats] = {}
@@ -111,6 +141,13 @@ class Towers(MovesToDevice):
                 "The model is damaged; copy it again."
             )
         return cls(transformer, towers)
+
+
+def _joined(views: Mapping[str, Any], base: str, towers: Sequence[tuple[float, DeviceTower]]) -> DeviceRows:
+    """What towers make of the encoder's vectors on a device, each at its weight."""
+    vectors = views[base].tensor
+    with torch.inference_mode(), devices.full_precision():
+        return DeviceRows(torch.cat([factor * tower.vectors(vectors) for factor, tower in towers], 1))
 
 
 def _tower(item: Any, part: Part, width: int) -> Tower:

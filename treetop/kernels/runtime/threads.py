@@ -1,7 +1,7 @@
 """Blocks of work on a thread pool: fixed block sizes and results in block order, so threads never change results.
 
 Kernels are compiled `nogil` and never `parallel=True` (numba's own layer aborts when two Python threads enter it).
-BLAS keeps to one thread inside blocks.
+Where there are several blocks, the BLAS keeps to one thread inside each (`blas.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
+
+from treetop.kernels.runtime.blas import one_thread
 
 T = TypeVar("T")
 _count: ContextVar[int | None] = ContextVar("threads", default=None)
@@ -48,10 +50,14 @@ def run(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> lis
 def stream(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> Iterator[T]:
     """Like `run`, yielding results in order while later ranges run; few results are buffered at a time."""
     threads = min(count(), len(ranges))
-    if threads <= 1:
+    if len(ranges) <= 1:
         yield from (work(start, stop) for start, stop in ranges)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    if threads == 1:
+        with one_thread():
+            yield from (work(start, stop) for start, stop in ranges)
+        return
+    with one_thread(), ThreadPoolExecutor(threads) as pool:
         waiting: list[Future[T]] = []
         try:
             for start, stop in ranges:

@@ -112,6 +112,26 @@ def kth_of_rows(values: F32, k: int) -> Any:
 
 
 @kernel
+def rows_above(margins: F32, bias: F32, floor: F32, room: int) -> Any:
+    """(rows, columns, sums) of the sums margins + bias that reach their row's floor; in one pass, nothing is changed.
+
+    Where there are more than `room`, one more than `room` of each comes back, and the rest is not looked for.
+    """
+    rows, columns = np.empty(room + 1, np.int64), np.empty(room + 1, np.int64)
+    sums, n = np.empty(room + 1, np.float32), 0
+    for row in range(len(margins)):
+        least = floor[row]
+        for column in range(margins.shape[1]):
+            total = margins[row, column] + bias[column]
+            if total >= least:
+                rows[n], columns[n], sums[n] = row, column, total
+                n += 1
+                if n > room:
+                    return rows, columns, sums
+    return rows[:n], columns[:n], sums[:n]
+
+
+@kernel
 def heaps(n_documents: int, keep: int) -> Best:
     """Empty heaps."""
     shape = (n_documents, keep)
