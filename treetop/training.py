@@ -26,7 +26,7 @@ from treetop.augment.compose import (
     split_name,
     with_augmentations,
 )
-from treetop.core import registry
+from treetop.core import curve, registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
@@ -268,6 +268,8 @@ def _train_into(folder: Path, planned: Plan, dataset: Dataset, job: Job, resume:
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
             run = {**spent, "threads": pool.count(), "budget": key["budget"]}
+            if points := curve.gather(work):
+                run["curve"] = points
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
             remove_work(work)

@@ -29,7 +29,6 @@ import json
 import resource
 import time
 import traceback
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +43,11 @@ from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.evaluate.match import match
-from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
 from treetop.kernels.search.dense_dots import FEW
 from treetop.labels.text import label_words
 from treetop.network import fit as network_fit
-from treetop.network import network, pool, prepare
+from treetop.network import prepare
 from treetop.network.pool import PoolNetwork
 from treetop.network.samplers.clustered import PoolPlan
 from treetop.predict.beam import step
@@ -60,7 +58,7 @@ from treetop.training import fit
 OUT: list[Path] = []  # the file of results, if any
 RESULTS: list[Any] = []
 STAGES: list[tuple[str, float]] = []
-POINTS: list[list[float]] = []  # after every epoch: step, P@1 and PSP@5 of documents held out of training
+POINT = ("step", "P@1", "PSP@5")  # after every epoch, of documents held out of training
 SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
 REFRESHES: list[float] = []  # seconds in which clusters and hard negatives were found
 BEGUN: list[float] = []  # when each step of a training with pools began, those seconds taken off
@@ -139,23 +137,6 @@ def watch() -> None:
     Job.stage = timed  # type: ignore[method-assign]
 
 
-def score_epochs() -> None:
-    """Remember P@1 and PSP@5 whenever a training looks at the documents it holds out."""
-    real = network.mean_precision
-
-    def scored(top: Any, Y: Any) -> float:
-        train = halves(RUN["root"] / RUN["data"], RUN.get("on", "held-out"))[0]
-        weight = inverse_propensity(train.label_counts, len(train), *train.propensity)
-        rows = np.repeat(np.arange(len(top)), top.shape[1])
-        hit = np.asarray(Y[rows, top.ravel()]).reshape(top.shape) > 0
-        best = [np.sort(weight[Y.indices[a:b]])[::-1][:5].sum() for a, b in pairwise(Y.indptr)]
-        psp = float((hit * weight[top])[:, :5].sum() / max(1e-9, np.sum(best)))
-        POINTS.append([round(100 * float(hit[:, 0].mean()), 2), round(100 * psp, 2)])
-        return float(real(top, Y))
-
-    network.mean_precision = pool.mean_precision = scored
-
-
 def quicker() -> None:
     """Large products with label vectors on the GPU, in float32: on a few cores they take longer than a training."""
     plain = head.dots
@@ -224,7 +205,7 @@ def one(root: Path, run: dict[str, Any]) -> None:
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
-    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, TABLES, POINTS, RUN):
+    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, TABLES, RUN):
         held.clear()
     RUN.update(run, root=root)
     if run.get("points"):
@@ -252,10 +233,9 @@ def one(root: Path, run: dict[str, Any]) -> None:
         "peak_rss": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }  # fmt: skip
     if run.get("curve"):
-        line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
+        line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "rate" in x]
     if run.get("points"):
-        seen = [x["step"] for r in RESULTS for x in r.history if "validation" in x]
-        line["points"] = [[step, *point] for step, point in zip(seen, POINTS, strict=True)]
+        line["points"] = [[x[key] for key in POINT] for r in RESULTS for x in r.history if "P@1" in x]
     if run.get("latency"):
         line |= latencies(model, test)
     if run.get("recall"):
@@ -369,7 +349,6 @@ def main() -> None:
     begun = time.perf_counter()
     unpack(options.data)
     watch()
-    score_epochs()
     if options.device == "cuda":
         quicker()
     gpu = torch.cuda.get_device_name() if options.device == "cuda" else f"none, {torch.get_num_threads()} CPU threads"

@@ -84,7 +84,7 @@ def test_early_stop_keeps_the_best_weights():
     assert result.steps == 4 * PLAN.steps and result.best == 3.0
     second, _ = run(TrainConfig(epochs=2, patience=2), task=ToyTask(scores=[1.0, 3.0]))
     same(best, second)
-    assert [line["validation"] for line in result.history if "validation" in line] == [1.0, 3.0, 2.0, 2.5]
+    assert [line["score"] for line in result.history if "score" in line] == [1.0, 3.0, 2.0, 2.5]
 
 
 def test_averages_are_means_of_late_weights():

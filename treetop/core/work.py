@@ -34,6 +34,7 @@ class Job:
     budget: Mapping[str, float] = field(default_factory=dict)  # bytes and seconds
     mix: Any = None  # of an augmentation: how rows of a batch are mixed (train/hooks.py)
     penalty: Any = None  # of an augmentation: what label vectors pay (train/hooks.py)
+    held_out: Any = None  # documents kept out of training (a Dataset), for figures after every epoch
 
     def stage(self, name: str, make: Callable[[], Part]) -> Part:
         """The part `make()` returns, or the one an earlier run of the same job left here."""

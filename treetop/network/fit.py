@@ -24,6 +24,7 @@ from treetop.network.inputs import Encoded, Inputs
 from treetop.network.network import Network, RowTargets
 from treetop.network.prepare import Prepared
 from treetop.network.vectors.parts import Blocks, Parts
+from treetop.network.watch import Watched, watched
 from treetop.rank.head import Head as HeadRank
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
@@ -71,8 +72,9 @@ def train_network(
         plan = plan_of(prepared, rows, training, job.seed, world)
         learning = blueprint.learning
         task = started.network(
-            dataset, inputs, seed=job.seed, world=world, mix=job.mix, penalty=job.penalty, held_out=held_out,
-            targets=targets, detach_steps=round(learning.detach * training.epochs * plan.steps),
+            dataset, inputs, seed=job.seed, world=world, mix=job.mix, penalty=job.penalty, targets=targets,
+            watched=_watched(dataset, prepared, inputs, blueprint, held_out, job),
+            detach_steps=round(learning.detach * training.epochs * plan.steps),
         )  # fmt: skip
         if prepared.warmup is not None:
             prepared.warmup.wait()
@@ -88,6 +90,15 @@ def train_network(
     arrays = dict(part.arrays)
     label_texts = arrays.pop("label texts", None)
     return Trained(type(prepared.features).from_part(part.parts["encoder"]), ranks, arrays, label_texts)
+
+
+def _watched(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, blueprint: Blueprint, held_out: Rows, job: Job
+) -> Watched | None:
+    """Documents to look at after every epoch; none where candidates are given for the training rows alone."""
+    if blueprint.given is not None and blueprint.given_held_out is None:
+        return None
+    return watched(dataset, prepared, inputs, held_out, job, given=blueprint.given_held_out)
 
 
 def _as_part(prepared: Prepared, task: Network) -> Part:

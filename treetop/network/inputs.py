@@ -49,6 +49,10 @@ class Encoded:
     def lengths(self) -> Rows:
         return self.store.lengths if self.store.rows is None else np.diff(self.store.rows)
 
+    def over(self, store: TokenRows) -> Encoded:
+        """The views of other texts by the same encoder."""
+        return Encoded(self.encoder, store, self.poolings, compiled=self._compiled)
+
     def use_fast_layers(self) -> None:
         """Put faster layers in place for training on a GPU."""
         if self.device.type == "cuda":

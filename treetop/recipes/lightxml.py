@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from treetop.network.inputs import Inputs
 from treetop.network.prepare import Prepared, prepare
 from treetop.network.settings import NetworkConfig, small_batches
 from treetop.network.targets import of_clusters
+from treetop.network.watch import over_clusters, sampled_job
 from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.partition.flat import flat
 
@@ -154,17 +155,25 @@ def _static(
         small_batches(dataset, config.train, config.min_steps_per_epoch),
     )
     clusters = replace(blueprint, plans=[first], tree=flat(tree.sizes[0]))
-    generator = train_network(of_clusters(dataset, tree), prepared, inputs, clusters, training, job, name="generator")
+    generator = train_network(
+        of_clusters(dataset, tree), prepared, inputs, clusters, training, over_clusters(job, tree), name="generator"
+    )
     prepared = prepared.with_features(generator.features)
     frozen = prepared.frozen(job, "generator-views")
-    view = frozen.views(frozen.load(np.arange(len(dataset))))[first.view].cpu().numpy()
-    everything = Candidates.all(len(dataset), tree.sizes[0])
-    kept = generator.ranks[0].rank(view, everything, Join(), second.keep).padded(second.keep)
+
+    def kept(inputs: Inputs, rows: int) -> Any:
+        view = inputs.views(inputs.load(np.arange(rows)))[first.view].cpu().numpy()
+        everything = Candidates.all(rows, tree.sizes[0])
+        return generator.ranks[0].rank(view, everything, Join(), second.keep).padded(second.keep)
+
+    given, given_held_out, job = kept(frozen, len(dataset)), None, sampled_job(dataset, job)
+    if job.held_out is not None:
+        given_held_out = kept(prepared.beside(job.held_out.texts, frozen), len(job.held_out))
     if config.negatives == "static_extra":
         encoder = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
         prepared = prepared.with_features(encoder)
     inputs = frozen if config.negatives == "static" else prepared.learning(compiled=config.compile)
-    labels = replace(blueprint, plans=[second], given=kept)
+    labels = replace(blueprint, plans=[second], given=given, given_held_out=given_held_out)
     ranker = train_network(dataset, prepared, inputs, labels, training, job, name="ranker")
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     used = [generator.features] if config.negatives == "static" else [generator.features, ranker.features]

@@ -43,6 +43,8 @@ from treetop.network.head import HeadPlan
 from treetop.network.init import Start
 from treetop.network.prepare import Prepared
 from treetop.network.settings import NetworkConfig, small_batches
+from treetop.network.targets import ancestors, node_targets
+from treetop.network.watch import sampled_job
 from treetop.partition.flat import flat
 from treetop.predict.beam import step
 from treetop.rank.head import Head
@@ -127,6 +129,7 @@ class _Above(NamedTuple):
     head: Head
     H: Vectors  # embeddings of all rows
     found: Ranking | None  # nodes; None: not asked for
+    held_out: Ranking | None = None  # nodes of the documents looked at after every epoch
 
 
 class _Descent:
@@ -135,7 +138,8 @@ class _Descent:
     def __init__(
         self, dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, job: Job
     ) -> None:
-        self.dataset, self.prepared, self.tree, self.X, self.config, self.job = dataset, prepared, tree, X, config, job
+        self.dataset, self.prepared, self.tree, self.X, self.config = dataset, prepared, tree, X, config
+        self.job = sampled_job(dataset, job)
         task = Task(X, dataset.Y, dataset.relevance)
         self.counts: list[Csr] = level_relevance(task, tree, "induce")
         for counts in self.counts:
@@ -164,11 +168,13 @@ class _Descent:
             tree = LabelTree((np.zeros(self.tree.sizes[t - 1], np.int32), self.tree.parents[t]))
             starts = {} if start is None else {self.view: start}
             plan = replace(plan, keep=given.shape[1])
-            blueprint = Blueprint([plan], tree, learning, given=given, start=starts)
+            seen = None if self.above.held_out is None else self.above.held_out.padded(config.train_beam)
+            blueprint = Blueprint([plan], tree, learning, given=given, given_held_out=seen, start=starts)
         training = small_batches(self.dataset, config.train, config.min_steps_per_epoch)
+        data = self._data(t)
         trained = train_network(
-            self._data(t), prepared, prepared.learning(compiled=config.compile), blueprint,
-            replace(training, epochs=share * training.epochs), self.job, name=f"fine-{t:02d}-train",
+            data, prepared, prepared.learning(compiled=config.compile), blueprint,
+            replace(training, epochs=share * training.epochs), self._job(t, data), name=f"fine-{t:02d}-train",
         )  # fmt: skip
         self.prepared = prepared.with_features(with_dropout(trained.features, config.encoder_dropout))
         return trained.ranks[-1]
@@ -179,7 +185,7 @@ class _Descent:
         if self.config.negatives != "tfn":
             part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t, head, H))
             found = Ranking(*(np.asarray(part.arrays[name]) for name in FOUND))
-        self.above = _Above(head, H, found)
+        self.above = _Above(head, H, found, self._find_held_out(t, head))
 
     def _data(self, t: int) -> Dataset:
         """The texts with the nodes of level t as labels."""
@@ -191,6 +197,14 @@ class _Descent:
         return replace(
             self.dataset, Y=Y, labels=labels, features={}, relevance=R if weighs else None, filter_pairs=pairs
         )
+
+    def _job(self, t: int, data: Dataset) -> Job:
+        """The job with the nodes of level t as labels of the documents beside the training data."""
+        if (documents := self.job.held_out) is None:
+            return self.job
+        Y = node_targets(documents.Y[:, : self.dataset.n_labels], ancestors(self.tree)[t], self.tree.sizes[t])
+        documents = replace(documents, Y=Y, labels=data.labels, features={}, relevance=None, filter_pairs=None)
+        return replace(self.job, held_out=documents)
 
     def _start(self, t: int, above: _Above, parents: Csr) -> Start | None:
         """Initial vectors of level t."""
@@ -217,15 +231,33 @@ class _Descent:
 
     def _find(self, t: int, head: Head, H: Vectors) -> Part:
         """The best nodes of level t for every row, below those found on the level above."""
-        rank: Rank = head
-        view: View = H
-        join = Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
+        above = None if self.above is None else self.above.found
         if self.config.matcher == "concat":
             view = concatenated(self.X, H)
-            rank, join = self._match(t, view), MATCHER.join()
-        level, above = Level("view", Descend.of(self.tree, t), rank, join), self.above
-        found = step(level, {"view": view}, None if above is None else above.found, self.config.train_beam)
+            found = self._best(t, self._match(t, view), view, MATCHER.join(), above)
+        else:
+            found = self._best(t, head, H, self._join, above)
         return Part("stage.found.1", {}, {name: getattr(found, name) for name in FOUND})
+
+    @property
+    def _join(self) -> Join:
+        return Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
+
+    def _best(self, t: int, rank: Rank, view: View, join: Join, above: Ranking | None) -> Ranking:
+        level = Level("view", Descend.of(self.tree, t), rank, join)
+        return step(level, {"view": view}, above, self.config.train_beam)
+
+    def _find_held_out(self, t: int, head: Head) -> Ranking | None:
+        """The same for the documents looked at after every epoch; None where a trained head is not the matcher."""
+        above, config, documents = self.above, self.config, self.job.held_out
+        if documents is None or config.negatives == "tfn" or config.matcher != "head":
+            return None
+        if above is not None and above.held_out is None:
+            return None
+        features = self.prepared.features
+        H = self.prepared.vectors(tokens=features.tokenizer.encode(documents.texts))
+        view = H[features.view_name(features.poolings[-1])]
+        return self._best(t, head, view, self._join, None if above is None else above.held_out)
 
     def _match(self, t: int, X: Csr) -> Linear:
         """A linear model of level t over the same candidates, on tf-idf and embedding."""
