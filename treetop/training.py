@@ -30,6 +30,7 @@ from treetop.core import curve, registry
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
+from treetop.core.early_stop import check_patience
 from treetop.core.errors import (
     ConfigError,
     InputError,
@@ -105,7 +106,9 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_hooks(made, base)
-    return Plan("+".join([*before, base]), module, build(module.Config, values), made)
+    config = build(module.Config, values)
+    check_patience(to_dict(config))
+    return Plan("+".join([*before, base]), module, config, made)
 
 
 def presets(recipe: str) -> list[str]:

@@ -149,6 +149,11 @@ def _static(
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
     for hook in filter(None, (job.mix, job.penalty)):
         raise ConfigError(f"negatives: '{config.negatives}' does not support {hook.name}. Set negatives=dynamic.")
+    if config.train.patience:
+        raise ConfigError(
+            f"train.patience: early stopping does not go with negatives={config.negatives}. Set negatives=dynamic, or "
+            "train.patience=0."
+        )
     tree, (first, second), training = (
         blueprint.tree,
         blueprint.plans,

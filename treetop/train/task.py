@@ -30,7 +30,9 @@ class TrainConfig:
     ema_decay: float = setting(0.999, "decay rate of the ema", low=0.0, high=0.999999)
     average_from: float = setting(0.5, "fraction of the steps after which swa starts", low=0.0, high=1.0)
     average_every: int = setting(1, "steps between two updates of the average", low=1)
-    patience: int = setting(0, "early stopping: evaluations without improvement; 0: off", low=0)
+    patience: int = setting(
+        0, "early stopping: epochs without a better score on the documents of validation; 0: off", low=0
+    )
     cuda_graphs: bool = setting(
         True, "capture training steps as CUDA graphs and replay them, which saves most host overhead"
     )
