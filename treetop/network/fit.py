@@ -70,18 +70,14 @@ def train_network(
         if isinstance(inputs, Encoded):
             inputs.use_fast_layers()
         plan = plan_of(prepared, rows, training, job.seed, world)
-        learning = blueprint.learning
         task = started.network(
             dataset, inputs, seed=job.seed, world=world, mix=job.mix, penalty=job.penalty, targets=targets,
             watched=_watched(dataset, prepared, inputs, blueprint, held_out, job),
-            detach_steps=round(learning.detach * training.epochs * plan.steps),
+            detach_steps=round(blueprint.learning.detach * training.epochs * plan.steps),
         )  # fmt: skip
         if prepared.warmup is not None:
             prepared.warmup.wait()
-        fitted = training
-        if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
-            low = learning.descent is not None
-            fitted = micro_batches(training, inputs, blueprint.plans, rows=plan.rows, batch=plan.batch, low=low)
+        fitted = _within_card(training, inputs, blueprint, plan)
         report(train(task, plan, fitted, world=world, work=job.work, name=name))
         return _as_part(prepared, task)
 
@@ -90,6 +86,14 @@ def train_network(
     arrays = dict(part.arrays)
     label_texts = arrays.pop("label texts", None)
     return Trained(type(prepared.features).from_part(part.parts["encoder"]), ranks, arrays, label_texts)
+
+
+def _within_card(training: TrainConfig, inputs: Inputs, blueprint: Blueprint, plan: Plan) -> TrainConfig:
+    """As many micro-batches as the GPU's memory asks for."""
+    if not isinstance(inputs, Encoded) or inputs.device.type != "cuda":
+        return training
+    low = blueprint.learning.descent is not None
+    return micro_batches(training, inputs, blueprint.plans, rows=plan.rows, batch=plan.batch, low=low)
 
 
 def _watched(

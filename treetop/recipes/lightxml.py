@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.members import Member, encoder_of, fit_members, member_name
@@ -48,6 +49,7 @@ from treetop.network.targets import of_clusters
 from treetop.network.watch import over_clusters, sampled_job
 from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.partition.flat import flat
+from treetop.rank.head import Head
 
 GROUP = "transformer, trees"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -150,30 +152,19 @@ def _static(
     for hook in filter(None, (job.mix, job.penalty)):
         raise ConfigError(f"negatives: '{config.negatives}' does not support {hook.name}. Set negatives=dynamic.")
     if config.train.patience:
-        raise ConfigError(
-            f"train.patience: early stopping does not go with negatives={config.negatives}. Set negatives=dynamic, or "
-            "train.patience=0."
-        )
-    tree, (first, second), training = (
-        blueprint.tree,
-        blueprint.plans,
-        small_batches(dataset, config.train, config.min_steps_per_epoch),
-    )
+        raise ConfigError(f"negatives: '{config.negatives}' does not support train.patience. Set negatives=dynamic.")
+    tree, (first, second) = blueprint.tree, blueprint.plans
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     clusters = replace(blueprint, plans=[first], tree=flat(tree.sizes[0]))
     generator = train_network(
         of_clusters(dataset, tree), prepared, inputs, clusters, training, over_clusters(job, tree), name="generator"
     )
     prepared = prepared.with_features(generator.features)
     frozen = prepared.frozen(job, "generator-views")
-
-    def kept(inputs: Inputs, rows: int) -> Any:
-        view = inputs.views(inputs.load(np.arange(rows)))[first.view].cpu().numpy()
-        everything = Candidates.all(rows, tree.sizes[0])
-        return generator.ranks[0].rank(view, everything, Join(), second.keep).padded(second.keep)
-
-    given, given_held_out, job = kept(frozen, len(dataset)), None, sampled_job(dataset, job)
+    head, job = generator.ranks[0], sampled_job(dataset, job)
+    given, given_held_out = _kept(head, second, frozen, len(dataset)), None
     if job.held_out is not None:
-        given_held_out = kept(prepared.beside(job.held_out.texts, frozen), len(job.held_out))
+        given_held_out = _kept(head, second, prepared.beside(job.held_out.texts, frozen), len(job.held_out))
     if config.negatives == "static_extra":
         encoder = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
         prepared = prepared.with_features(encoder)
@@ -183,7 +174,13 @@ def _static(
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     used = [generator.features] if config.negatives == "static" else [generator.features, ranker.features]
     names = [generator.features.view_name(pooling), ranker.features.view_name(pooling)]
-    return used, [as_levels(names, tree, [generator.ranks[0], ranker.ranks[0]], [first, second])]
+    return used, [as_levels(names, tree, [head, ranker.ranks[0]], [first, second])]
+
+
+def _kept(head: Head, ranker: HeadPlan, inputs: Inputs, rows: int) -> NDArray[np.int32]:
+    """The clusters below which the ranker looks: those the generator likes best for each of these rows."""
+    view = inputs.views(inputs.load(np.arange(rows)))[ranker.view].cpu().numpy()
+    return head.rank(view, Candidates.all(rows, len(head.bias)), Join(), ranker.keep).padded(ranker.keep)
 
 
 def _is_flat(dataset: Dataset, config: Config) -> bool:

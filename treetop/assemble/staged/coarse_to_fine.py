@@ -21,9 +21,9 @@ from treetop.assemble.linear.tree import (
     Task,
     level_relevance,
     problems_of,
-    solve_level,
     train_level,
 )
+from treetop.assemble.staged.level_start import bootstrap, candidate_parents, dense_rows, padded, start_at
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError
@@ -35,8 +35,8 @@ from treetop.features.concatenate import concatenated, unit
 from treetop.features.encoder.encoder import Encoder
 from treetop.features.encoder.sources import from_part
 from treetop.features.encoder.transformer import Transformer
-from treetop.kernels.linear.descent import Columns, Settings
-from treetop.kernels.sparse import Rows, rows_of
+from treetop.kernels.linear.descent import Settings
+from treetop.kernels.sparse import rows_of
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import train_network
 from treetop.network.head import HeadPlan
@@ -214,9 +214,9 @@ class _Descent:
         if kind == "inherit":
             parent = self.tree.parents[t]
             weight, bias = above.head.weight / np.float32(self.length or 1.0), above.head.bias
-            return _start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
+            return start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
         part = self.job.stage(f"fine-{t:02d}-start", lambda: self._solve(t, np.asarray(above.H, np.float32), parents))
-        return _start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
+        return start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
 
     def _solve(self, t: int, H: Floats, parents: Csr) -> Part:
         H = unit(H) if self.length else H  # longer vectors would ask too much of float32 at such a cost
@@ -268,48 +268,6 @@ class _Descent:
         return train_level(task, self.tree, t, MATCHER)
 
 
-def candidate_parents(true: Csr, found: Ranking | None) -> Csr:
-    """(rows x nodes) 1 for the parents whose children are candidates: the true ones, and those found."""
-    parents = sparse.csr_matrix((np.ones(true.nnz, np.float32), true.indices, true.indptr), true.shape)
-    if found is not None:
-        ones = np.ones(len(found.ids), np.float32)
-        parents = (parents + sparse.csr_matrix((ones, found.ids, found.indptr), true.shape)).tocsr()
-        parents.data = np.ones_like(parents.data)
-    parents.sort_indices()
-    return parents
-
-
-def padded(parents: Csr) -> NDArray[np.int32]:
-    """(rows, maximum per row) columns, padded with -1."""
-    counts = np.diff(parents.indptr)
-    table = np.full((parents.shape[0], max(1, int(counts.max(initial=0)))), -1, np.int32)
-    rows = np.repeat(np.arange(parents.shape[0]), counts)
-    table[rows, np.arange(parents.nnz) - np.repeat(parents.indptr[:-1], counts)] = parents.indices
-    return table
-
-
-def bootstrap(task: LevelTask, tree: LabelTree, t: int, solver: Settings) -> tuple[Floats, Floats]:
-    """(nodes, width) vectors and biases: the squared-hinge solution of each node over the rows of its parent."""
-    slot_ptr, ids = tree.children(t)
-    vectors = np.zeros((len(ids), task.shape[1]), np.float32)
-    biases = np.zeros(len(ids), np.float32)
-
-    def take(chunk: int, found: Columns, _scratch: object) -> None:
-        children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
-        vectors[np.repeat(children, found.counts), found.features] = found.values
-        biases[children] = found.bias
-
-    solve_level(task, tree, t, solver, take)
-    return vectors, biases
-
-
-def dense_rows(H: Floats) -> Rows:
-    """A dense matrix as the solvers read rows."""
-    n, width = H.shape
-    indptr = np.arange(n + 1, dtype=np.uint64) * np.uint64(width)
-    return Rows(indptr, np.tile(np.arange(width, dtype=np.uint32), n), np.ascontiguousarray(H).ravel())
-
-
 def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
     """(rows, width) vectors of all rows by the current encoder."""
 
@@ -327,7 +285,3 @@ def with_dropout(transformer: Transformer, dropout: float | None) -> Transformer
     source = from_part(transformer.to_part(), transformer.name)
     encoder = Encoder(source, dropout=dropout, attention_dropout=dropout)
     return Transformer(encoder, transformer.tokenizer, transformer.poolings, l2=transformer.l2, name=transformer.name)
-
-
-def _start_at(vectors: Floats, biases: Floats) -> Start:
-    return Start(vectors, np.zeros(vectors.shape[1], np.float32), biases)
