@@ -182,8 +182,9 @@ def _warn_trained_on(card: Card, dataset: Dataset, model: str) -> None:
         logger.warning(
             "%s: these are the texts %s was trained on, so scores say nothing about new ones. Evaluate on others, "
             "held out before training (`treetop data split`, then --split valid).",
-            dataset.name, model,
-        )  # fmt: skip
+            dataset.name,
+            model,
+        )
 
 
 def _warn_excluded(dataset: Dataset) -> None:

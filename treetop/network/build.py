@@ -146,9 +146,15 @@ class _Build:
         projection = projection.to(self.device)
         candidates, share = self._candidates(t)
         return Head(
-            plan, self._vectors(t), candidates, LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
-            projection=projection, device=self.device, ancestor=None if self._last(t) else node, kept_share=share,
-        )  # fmt: skip
+            plan,
+            self._vectors(t),
+            candidates,
+            LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
+            projection=projection,
+            device=self.device,
+            ancestor=None if self._last(t) else node,
+            kept_share=share,
+        )
 
     def _candidates(self, t: int) -> tuple[Candidates, float]:
         """What a head scores, and how likely a random label is among it."""

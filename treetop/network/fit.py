@@ -64,24 +64,30 @@ def train_network(
 
     def make() -> Part:
         rows, held_out = cut(dataset, validation, job.seed)
-        started = blueprint
-        if not blueprint.start:
-            started = replace(blueprint, start=_starts(dataset, prepared, blueprint, job.seed))
+        start = blueprint.start or _starts(dataset, prepared, blueprint, job.seed)
         if isinstance(inputs, Encoded):
             inputs.use_fast_layers()
         plan = plan_of(prepared, rows, training, job.seed, world)
-        task = started.network(
-            dataset, inputs, seed=job.seed, world=world, mix=job.mix, penalty=job.penalty, targets=targets,
+        task = replace(blueprint, start=start).network(
+            dataset,
+            inputs,
+            seed=job.seed,
+            world=world,
+            mix=job.mix,
+            penalty=job.penalty,
+            targets=targets,
             watched=_watched(dataset, prepared, inputs, blueprint, held_out, job),
             detach_steps=round(blueprint.learning.detach * training.epochs * plan.steps),
-        )  # fmt: skip
-        if prepared.warmup is not None:
-            prepared.warmup.wait()
+        )
+        prepared.wait()
         fitted = _within_card(training, inputs, blueprint, plan)
         report(train(task, plan, fitted, world=world, work=job.work, name=name))
         return _as_part(prepared, task)
 
-    part = all_or_none(job, f"{name}ed", world, make)
+    return _trained(all_or_none(job, f"{name}ed", world, make), prepared, blueprint)
+
+
+def _trained(part: Part, prepared: Prepared, blueprint: Blueprint) -> Trained:
     ranks = [HeadRank.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(blueprint.plans))]
     arrays = dict(part.arrays)
     label_texts = arrays.pop("label texts", None)
@@ -171,5 +177,9 @@ def report(result: Result) -> None:
     speed = result.tokens / max(result.seconds, 1e-9)
     logger.info(
         "trained %d steps in %.1f s, %s tokens/s, peak %.1f GiB, last loss %.4f",
-        result.steps, result.seconds, f"{speed:,.0f}", result.memory / 2**30, result.loss,
-    )  # fmt: skip
+        result.steps,
+        result.seconds,
+        f"{speed:,.0f}",
+        result.memory / 2**30,
+        result.loss,
+    )

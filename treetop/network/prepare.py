@@ -42,6 +42,11 @@ class Prepared:
         """The same tokens read by other features."""
         return Prepared(features, self.tokens, self.device)
 
+    def wait(self) -> None:
+        """Wait for GPU kernels that are still being compiled."""
+        if self.warmup is not None:
+            self.warmup.wait()
+
     def learning(self, *, compiled: bool = False) -> Encoded:
         """Views by the encoder as it learns."""
         encoder = self.features.encoder.to(self.device)
@@ -78,9 +83,14 @@ class Prepared:
 
 
 def prepare(
-    dataset: Dataset, config: TransformerConfig, job: Job, *, name: str = "encoder", dropout: float | None = None,
+    dataset: Dataset,
+    config: TransformerConfig,
+    job: Job,
+    *,
+    name: str = "encoder",
+    dropout: float | None = None,
     frozen: bool = False,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Load the encoder and tokenise the texts once; GPU kernels for its training are compiled at the same time."""
     device = devices.pick(job.device)
     transformer = Transformer.load(config, name=name, dropout=dropout, attention_dropout=dropout)

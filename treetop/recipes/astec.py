@@ -127,16 +127,17 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
     words.encoder.words.requires_grad_(not config.freeze_words)
     job_seen = sampled_job(dataset, member_job)
     blueprint = Blueprint(
-        [_head(FINE.name, words.encoder.width, n)], flat(n),
+        [_head(FINE.name, words.encoder.width, n)],
+        flat(n),
         Learning(encoder=config.residual_optimizer, heads=config.head_optimizer, bias=config.bias),
         given=_lists(true, config, prepared, level, member_job),
         given_held_out=_lists_held_out(config, prepared, level, job_seen),
-    )  # fmt: skip
+    )
+    inputs, targets = prepared.learning(), RowTargets(true.Y, true.relevance)
+    training = small_batches(dataset, config.second_train, config.min_steps_per_epoch)
     trained = train_network(
-        dataset, prepared, prepared.learning(), blueprint,
-        small_batches(dataset, config.second_train, config.min_steps_per_epoch), job_seen,
-        targets=RowTargets(true.Y, true.relevance), name="second-train",
-    )  # fmt: skip
+        dataset, prepared, inputs, blueprint, training, job_seen, targets=targets, name="second-train"
+    )
     features = trained.features
     features.poolings = (NEAR, FINE)
     same = LabelTree((np.zeros(n, np.int32), np.arange(n, dtype=np.int32)))
@@ -166,10 +167,8 @@ def _surrogate(dataset: Dataset, config: Config, m: int, member_job: Job, job: J
     n = data.n_labels
     learning = Learning(encoder=config.encoder_optimizer, heads=config.surrogate_optimizer)
     blueprint = Blueprint([_head(COARSE.name, prepared.features.encoder.width, n)], flat(n), learning)
-    trained = train_network(
-        data, prepared, prepared.learning(), blueprint,
-        small_batches(dataset, config.train, config.min_steps_per_epoch), job_seen, name="surrogate-train",
-    )  # fmt: skip
+    inputs, training = prepared.learning(), small_batches(dataset, config.train, config.min_steps_per_epoch)
+    trained = train_network(data, prepared, inputs, blueprint, training, job_seen, name="surrogate-train")
     return prepared.with_features(trained.features)
 
 

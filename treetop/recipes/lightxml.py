@@ -113,20 +113,25 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     shared = member_job if config.encoders else job  # tokens and frozen views of one encoder serve all
     prepared = prepare(
-        dataset, encoder_of(config.encoder, config.encoders, m), shared,
-        name=member_name("encoder", m), dropout=config.encoder_dropout, frozen=config.frozen,
-    )  # fmt: skip
+        dataset,
+        encoder_of(config.encoder, config.encoders, m),
+        shared,
+        name=member_name("encoder", m),
+        dropout=config.encoder_dropout,
+        frozen=config.frozen,
+    )
     tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, member_job)
     plans = _heads(config, pooling.name, prepared.features.encoder.view_width(pooling), tree.sizes)
     inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
     learning = Learning(
-        encoder=config.encoder_optimizer, heads=config.head_optimizer, loss=config.loss, init=config.init,
+        encoder=config.encoder_optimizer,
+        heads=config.head_optimizer,
+        loss=config.loss,
+        init=config.init,
         init_scale=config.init_scale,
-    )  # fmt: skip
-    blueprint, training = (
-        Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch),
     )
+    blueprint = Blueprint(plans, tree, learning)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     if config.negatives != "dynamic" and len(plans) == 2:
         return _static(dataset, config, member_job, prepared, inputs, blueprint)
     trained = train_network(dataset, prepared, inputs, blueprint, training, member_job, validation=config.validation)

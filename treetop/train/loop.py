@@ -110,10 +110,15 @@ class _Run:
         self.state.finish()
         self.numbers["seconds"] = time.monotonic() - started
         return Result(
-            int(self.numbers["step"]), float(self.numbers["seconds"]), int(self.numbers["tokens"]),
-            float(self.loss), self.numbers["best"], int(self.numbers["micro"]),
-            devices.peak_memory(self.task.device), self.journal.lines,
-        )  # fmt: skip
+            int(self.numbers["step"]),
+            float(self.numbers["seconds"]),
+            int(self.numbers["tokens"]),
+            float(self.loss),
+            self.numbers["best"],
+            int(self.numbers["micro"]),
+            devices.peak_memory(self.task.device),
+            self.journal.lines,
+        )
 
     # --- one step ---
 

@@ -171,11 +171,10 @@ class _Descent:
             seen = None if self.above.held_out is None else self.above.held_out.padded(config.train_beam)
             blueprint = Blueprint([plan], tree, learning, given=given, given_held_out=seen, start=starts)
         training = small_batches(self.dataset, config.train, config.min_steps_per_epoch)
-        data = self._data(t)
-        trained = train_network(
-            data, prepared, prepared.learning(compiled=config.compile), blueprint,
-            replace(training, epochs=share * training.epochs), self._job(t, data), name=f"fine-{t:02d}-train",
-        )  # fmt: skip
+        training = replace(training, epochs=share * training.epochs)
+        data, inputs = self._data(t), prepared.learning(compiled=config.compile)
+        job, name = self._job(t, data), f"fine-{t:02d}-train"
+        trained = train_network(data, prepared, inputs, blueprint, training, job, name=name)
         self.prepared = prepared.with_features(with_dropout(trained.features, config.encoder_dropout))
         return trained.ranks[-1]
 
