@@ -1,4 +1,4 @@
-"""The curve of a training as HTML: a chart of the figures after every epoch, and a table where there are none."""
+"""The curve of a training as HTML: what every stage took and its loss, and a chart where there are figures."""
 
 from __future__ import annotations
 
