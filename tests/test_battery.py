@@ -10,11 +10,12 @@ import pytest
 
 import toy
 import treetop
-from treetop.core import registry
+from treetop.core import curve, registry
 from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
+from treetop.core.work import Job
 from treetop.kernels.runtime import threads
 from treetop.training import plan, presets
 
@@ -142,6 +143,24 @@ def test_same_seed_same_result_for_any_threads(recipe, fitted):
     with threads.limited(2):
         again = treetop.fit(recipe, toy.dataset(), **brief(recipe), threads=1)
         assert same(again.rank(texts, 10), fitted(recipe, brief).rank(texts, 10))
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if "train" in TINY.get(recipe, {})])
+def test_figures_after_every_epoch_change_no_bit(recipe, fitted, tmp_path):
+    held_out = toy.dataset(seed=7)
+    unknown = dataclasses.replace(held_out, labels=LabelSet.of([*list(held_out.labels.ids)[:-1], "not trained on"]))
+    plain, planned = fitted(recipe, brief), plan(recipe, **brief(recipe))
+    (tmp_path / "work").mkdir()
+    job = Job(work=tmp_path / "work", held_out=unknown.align(plain.labels))
+    watched = planned.fit(toy.dataset(), job)
+    dataclasses.replace(watched, card=plain.card, golden=plain.golden).save(tmp_path / "watched")
+    plain.save(tmp_path / "plain")
+    assert (tmp_path / "watched/manifest.json").read_bytes() == (tmp_path / "plain/manifest.json").read_bytes()
+    points = curve.gather(tmp_path / "work")
+    assert points and all({"epoch", "seconds", "loss", "P@1", "P@5", "PSP@5"} <= point.keys() for point in points)
+    if recipe in ("renee", "lightxml", "decaf"):  # what the last epoch sees is the model
+        scores = watched.evaluate(unknown, resamples=0)
+        assert all(points[-1][name] == pytest.approx(scores[name], abs=0.006) for name in ("P@1", "P@5", "PSP@5"))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

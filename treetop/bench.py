@@ -41,8 +41,8 @@ def measure(
     folder = Path(tempfile.mkdtemp(prefix="treetop-bench-"))
     try:
         wall, cpu = time.monotonic(), time.process_time()
-        options = {"seed": seed, "threads": threads, "device": device, "calibrate": False}
-        model = fit(name, train, preset=preset, settings=chosen, out=folder / "model", **options)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"seed": seed, "threads": threads, "device": device, "calibrate": False}
+        model = fit(name, train, preset=preset, settings=chosen, out=folder / "model", **options)
         cost = {"wall_s": time.monotonic() - wall, "cpu_s": time.process_time() - cpu, "peak_mb": _peak_mb()}
         size = sum(file.stat().st_size for file in (folder / "model").rglob("*") if file.is_file()) / 1e6
     finally:

@@ -30,11 +30,12 @@ from treetop.augment.compose import (
     split_name,
     with_augmentations,
 )
-from treetop.core import registry
+from treetop.core import curve, registry
 from treetop.core.abilities import check_device
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
 from treetop.core.dataset import ACTIVE, Dataset
+from treetop.core.early_stop import check_patience
 from treetop.core.errors import (
     ConfigError,
     InputError,
@@ -117,7 +118,9 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
     own = {name: values.pop(name, {}) for name in before}
     made = tuple(augmentation(name, own[name]) for name in before)
     check_hooks(made, base)
-    return Plan("+".join([*before, base]), module, build(module.Config, values), made)
+    config = build(module.Config, values)
+    check_patience(to_dict(config))
+    return Plan("+".join([*before, base]), module, config, made)
 
 
 def presets(recipe: str) -> list[str]:
@@ -310,6 +313,8 @@ def _train_into(
         spent = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - used}
         if rank == 0:
             run = {**spent, "threads": pool.count(), "budget": key["budget"]}
+            if points := curve.gather(work):
+                run["curve"] = points
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
             remove_work(work)

@@ -34,6 +34,7 @@ from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded
 from treetop.network.network import Network, RowTargets
 from treetop.network.vectors.full import FullTable
+from treetop.network.watch import rows_held_out
 from treetop.partition.flat import flat
 from treetop.tensors.packed import TokenRows
 from treetop.train.batches import Batch, Plan, split_off
@@ -166,7 +167,8 @@ def section_bare(data: Data) -> None:
 
 def network(inputs: Encoded, dataset: Dataset, blueprint: Blueprint, held_out: np.ndarray | None = None) -> Network:
     """The untrained network of a blueprint over all rows of a data set."""
-    return blueprint.network(dataset, inputs, seed=0, held_out=held_out, targets=RowTargets(dataset.Y))
+    seen = None if held_out is None else rows_held_out(dataset, inputs, held_out)
+    return blueprint.network(dataset, inputs, seed=0, watched=seen, targets=RowTargets(dataset.Y))
 
 
 def make_task(data: Data, args: dict[str, Any], held_out: np.ndarray) -> Network:
@@ -337,7 +339,7 @@ def section_train(data: Data, runs: list[dict[str, Any]], look: bool) -> None:
             schedule=ScheduleConfig(kind=args.get("schedule", "linear"), warmup=args.get("warmup", 0.05)),
             average=args.get("average", "none"), ema_decay=args.get("ema", 0.99), cuda_graphs=args.get("record", True),
         )  # fmt: skip
-        task.held_out = np.zeros(0, np.int64)
+        task.watched = None
         plan = Plan(rows, config.batch_size, args.get("seed", 0))
         torch.cuda.synchronize()
         started = time.perf_counter()

@@ -36,7 +36,7 @@ MORE = {  # what makes a short run go through all that a long one does
 }
 
 
-def due(self: Checkpoints) -> bool:
+def due(self: Checkpoints, step: int) -> bool:
     return time.monotonic() - self._last >= EVERY
 
 

@@ -14,6 +14,7 @@ A plan is a list of runs: {"name", "recipe", "data", "preset", "settings", "seed
 - `tree` trains XR-Linear on the features of a model with a linear level;
 - `bare` reads the texts of a dual encoder's batches and goes back, without heads, losses and label vectors (its scores
   mean nothing);
+- `calibrate` holds documents out, as `treetop fit` does unless asked not to;
 - runs of one `share` have all stages before the linear ranker in common, those of one `trees` their label trees.
 
 Choices are made on rows held out from train. On a GPU models answer there (`Model.to`). Where a model is looked at in
@@ -29,7 +30,6 @@ import json
 import resource
 import time
 import traceback
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,21 +44,20 @@ from treetop.core.dataset import Dataset
 from treetop.core.work import Job
 from treetop.data.split import holdout
 from treetop.evaluate.match import match
-from treetop.evaluate.propensity import inverse_propensity
 from treetop.evaluate.slices import bins
 from treetop.labels.text import label_words
 from treetop.network import fit as network_fit
-from treetop.network import network, pool, prepare
+from treetop.network import prepare
 from treetop.network.pool import PoolNetwork
 from treetop.network.samplers.clustered import PoolPlan
 from treetop.predict.beam import step
 from treetop.train import journal
-from treetop.training import fit
+from treetop.training import fit, plan
 
 OUT: list[Path] = []  # the file of results, if any
 RESULTS: list[Any] = []
 STAGES: list[tuple[str, float]] = []
-POINTS: list[list[float]] = []  # after every epoch: step, P@1 and PSP@5 of documents held out of training
+POINT = ("step", "P@1", "PSP@5")  # after every epoch, of documents held out of training
 SIZES: list[list[tuple[int, int, float]]] = []  # per training with pools: queries, labels, positives of a query
 REFRESHES: list[float] = []  # seconds in which clusters and hard negatives were found
 BEGUN: list[float] = []  # when each step of a training with pools began, those seconds taken off
@@ -136,23 +135,6 @@ def watch() -> None:
     Job.stage = timed  # type: ignore[method-assign]
 
 
-def score_epochs() -> None:
-    """Remember P@1 and PSP@5 whenever a training looks at the documents it holds out."""
-    real = network.mean_precision
-
-    def scored(top: Any, Y: Any) -> float:
-        train = halves(RUN["root"] / RUN["data"], RUN.get("on", "held-out"))[0]
-        weight = inverse_propensity(train.label_counts, len(train), *train.propensity)
-        rows = np.repeat(np.arange(len(top)), top.shape[1])
-        hit = np.asarray(Y[rows, top.ravel()]).reshape(top.shape) > 0
-        best = [np.sort(weight[Y.indices[a:b]])[::-1][:5].sum() for a, b in pairwise(Y.indptr)]
-        psp = float((hit * weight[top])[:, :5].sum() / max(1e-9, np.sum(best)))
-        POINTS.append([round(100 * float(hit[:, 0].mean()), 2), round(100 * psp, 2)])
-        return float(real(top, Y))
-
-    network.mean_precision = pool.mean_precision = scored
-
-
 def remember(features: Any) -> None:
     """Make the views of a stretch of texts once."""
     real, held = features.views, {}
@@ -201,11 +183,12 @@ def one(root: Path, run: dict[str, Any]) -> None:
     if "rows" in run:
         train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: run["rows"]]))
     settings = {**run.get("settings", {})}
-    settings["encoder"] = {"model": str(root / "encoder"), **settings.get("encoder", {})}
+    if "encoder" in plan(run.get("recipe", "lightxml")).settings:
+        settings["encoder"] = {"model": str(root / "encoder"), **settings.get("encoder", {})}
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0
-    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, POINTS, RUN):
+    for held in (RESULTS, STAGES, SIZES, REFRESHES, BEGUN, RUN):
         held.clear()
     RUN.update(run, root=root)
     if run.get("points"):
@@ -213,6 +196,7 @@ def one(root: Path, run: dict[str, Any]) -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     started = time.perf_counter()
     named = {"preset": run.get("preset", "default"), "seed": run.get("seed", 0), "device": DEVICE[0]}
+    named["calibrate"] = run.get("calibrate", False)
     out = None if "save" not in run else Path(run["save"])
     model = fit(run.get("recipe", "lightxml"), train, out=out, settings=settings, **named)
     whole = time.perf_counter() - started
@@ -231,10 +215,9 @@ def one(root: Path, run: dict[str, Any]) -> None:
         "peak_rss": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }  # fmt: skip
     if run.get("curve"):
-        line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "loss" in x]
+        line["curve"] = [(x["step"], round(x["loss"], 3)) for r in RESULTS for x in r.history if "rate" in x]
     if run.get("points"):
-        seen = [x["step"] for r in RESULTS for x in r.history if "validation" in x]
-        line["points"] = [[step, *point] for step, point in zip(seen, POINTS, strict=True)]
+        line["points"] = [[x[key] for key in POINT] for r in RESULTS for x in r.history if "P@1" in x]
     if run.get("latency"):
         line |= latencies(model, test)
     if run.get("recall"):
@@ -349,7 +332,6 @@ def main() -> None:
     begun = time.perf_counter()
     unpack(options.data)
     watch()
-    score_epochs()
     gpu = torch.cuda.get_device_name() if options.device == "cuda" else f"none, {torch.get_num_threads()} CPU threads"
     say(section="machine", gpu=gpu, torch=torch.__version__)
     for i, run in enumerate(json.loads(options.plan.read_text())):

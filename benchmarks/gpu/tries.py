@@ -94,7 +94,7 @@ def one(data: engine.Data, args: dict[str, Any], look: bool) -> None:
         ),
         average=args.get("average", "none"), ema_decay=args.get("ema", 0.99),
     )  # fmt: skip
-    task.held_out = np.zeros(0, np.int64)
+    task.watched = None
     plan = Plan(rows, config.batch_size, args.get("seed", 0), args.get("order", "random"), task.inputs.store.lengths)
     torch.cuda.synchronize()
     begun = time.perf_counter()

@@ -12,14 +12,8 @@ pytest.importorskip("transformers")
 import toy
 from toy_network import LEARN, batch, cached, loss_of
 from treetop.assemble.linear.tree import LevelTask, Task, level_relevance, problems_of
-from treetop.assemble.staged.coarse_to_fine import (
-    FineConfig,
-    bootstrap,
-    candidate_parents,
-    chosen_levels,
-    dense_rows,
-    padded,
-)
+from treetop.assemble.staged.coarse_to_fine import FineConfig, chosen_levels
+from treetop.assemble.staged.level_start import bootstrap, candidate_parents, dense_rows, padded
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Ranking
 from treetop.features.concatenate import unit

@@ -66,3 +66,38 @@ def test_long_names_of_labels_are_cut():
     long = "averyveryverylongname" * 20
     html = checked(render(replace(page, best=[{**page.best[0], "name": long}])))
     assert html.count(long) == 1 and f'title="{long}"' in html
+
+
+def trained(stage, epochs, **figures):
+    return [
+        {"stage": stage, "epoch": float(i), "step": 10 * i, "seconds": 2.0 * i, "loss": 1 / i}
+        | {name: start + i for name, start in figures.items()}
+        for i in range(1, epochs + 1)
+    ]
+
+
+def test_a_training_shows_a_chart_for_each_stage_with_figures():
+    page = page_of(random_case(1))
+    assert "<h2>Training" not in render(page)
+    both = {"P@1": 20.0, "PSP@5": 5.0}
+    points = [*trained("encoder", 30, **both), *trained('"><b>', 1, **both), *trained("without", 5)]
+    html = checked(render(replace(page, training=points)))
+    section = html[html.index("<h2>Training") :]
+    assert section.count('<svg class="chart"') == 2 and html.count('id="inside"') == 1
+    assert "<h3>encoder: 30 epochs, 300 steps, 60 s, loss 1 → 0.03333</h3>" in section
+    assert "<title>P@1 at 30: 50.00</title>" in section and "&quot;&gt;&lt;b&gt;: 1 epochs" in section
+    assert len(re.findall(r'class="tick" x="[\d.]+" y="[\d.]+" text-anchor="middle"', section)) <= charts.TICKS + 1
+
+
+@pytest.mark.parametrize("wrong", [{"epoch": 1.0}, {"P@1": 300.0}, {"P@1": -5.0}])
+def test_points_that_fit_no_chart_leave_it_out_or_are_left_out(wrong):
+    points = trained("train", 3, **{"P@1": 20.0})
+    points[1] |= wrong
+    html = checked(render(replace(page_of(random_case(1)), training=points)))
+    assert "<h3>train: 3 epochs" in html
+
+
+@pytest.mark.parametrize(("epochs", "named"), [(1, 1), (20, 20), (21, 11), (500, 20)])
+def test_an_axis_names_few_places(epochs, named):
+    drawn = charts.lines({"P@1": [1.0] * epochs}, axis="epoch ", at=[float(i + 1) for i in range(epochs)])
+    assert drawn.count('text-anchor="middle"') == named and "epoch 1<" in drawn

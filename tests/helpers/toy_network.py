@@ -17,6 +17,7 @@ from treetop.labels.text import label_words
 from treetop.network.build import Blueprint, Learning
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Cached
+from treetop.network.watch import rows_held_out
 from treetop.train.batches import Batch
 from treetop.train.optim import AdamConfig
 
@@ -39,7 +40,9 @@ def cached(views) -> Cached:
     return Cached({"v": views}, np.ones(len(views), np.int64), CPU)
 
 
-def network(tree, dataset, *, keep=2, last=None, start=None, given=None, views=None, learning=None, **more):
+def network(
+    tree, dataset, *, keep=2, last=None, start=None, given=None, views=None, learning=None, held_out=None, **more
+):
     """(a network over a tree, its rows' vectors); the labels' head weighs a half below another one."""
     views = np.random.default_rng(0).normal(size=(len(dataset), WIDTH)).astype(np.float32) if views is None else views
     last = {**({"weight": 0.5} if len(tree.sizes) > 1 else {}), **(last or {})}
@@ -48,7 +51,9 @@ def network(tree, dataset, *, keep=2, last=None, start=None, given=None, views=N
         Learning(**{"encoder": LEARN, "heads": LEARN, **(learning or {})}),
         given, start={} if start is None else {"v": start},
     )  # fmt: skip
-    return blueprint.network(dataset, cached(views), **{"seed": 0, **more}), views
+    inputs = cached(views)
+    watched = None if held_out is None else rows_held_out(dataset, inputs, held_out)
+    return blueprint.network(dataset, inputs, watched=watched, **{"seed": 0, **more}), views
 
 
 def batch(rows, step=0) -> Batch:

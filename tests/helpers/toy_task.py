@@ -13,6 +13,7 @@ from treetop.network.vectors.rows import RowTable
 from treetop.tensors.devices import ALONE
 from treetop.train.batches import Loaded
 from treetop.train.optim import AdamConfig
+from treetop.train.task import Validation
 
 N, LABELS, WIDTH = 40, 11, 6
 
@@ -66,7 +67,10 @@ class ToyTask:
         return len(rows)
 
     def validate(self):
-        return None if self.scores is None else self.scores.pop(0)
+        if self.scores is None:
+            return None
+        score = self.scores.pop(0)
+        return Validation({"score": score}, score)
 
     def weights(self):
         made = {key: value.detach().clone() for key, value in self.net.state_dict().items()}

@@ -148,9 +148,9 @@ def test_relevance_weighs_positives(tree):
 @pytest.mark.parametrize("tree", [FLAT, TREE])
 def test_training_learns_and_validation_sees_it(tree):
     made, _ = task(tree, keep=4, held_out=np.arange(N))
-    before = made.validate()
+    before = made.validate().score
     train(made, Plan(np.arange(N), 8, 0), TrainConfig(epochs=40, batch_size=8))
-    assert made.validate() > before + 10
+    assert made.validate().score > before + 10
 
 
 def test_at_first_only_the_first_head_teaches_what_views_share():

@@ -22,6 +22,7 @@ from treetop.network.pool import PoolNetwork
 from treetop.network.pool_heads import ClassifierConfig, DualConfig
 from treetop.network.samplers.clustered import Mining, PoolPlan
 from treetop.network.samplers.pools import PoolConfig, Pools
+from treetop.network.watch import rows_held_out
 from treetop.tensors.devices import ALONE, World
 from treetop.train import loop
 from treetop.train.loop import train
@@ -31,7 +32,7 @@ N, WIDTH, LABELS = 30, 6, toy.N_LABELS
 VIEWS = np.random.default_rng(0).normal(size=(N + LABELS, WIDTH)).astype(np.float32)
 
 
-def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, **changes):
+def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, held_out=None, **changes):
     """(network, batches, data): both heads unless one has no weight."""
     data = toy.dataset(n=N) if data is None else data
     dual = DualConfig(**{"scale": 4.0, **(dual or {})})
@@ -42,9 +43,11 @@ def setup(dual=None, classifier=None, pool=None, data=None, world=ALONE, **chang
         encoder=LEARN, heads=LEARN, vectors=LEARN, train=TrainConfig(batch_size=4),
     ).build(WIDTH, data.n_labels, CPU, world=world, seed=1)  # fmt: skip
     known, mining = known_of(data), Mining(N, N, pool)
+    inputs = cached(VIEWS)
     task = PoolNetwork(
-        cached(VIEWS), data, known, heads, mining, view="v", encoder=LEARN, learn=LEARN, seed=1, world=world, **changes
-    )
+        inputs, data, known, heads, mining, view="v", encoder=LEARN, learn=LEARN, seed=1, world=world,
+        watched=None if held_out is None else rows_held_out(data, inputs, held_out), **changes,
+    )  # fmt: skip
 
     def mine(clusters, negatives):
         return mining_module.mine(task, np.arange(N), negatives=pool.kept if negatives else 0, depth=pool.mine_depth)
@@ -324,12 +327,12 @@ def test_it_learns_and_is_the_same_after_a_kill(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(loop._Run, "_step", step)
             checkpoint_every_step(patch)
-            before = task.validate()
+            before = task.validate().score
             try:
                 train(task, plan, TrainConfig(epochs=6, batch_size=8, checkpoint_seconds=0.0), work=work)
             except KeyboardInterrupt:
                 return None
-        assert task.validate() > before
+        assert task.validate().score > before
         return task
 
     whole = run()

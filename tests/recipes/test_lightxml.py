@@ -9,10 +9,13 @@ import toy
 import toy_encoder
 import treetop
 from kills import assert_kills_change_nothing
+from treetop.core import curve
 from treetop.core.errors import ConfigError
+from treetop.core.work import Job
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.network import fit as network_fit
 from treetop.network.network import Network
+from treetop.training import plan
 
 SETTINGS = {
     "encoder_optimizer": {"lr": 0.002},
@@ -113,6 +116,19 @@ def test_static_negatives_with_an_encoder_of_their_own(encoder, tmp_path):
     texts = toy.dataset(seed=3).texts
     a, b = model.rank(texts, 5), treetop.load(tmp_path / "m").rank(texts, 5)
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
+
+
+@pytest.mark.parametrize("negatives", ["static", "static_extra"])
+def test_static_negatives_have_figures_too(encoder, tmp_path, negatives):
+    chosen = settings(encoder, **TREE, negatives=negatives, train={"epochs": 3.0, "batch_size": 16})
+    job = Job(work=tmp_path, held_out=toy.dataset(seed=1))
+    plan("lightxml", settings=chosen).fit(toy.dataset(n=60), job)
+    points = curve.gather(tmp_path)
+    assert [point["stage"] for point in points] == ["generator"] * 3 + ["ranker"] * 3
+    assert all("PSP@5" in point for point in points) and points[-1]["P@1"] > 0
+    stop = chosen | {"train": {"epochs": 3.0, "patience": 1}, "validation": 0.2}
+    with pytest.raises(ConfigError, match=r"^negatives: 'static\w*' does not support train\.patience\. Set negatives="):
+        treetop.fit("lightxml", toy.dataset(n=60), settings=stop)
 
 
 def test_validation_and_early_stop(encoder):

@@ -13,13 +13,15 @@ import pytest
 torch = pytest.importorskip("torch")
 from kills import checkpoint_every_step
 from toy_task import N, ToyTask
+from treetop.core import curve
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ResourceError, TrainingError
-from treetop.train import journal
+from treetop.tensors.devices import ALONE
+from treetop.train import checkpoint, epochs, journal
 from treetop.train.batches import Plan
 from treetop.train.loop import train
 from treetop.train.optim import ScheduleConfig
-from treetop.train.task import TrainConfig
+from treetop.train.task import TrainConfig, Validation
 
 PLAN = Plan(np.arange(N), 8, seed=3)
 
@@ -84,7 +86,7 @@ def test_early_stop_keeps_the_best_weights():
     assert result.steps == 4 * PLAN.steps and result.best == 3.0
     second, _ = run(TrainConfig(epochs=2, patience=2), task=ToyTask(scores=[1.0, 3.0]))
     same(best, second)
-    assert [line["validation"] for line in result.history if "validation" in line] == [1.0, 3.0, 2.0, 2.5]
+    assert [line["score"] for line in result.history if "score" in line] == [1.0, 3.0, 2.0, 2.5]
 
 
 def test_averages_are_means_of_late_weights():
@@ -188,6 +190,89 @@ def test_kill_9_at_random_moments(tmp_path):
         process.wait()
     assert _step(tmp_path) > 0
     same(whole, long_run(tmp_path))
+
+
+def short_run(folder):
+    """A run of about three seconds with the default settings of checkpoints."""
+    torch.set_num_threads(1)
+    task = ToyTask()
+    step = task.step
+    task.step = lambda batch: (time.sleep(0.03), step(batch))[1]
+    return run(TrainConfig(epochs=20), task=task, work=Path(folder))
+
+
+def test_a_short_run_with_default_settings_survives_a_kill(tmp_path):
+    here = Path(__file__).parent
+    child = CHILD.replace("long_run", "short_run")
+    process = subprocess.Popen([sys.executable, "-c", child, str(tmp_path), str(here), str(here.parent)])
+    begun = time.monotonic()
+    while not (tmp_path / "train-0-a").exists() and time.monotonic() - begun < 100:
+        assert process.poll() is None, "it ended without a checkpoint"
+        time.sleep(0.01)
+    assert process.poll() is None, "it ended before it was killed"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 0 < _step(tmp_path) < 20 * PLAN.steps
+    resumed, result = short_run(tmp_path)
+    same(run(TrainConfig(epochs=20))[0], resumed)
+    assert result.history and min(line["step"] for line in result.history) > 10  # the first tenth was not repeated
+    assert [point["epoch"] for point in curve.gather(tmp_path)] == [float(i) for i in range(1, 21)]
+
+
+class Clock:
+    """Time that passes when told to; a checkpoint takes `cost` seconds."""
+
+    def __init__(self, monkeypatch, folder, *, cost, seconds=300.0, total=1000, size=0):
+        self.now, self.cost = 0.0, cost
+        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
+        self.saver = checkpoint.Checkpoints(folder, "train", ALONE, seconds, total=total, size=size)
+        monkeypatch.setattr(checkpoint, "write_part", lambda *_: setattr(self, "now", self.now + cost))
+
+    def run(self, length, steps):
+        """Steps behind which a checkpoint was written, in a run of `length` seconds."""
+        written = []
+        for step in range(1, steps + 1):
+            self.now += length / steps
+            if self.saver.due(step):
+                self.saver.write({}, {"step": step})
+                written.append(step)
+        return written
+
+
+@pytest.mark.parametrize(
+    ("length", "cost", "size", "least", "most"),
+    [
+        (90, 0.1, 0, 9, 10),  # every tenth of the run
+        (90, 1.5, 10**9, 1, 1),  # writing takes long: once
+        (0.5, 0.1, 0, 0, 0),  # over before anything is worth it
+        (90, 60.0, 10**10, 0, 0),  # would take longer than is allowed
+        (3000, 1.0, 10**9, 10, 20),
+        (30_000, 1.0, 10**9, 95, 110),  # every 300 seconds
+        (3000, 30.0, 10**9, 1, 3),  # the first took much longer than its size said
+    ],
+)
+def test_checkpoints_come_by_time_and_by_share_and_cost_little(tmp_path, monkeypatch, length, cost, size, least, most):
+    written = Clock(monkeypatch, tmp_path, cost=cost, size=size).run(length, 1000)
+    assert least <= len(written) <= most
+    assert len(written) <= 1 or (len(written) - 1) * cost <= 0.021 * length
+
+
+def test_epochs_leave_points_with_figures_whatever_they_cost(tmp_path, monkeypatch):
+    monkeypatch.setattr(epochs, "FREE", 0.0)
+    monkeypatch.setattr(epochs, "SHARE", 0.0)
+
+    class Watched(ToyTask):
+        def validate(self):
+            time.sleep(0.001)
+            return Validation({"P@1": 50.0}, self.scores)
+
+    for decides in (1.0, None):  # early stopping looks every time, others at the first and the last epoch
+        work = tmp_path / str(decides)
+        work.mkdir()
+        run(TrainConfig(epochs=4), task=Watched(scores=decides), work=work)
+        points = curve.gather(work)
+        assert [point["step"] for point in points] == [5, 10, 15, 20] and all("loss" in point for point in points)
+        assert ["P@1" in point for point in points] == [True, bool(decides), bool(decides), True]
 
 
 def test_steps_leave_lines_in_the_journal(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@
 | `linear/budget.py`, `probe.py` | a byte budget into storage and thresholds that keep it; samples into a forecast |
 | `label_rows.py` | label texts into further rows to learn from |
 | `staged/coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
+| `staged/level_start.py` | what a level begins with: candidates, and vectors by a linear solve |
 | `dual/` | an encoder, label texts and free label vectors into one search |
 | `label_text_bags.py` | bags of words and label texts into levels whose vectors are composed of parts |
 | `near_labels.py` | the labels nearest to each text into shortlists that label vectors learn from |

@@ -23,8 +23,11 @@ def share_graph_stage(dataset: Dataset, config: ShareConfig, job: Job, name: str
         expected = share_needs(Y, config, symmetric=symmetric)
         logger.info(
             "%s: a graph of about %s entries, %s of memory, %s",
-            name, f"{expected.entries:,.0f}", size(expected.memory), duration(expected.time),
-        )  # fmt: skip
+            name,
+            f"{expected.entries:,.0f}",
+            size(expected.memory),
+            duration(expected.time),
+        )
         return share_graph(Y, config, symmetric=symmetric)
 
     return _stage(job, f"{name}-graph", make)

@@ -62,9 +62,15 @@ def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> For
 def prepare_bag(dataset: Dataset, config: BagsConfig, m: int, member_job: Job, job: Job) -> Prepared:
     """The m-th member's bag of words, whose vocabulary includes the label texts."""
     return prepare_words(
-        dataset, config.encoder, ("decaf", config.network), (DOCUMENT,),
-        name=member_name("words", m), seed=member_job.seed, job=job, more=label_words(dataset.labels),
-    )  # fmt: skip
+        dataset,
+        config.encoder,
+        ("decaf", config.network),
+        (DOCUMENT,),
+        name=member_name("words", m),
+        seed=member_job.seed,
+        job=job,
+        more=label_words(dataset.labels),
+    )
 
 
 def train_bag(
@@ -75,10 +81,9 @@ def train_bag(
     view, width = DOCUMENT.name, prepared.features.encoder.width
     plans = two_heads(view, view, width, tree.sizes, config.beam, clusters, labels)
     learning = Learning(encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=bias)
-    trained = train_network(
-        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words_of(prepared)),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), job,
-    )  # fmt: skip
+    blueprint = Blueprint(plans, tree, learning, words=words_of(prepared))
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
+    trained = train_network(dataset, prepared, prepared.learning(), blueprint, training, job)
     return [trained.features], [two_levels(trained, tree, plans)]
 
 

@@ -18,10 +18,15 @@ from treetop.core.log import logger
 
 FAST = ("popular", "neighbours", "xr_linear", "extremetext", "parabel")
 COLUMNS = (
-    ("P@1", "scores.P@1", 2), ("P@5", "scores.P@5", 2), ("PSP@5", "scores.PSP@5", 2),
-    ("train CPU s", "train.cpu_s", 1), ("wall s", "train.wall_s", 1), ("peak MB", "train.peak_mb", 0),
-    ("model MB", "model_mb", 1), ("documents/s", "batch.docs_per_s", 0),
-)  # fmt: skip
+    ("P@1", "scores.P@1", 2),
+    ("P@5", "scores.P@5", 2),
+    ("PSP@5", "scores.PSP@5", 2),
+    ("train CPU s", "train.cpu_s", 1),
+    ("wall s", "train.wall_s", 1),
+    ("peak MB", "train.peak_mb", 0),
+    ("model MB", "model_mb", 1),
+    ("documents/s", "batch.docs_per_s", 0),
+)
 
 
 def bench(

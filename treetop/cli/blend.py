@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -39,7 +39,7 @@ def blend(
     from treetop.core.dataset import Dataset
     from treetop.core.store import check_folder
     from treetop.core.target import check_target
-    from treetop.predict.blend import check_weights
+    from treetop.predict.blend import Blend, check_weights
 
     check_target(out, overwrite=overwrite)
     check_weights(parsed, len(models), "models")
@@ -47,7 +47,7 @@ def blend(
     for path in models:
         check_folder(path)
     rows = Dataset.read(held_out, split) if held_out else None
-    join(models, parsed, how, held_out=rows, aim=aim).save(out, overwrite=overwrite)  # type: ignore[arg-type]
+    join(models, parsed, cast(Blend, how), held_out=rows, aim=cast(Aim, aim)).save(out, overwrite=overwrite)
     confirm(str(out))
 
 

@@ -67,6 +67,7 @@ def evaluate(
     if per_label is not None:
         write_labels(matches, per_label)
     if report is not None:
+        from treetop.core.curve import of_model
         from treetop.core.texts import readable
         from treetop.evaluate.report.evaluation import Page, write_report
         from treetop.evaluate.report.examples import Examples
@@ -78,7 +79,7 @@ def evaluate(
         }
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
         examples = Examples.of({facts["Model"]: matches}, dataset, k=max(ks))
-        page = Page.of(matches, scores, facts, examples=examples)
+        page = Page.of(matches, scores, facts, examples=examples, training=of_model(model))
         note(f"report: {write_report(report, page)}")
     if as_json:
         echo(json_line(scores.to_dict()))

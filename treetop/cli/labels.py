@@ -26,9 +26,13 @@ Note = Annotated[str, typer.Option("--note", help="Reason, for the log.", callba
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
-    "add": "added", "retire": "retired", "restore": "restored", "rename": "renamed", "merge": "merged",
+    "add": "added",
+    "retire": "retired",
+    "restore": "restored",
+    "rename": "renamed",
+    "merge": "merged",
     "undo": "as before",
-}  # fmt: skip
+}
 
 
 @app.command()

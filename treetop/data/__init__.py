@@ -11,8 +11,8 @@
 
 `detect.py` finds the format: one file each in `formats/` for `jsonl`, `table` (CSV, TSV, Parquet), `xc`, `lf`,
 `attentionxml`, `pecos`, `libsvm`, `fasttext`, `annif` (with `skos`) and `huggingface`. Each yields `rows.Row`s, which
-`build.Builder` checks and packs; `space.LabelTable` knows the columns. Formats share what lies in `parse/`: `lines`
-(text files), `json_text`, `arrow`, `fields` (named fields), `numbered` (labels as column numbers), `limits` (how long a
-line, a cell or a header may be), `surrogates` (what UTF-8 cannot encode); and `sidecar` (files next to the rows).
-`catalog.yaml` holds facts about published sets.
+`row_checks.RowChecks` checks and `build.Builder` packs; `space.LabelTable` knows the columns. Formats share what lies
+in `parse/`: `lines` (text files), `json_text`, `arrow`, `fields` (named fields), `numbered` (labels as column numbers),
+`limits` (how long a line, a cell or a header may be), `surrogates` (what UTF-8 cannot encode); and `sidecar` (files
+next to the rows). `catalog.yaml` holds facts about published sets.
 """

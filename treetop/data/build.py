@@ -1,4 +1,4 @@
-"""Builds a Dataset from rows of any format: assigns label columns, checks values, counts oddities."""
+"""Builds a Dataset from rows of any format, which `row_checks.py` checks; counts oddities."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.dataset import Csr, Dataset
-from treetop.core.errors import DataError
 from treetop.core.log import logger
 from treetop.core.texts import TextsBuilder
-from treetop.data.parse.rows import Notes, Reading, Row, Sparse, shown
+from treetop.data.parse.rows import Notes, Reading, Row
 from treetop.data.parse.space import LabelTable
-from treetop.data.parse.surrogates import has_lone, whole
+from treetop.data.parse.surrogates import has_lone
+from treetop.data.row_checks import RowChecks
 
-LARGEST = float(np.finfo(np.float32).max)
-MOST_COLUMNS = 2**31 - 1
 NOTHING_MORE = Row(0, "", ())[3:]
 
 
@@ -90,17 +88,15 @@ class Builder:
         self._targets, self._relevance, self._roles = _Values("f", 1), _Values("f", 1), _Values("B", 0)
         self._features = {name: _Matrix(width) for name, width in (widths or {}).items()}
         self._features |= {name: _Matrix(None, width) for name, width in (least or {}).items()}
+        self.checks = RowChecks(file, labels, reading, self.notes, lambda name: self._matrix(name).width)
 
     def __len__(self) -> int:
         return len(self._texts)
 
-    def fault(self, row: Row, reason: str) -> None:
-        self.reading.problem(DataError(reason, file=self.file, line=row.line))
-
     def add(self, row: Row) -> None:
         """Add one row; a faulty one is reported and, if that does not raise, skipped."""
-        columns = self.columns(row)
-        if columns is None or not self._good(row):
+        columns = self.checks.columns(row)
+        if columns is None or not self.checks.good(row):
             return
         targets, relevance = row.targets, row.relevance
         if not columns:
@@ -118,14 +114,6 @@ class Builder:
         self._columns.extend(columns)
         self._indptr.append(len(self._columns))
         self._texts.add(row.text)
-
-    def _good(self, row: Row) -> bool:
-        return (
-            (row.id is None or row.id.isascii() or self._id_fits(row, row.id))
-            and (row.targets is None or self._fits(row, "targets", 1.0))
-            and (row.relevance is None or self._fits(row, "relevance", LARGEST))
-            and (row.features is None or all(self._features_fit(row, name, x) for name, x in row.features.items()))
-        )
 
     def _add_more(
         self, row: Row, targets: Sequence[float] | None, relevance: Sequence[float] | None, count: int
@@ -150,88 +138,6 @@ class Builder:
                 self._ids.add("")
         if self._ids is not None:
             self._ids.add(id_ or "")
-
-    def columns(self, row: Row) -> list[int] | None:
-        """Columns of a row's labels, or None after a fault."""
-        if self.labels.numbered:
-            return self._numbered(row)
-        try:
-            known = self.labels.columns
-            return [known[key] for key in row.labels]
-        except (KeyError, TypeError):
-            resolved = [self._column(row, key) for key in row.labels]
-            columns = [column for column in resolved if column is not None]
-            return columns if len(columns) == len(resolved) else None
-
-    def _column(self, row: Row, key: Any) -> int | None:
-        if type(key) is int:
-            key = str(key)
-        if type(key) is not str or not key:
-            got = "an empty string" if key == "" else f"{type(key).__name__} {shown(key)}"
-            self.fault(row, f'a label is {got}. Labels are strings (or whole numbers), such as "cat".')
-            return None
-        try:
-            key = whole(key, "the label")
-            column = self.labels.find(key)
-        except ValueError as error:
-            self.fault(row, str(error))
-            return None
-        except KeyError:
-            self.fault(row, f"label {shown(key)} is the name of several labels. Use the id instead.")
-            return None
-        if column is None:
-            if not self.labels.open:
-                where = "train" if self.labels.fixed is None else "the labels file"
-                self.notes.odd(f"label unknown to {where}", row.line, f": {shown(key)}")
-            column = self.labels.add(key)
-        return column
-
-    def _numbered(self, row: Row) -> list[int] | None:
-        shift, total = int(self.reading.one_based), len(self.labels)
-        columns = [int(key) - shift for key in row.labels]
-        if columns and not (min(columns) >= 0 and max(columns) < total):
-            bad = next(c for c in columns if not 0 <= c < total) + shift
-            self.fault(row, out_of_range("label", bad, total, self.reading.one_based))
-            return None
-        return columns
-
-    def _id_fits(self, row: Row, id_: str) -> bool:
-        try:
-            whole(id_, "the id")
-            return True
-        except ValueError as error:
-            self.fault(row, str(error))
-            return False
-
-    def _fits(self, row: Row, what: str, top: float) -> bool:
-        values = getattr(row, what)
-        if len(values) != len(row.labels):
-            self.fault(row, f"{len(values)} {what} for {len(row.labels)} labels. Give one number per label.")
-            return False
-        for value in values:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= top:
-                allowed = (
-                    "numbers from 0 to 1; put weights into 'relevance'" if top == 1.0 else "finite numbers, 0 or more"
-                )
-                self.fault(row, f"{what} has {shown(value)}. Allowed: {allowed}.")
-                return False
-        return True
-
-    def _features_fit(self, row: Row, name: str, matrix: Sparse) -> bool:
-        places, values = matrix
-        width = self._matrix(name).width
-        top = MOST_COLUMNS if width is None else width
-        if len(places) and (places.min() < 0 or places.max() >= top):
-            bad = int(next(place for place in places if not 0 <= place < top))
-            shift = self.reading.one_based
-            self.fault(row, out_of_range("feature", bad + shift, width, shift))
-            return False
-        if not np.isfinite(values).all():
-            self.fault(row, "a feature value is NaN or infinite. Allowed: finite numbers; fix or drop the row.")
-            return False
-        if (np.diff(places) <= 0).any() and len(places) != len(np.unique(places)):
-            self.notes.odd("the same feature twice in one row (values added)", row.line)
-        return True
 
     def build(self, *, weights: bool = False, **more: Any) -> Dataset:
         """The Dataset of all rows; with `weights`, relevance that never exceeds 1 becomes soft targets."""
@@ -273,18 +179,6 @@ class Builder:
                 "one_based=True (--one-based).",
                 self.file,
             )
-
-
-def out_of_range(what: str, value: int, total: int | None, one_based: bool) -> str:
-    """The error message for an id out of range; hints when ids seem to start at 1."""
-    low = int(one_based)
-    allowed = f"{low} or more" if total is None else f"{low} to {total - 1 + one_based}"
-    sentence = f"{what} {value} is out of range. Allowed: {allowed}"
-    if not one_based and value == total:
-        return f"{sentence}; ids seem to start at 1: read with one_based=True (--one-based)."
-    if one_based and value == 0:
-        return f"{sentence}; ids seem to start at 0: read without one_based."
-    return f"{sentence}. Fix the row or the header."
 
 
 def _merge(

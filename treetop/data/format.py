@@ -32,10 +32,15 @@ CONTENT = {
 }
 
 SPLITS = {
-    "train": "train", "trn": "train",
-    "test": "test", "tst": "test",
-    "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid",
-}  # fmt: skip
+    "train": "train",
+    "trn": "train",
+    "test": "test",
+    "tst": "test",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+}
 
 
 @dataclass(frozen=True)

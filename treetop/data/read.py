@@ -16,11 +16,12 @@ from treetop.core.log import logger
 from treetop.core.steady import FileStates, read_steadily
 from treetop.core.texts import readable
 from treetop.data import catalog, detect
-from treetop.data.build import Builder, out_of_range
+from treetop.data.build import Builder
 from treetop.data.format import SPLITS, Source, Split
 from treetop.data.formats import huggingface
 from treetop.data.parse.rows import Reading, shown
 from treetop.data.parse.space import LabelTable
+from treetop.data.row_checks import out_of_range
 
 T = TypeVar("T")
 
@@ -145,7 +146,7 @@ class Reader:
         quiet = dataclasses.replace(self.reading, strict=False)
         builder = Builder(train.file, self.table, quiet)
         for row in train.rows(quiet):
-            builder.columns(row)
+            builder.checks.columns(row)
             for name, (places, _) in (row.features or {}).items():
                 self.least[name] = max(self.least.get(name, 0), int(places.max(initial=-1)) + 1)
         self.least = {name: width for name, width in self.least.items() if name not in self.widths}

@@ -174,8 +174,9 @@ def _warn_shared_name(labels: LabelSet, renamed: Mapping[int, str]) -> None:
             logger.warning(
                 "label '%s': its new name '%s' is that of another label too, so both are found by id only. To make "
                 "them one, merge them (`treetop labels merge`).",
-                labels.ids[column], name,
-            )  # fmt: skip
+                labels.ids[column],
+                name,
+            )
 
 
 def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:

@@ -54,9 +54,15 @@ class Learned(MovesToDevice, Generic[P]):
     kind: ClassVar[str]
 
     def __init__(
-        self, encoder: Any, tokenizer: Tokenizer, poolings: Sequence[P], *, l2: bool = False, name: str = "encoder",
+        self,
+        encoder: Any,
+        tokenizer: Tokenizer,
+        poolings: Sequence[P],
+        *,
+        l2: bool = False,
+        name: str = "encoder",
         device: torch.device | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.encoder, self.tokenizer, self.poolings = encoder, tokenizer, tuple(poolings)
         self.l2, self.name = l2, name
         self.device = device or torch.device("cpu")

@@ -48,9 +48,11 @@ def boost(
     total, hits = float(weight.sum()), float((weight * y).sum())
     base = float(np.log((hits + 0.5) / (total - hits + 0.5)))
     made = Trees(
-        base, np.zeros((how.trees, how.depth), np.int32), np.full((how.trees, how.depth), 255, np.uint8),
+        base,
+        np.zeros((how.trees, how.depth), np.int32),
+        np.full((how.trees, how.depth), 255, np.uint8),
         np.zeros((how.trees, 1 << how.depth), np.float32),
-    )  # fmt: skip
+    )
     margin = np.full(len(X), base, np.float64)
     grown = _boost(np.ascontiguousarray(X), y, weight, monotone, margin, tuple(how), made.feature, made.cut, made.leaf)
     return Trees(base, made.feature[:grown], made.cut[:grown], made.leaf[:grown])

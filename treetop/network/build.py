@@ -37,8 +37,8 @@ from treetop.network.vectors.dense import Dense
 from treetop.network.vectors.full_low import table_of
 from treetop.network.vectors.parts import Blocks, LabelTexts, Parts, PartsPlan, joined_tokens
 from treetop.network.vectors.rows import RowTable
+from treetop.network.watch import Watched
 from treetop.tensors.devices import ALONE, World
-from treetop.train.batches import Rows
 from treetop.train.optim import AdamConfig, DescentConfig
 
 Lists = NDArray[np.integer]
@@ -81,12 +81,13 @@ class Blueprint:
     tree: LabelTree
     learning: Learning
     given: Lists | None = None
+    given_held_out: Lists | None = None  # the same for the documents of `Job.held_out`; None: they cannot be ranked
     words: LabelWords | None = None
     start: Mapping[str, Start] = field(default_factory=dict)  # per view where vectors start
 
     def network(
         self, dataset: Dataset, inputs: Inputs, *, seed: int, world: World = ALONE, mix: Mix | None = None,
-        penalty: Penalty | None = None, held_out: Rows | None = None, targets: RowTargets | None = None,
+        penalty: Penalty | None = None, watched: Watched | None = None, targets: RowTargets | None = None,
         detach_steps: int = 0,
     ) -> Network:  # fmt: skip
         """The untrained network over the rows of `dataset`, or of other `targets` of these rows."""
@@ -96,7 +97,7 @@ class Blueprint:
         build = _Build(self, dataset, known.Y[learned], inputs.device, world, seed, penalty is not None)
         return Network(
             inputs, build.heads(), known, encoder=learning.encoder, learn=learning.heads, learned=learned,
-            held_out=held_out, mix=mix, penalty=penalty, detach_steps=detach_steps, world=world,
+            watched=watched, mix=mix, penalty=penalty, detach_steps=detach_steps, world=world,
         )  # fmt: skip
 
     def check(self, dataset: Dataset, mix: Mix | None, penalty: Penalty | None, world: World) -> None:
@@ -145,9 +146,15 @@ class _Build:
         projection = projection.to(self.device)
         candidates, share = self._candidates(t)
         return Head(
-            plan, self._vectors(t), candidates, LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
-            projection=projection, device=self.device, ancestor=None if self._last(t) else node, kept_share=share,
-        )  # fmt: skip
+            plan,
+            self._vectors(t),
+            candidates,
+            LossConfig(kind=learning.loss, bce_reduction=learning.reduce),
+            projection=projection,
+            device=self.device,
+            ancestor=None if self._last(t) else node,
+            kept_share=share,
+        )
 
     def _candidates(self, t: int) -> tuple[Candidates, float]:
         """What a head scores, and how likely a random label is among it."""

@@ -24,6 +24,7 @@ from treetop.network.inputs import Encoded, Inputs
 from treetop.network.network import Network, RowTargets
 from treetop.network.prepare import Prepared
 from treetop.network.vectors.parts import Blocks, Parts
+from treetop.network.watch import Watched, watched
 from treetop.rank.head import Head as HeadRank
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
@@ -63,31 +64,51 @@ def train_network(
 
     def make() -> Part:
         rows, held_out = cut(dataset, validation, job.seed)
-        started = blueprint
-        if not blueprint.start:
-            started = replace(blueprint, start=_starts(dataset, prepared, blueprint, job.seed))
+        start = blueprint.start or _starts(dataset, prepared, blueprint, job.seed)
         if isinstance(inputs, Encoded):
             inputs.use_fast_layers()
         plan = plan_of(prepared, rows, training, job.seed, world)
-        learning = blueprint.learning
-        task = started.network(
-            dataset, inputs, seed=job.seed, world=world, mix=job.mix, penalty=job.penalty, held_out=held_out,
-            targets=targets, detach_steps=round(learning.detach * training.epochs * plan.steps),
-        )  # fmt: skip
-        if prepared.warmup is not None:
-            prepared.warmup.wait()
-        fitted = training
-        if isinstance(inputs, Encoded) and inputs.device.type == "cuda":
-            low = learning.descent is not None
-            fitted = micro_batches(training, inputs, blueprint.plans, rows=plan.rows, batch=plan.batch, low=low)
+        task = replace(blueprint, start=start).network(
+            dataset,
+            inputs,
+            seed=job.seed,
+            world=world,
+            mix=job.mix,
+            penalty=job.penalty,
+            targets=targets,
+            watched=_watched(dataset, prepared, inputs, blueprint, held_out, job),
+            detach_steps=round(blueprint.learning.detach * training.epochs * plan.steps),
+        )
+        prepared.wait()
+        fitted = _within_card(training, inputs, blueprint, plan)
         report(train(task, plan, fitted, world=world, work=job.work, name=name))
         return _as_part(prepared, task)
 
-    part = all_or_none(job, f"{name}ed", world, make)
+    return _trained(all_or_none(job, f"{name}ed", world, make), prepared, blueprint)
+
+
+def _trained(part: Part, prepared: Prepared, blueprint: Blueprint) -> Trained:
     ranks = [HeadRank.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(blueprint.plans))]
     arrays = dict(part.arrays)
     label_texts = arrays.pop("label texts", None)
     return Trained(type(prepared.features).from_part(part.parts["encoder"]), ranks, arrays, label_texts)
+
+
+def _within_card(training: TrainConfig, inputs: Inputs, blueprint: Blueprint, plan: Plan) -> TrainConfig:
+    """As many micro-batches as the GPU's memory asks for."""
+    if not isinstance(inputs, Encoded) or inputs.device.type != "cuda":
+        return training
+    low = blueprint.learning.descent is not None
+    return micro_batches(training, inputs, blueprint.plans, rows=plan.rows, batch=plan.batch, low=low)
+
+
+def _watched(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, blueprint: Blueprint, held_out: Rows, job: Job
+) -> Watched | None:
+    """Documents to look at after every epoch; none where candidates are given for the training rows alone."""
+    if blueprint.given is not None and blueprint.given_held_out is None:
+        return None
+    return watched(dataset, prepared, inputs, held_out, job, given=blueprint.given_held_out)
 
 
 def _as_part(prepared: Prepared, task: Network) -> Part:
@@ -156,5 +177,9 @@ def report(result: Result) -> None:
     speed = result.tokens / max(result.seconds, 1e-9)
     logger.info(
         "trained %d steps in %.1f s, %s tokens/s, peak %.1f GiB, last loss %.4f",
-        result.steps, result.seconds, f"{speed:,.0f}", result.memory / 2**30, result.loss,
-    )  # fmt: skip
+        result.steps,
+        result.seconds,
+        f"{speed:,.0f}",
+        result.memory / 2**30,
+        result.loss,
+    )

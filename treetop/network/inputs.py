@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from treetop.tensors.handover import send
-from treetop.tensors.packed import TokenRows
+from treetop.tensors.packed import Shape, TokenRows
 from treetop.train.batches import Message, Rows
 
 
@@ -49,6 +49,10 @@ class Encoded:
     def lengths(self) -> Rows:
         return self.store.lengths if self.store.rows is None else np.diff(self.store.rows)
 
+    def over(self, store: TokenRows) -> Encoded:
+        """The views of other texts by the same encoder."""
+        return Encoded(self.encoder, store, self.poolings, compiled=self._compiled)
+
     def use_fast_layers(self) -> None:
         """Put faster layers in place for training on a GPU."""
         if self.device.type == "cuda":
@@ -59,7 +63,7 @@ class Encoded:
         return Message({"places": send(places, self.device)}, shape)
 
     def views(self, message: Message, detached: Collection[str] = ()) -> Mapping[str, Tensor]:
-        packed = self.store.packed(message["places"], message.facts)  # type: ignore[arg-type]
+        packed = self.store.packed(message["places"], cast(Shape, message.facts))
         return self.encoder(packed, self.poolings, detached)
 
     def tokens(self, rows: Rows) -> int:

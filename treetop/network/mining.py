@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from treetop.kernels.search import products
+from treetop.network.inputs import Inputs
 from treetop.network.pool_heads import FreeHead, PoolHead
 from treetop.network.samplers.pools import without_positives
 from treetop.train.batches import Rows
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from treetop.network.pool import PoolNetwork
 
 
-def top_labels(task: PoolNetwork, rows: Rows, k: int) -> NDArray[np.int64]:
-    """(rows, k) labels by the sum of the heads."""
+def top_labels(task: PoolNetwork, rows: Rows, k: int, inputs: Inputs | None = None) -> NDArray[np.int64]:
+    """(rows, k) labels by the sum of the heads, for rows of the network's inputs or of others."""
     with task.eval_mode():
         sides, bias = [], None
         for head in task.heads:
             vectors, offset = _labels(task, head)
             bias = bias if offset is None else offset
-            sides.append((head.query_scale * task.read(rows, head.name), vectors))
+            sides.append((head.query_scale * task.read(rows, head.name, inputs), vectors))
         q, v = (torch.cat([side[i] for side in sides], 1) for i in (0, 1))
         return products.best(q, v, k, bias)[1].cpu().numpy()
 

@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from treetop.core.dataset import Csr
-from treetop.evaluate.match import hits
 from treetop.network.candidates.below import Below
+from treetop.network.candidates.given import GivenLabels, GivenParents
 from treetop.network.head import Head
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.glas import Penalty
 from treetop.network.samplers.mix import Mix, mixed_targets, mixed_views
 from treetop.network.targets import BatchTargets, TargetRows, joined
 from treetop.network.vectors.contract import GivesRows
+from treetop.network.watch import Watched
 from treetop.rank.head import Head as HeadRank
 from treetop.tensors.devices import ALONE, World
 from treetop.train.batches import Batch, Loaded, Message, Rows
 from treetop.train.optim import AdamConfig
-from treetop.train.task import Table
+from treetop.train.task import Table, Validation
 
 HELD = 1024  # held-out rows scored at a time
 
@@ -46,7 +47,7 @@ class Network:
 
     def __init__(
         self, inputs: Inputs, heads: Sequence[Head], known: RowTargets, *, encoder: AdamConfig, learn: AdamConfig,
-        learned: Rows, held_out: Rows | None = None, mix: Mix | None = None, penalty: Penalty | None = None,
+        learned: Rows, watched: Watched | None = None, mix: Mix | None = None, penalty: Penalty | None = None,
         detach_steps: int = 0, world: World = ALONE,
     ) -> None:  # fmt: skip
         """`encoder` and `learn` say how encoder and heads learn, `learned` which rows labels are seen in.
@@ -55,8 +56,7 @@ class Network:
         """
         self.inputs, self.heads, self.device, self.world = inputs, list(heads), inputs.device, world
         self.mix, self.penalty, self.detach_steps = mix, penalty, detach_steps
-        self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
-        self.Y = known.Y
+        self.watched = watched
         self.seen = np.bincount(known.Y[learned].indices, minlength=known.Y.shape[1]) > 0
         self.positives = TargetRows(known.Y, self.device)
         self.relevance, self.ignored = (
@@ -146,20 +146,29 @@ class Network:
 
     # --- looking at it ---
 
-    def validate(self) -> float | None:
-        """Mean of P@1, P@3 and P@5 on the held-out rows, in percent."""
-        if len(self.held_out) == 0:
+    def validate(self) -> Validation | None:
+        """Figures on the documents that are watched."""
+        if (seen := self.watched) is None:
             return None
-        k, starts = min(5, self.heads[-1].plan.n), range(0, len(self.held_out), HELD)
-        top = np.concatenate([self.top_labels(self.held_out[start : start + HELD], k) for start in starts])
-        return mean_precision(top, self.Y[self.held_out])
+        blocks = [seen.rows[start : start + HELD] for start in range(0, len(seen.rows), HELD)]
+        return seen.validation(np.concatenate([self.top_labels(rows, seen.k, seen) for rows in blocks]))
 
     @torch.no_grad()
-    def top_labels(self, rows: Rows, k: int) -> NDArray[np.int64]:
-        """(rows, k) labels as the trained heads rank them: product of the probabilities along the path."""
-        views = self.inputs.views(self.inputs.load(rows))
+    def top_labels(self, rows: Rows, k: int, seen: Watched | None = None) -> NDArray[np.int64]:
+        """(rows, k) labels as the trained heads rank them: product of the probabilities along the path.
+
+        The rows are those of the training data, or of the documents that are watched.
+        """
+        inputs = self.inputs if seen is None else seen.inputs
+        views = inputs.views(inputs.load(rows))
         first, *below = self.heads
         h = first.projection(views[first.plan.view])
+        if isinstance(first.candidates, GivenLabels | GivenParents):
+            if seen is None or seen.given is None:
+                raise TypeError("documents whose candidates are not given cannot be ranked")
+            ids = first.candidates.scored(seen.given[rows])
+            path = first.logits(h, ids).sigmoid().masked_fill(ids < 0, -1.0)
+            return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
         if first.one_pass is not None:
             return first.one_pass.best(h, k)[1].cpu().numpy()
         path = first.logits(h, None).sigmoid()
@@ -179,9 +188,3 @@ class Network:
         *above, last = self.heads
         unseen = None if last.vectors.from_texts else ~self.seen
         return [*(head.rank() for head in above), last.rank(unseen)]
-
-
-def mean_precision(top: NDArray[np.integer], Y: Csr) -> float:
-    """Mean of P@1, P@3 and P@5 of the (rows, k) labels `top`, in percent."""
-    hit = hits(top, Y)
-    return float(np.mean([hit[:, :n].sum(1).mean() / n for n in (1, 3, 5)]) * 100)

@@ -20,18 +20,18 @@ from treetop.core.dataset import Csr, Dataset
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.losses.pool import pool_loss
 from treetop.network.mining import top_labels
-from treetop.network.network import mean_precision
 from treetop.network.pool_heads import PoolHead
 from treetop.network.samplers.clustered import Mining
 from treetop.network.samplers.pools import PoolBatch, PoolTargets, even_share
 from treetop.network.targets import POSITIVES, BatchTargets, TargetRows
 from treetop.network.vectors.full import EveryLabel
+from treetop.network.watch import Watched
 from treetop.tensors import devices
 from treetop.tensors.devices import ALONE, World
 from treetop.tensors.handover import send
 from treetop.train.batches import Batch, Loaded, Message, Rows
 from treetop.train.optim import AdamConfig
-from treetop.train.task import Table
+from treetop.train.task import Table, Validation
 
 TEXTS = {"cpu": 64, "cuda": 2048}  # read at a time outside training
 Vectors = Mapping[str, Tensor]  # per head
@@ -43,12 +43,12 @@ class PoolNetwork:
     def __init__(
         self, inputs: Inputs, dataset: Dataset, known: PoolTargets, heads: Sequence[PoolHead], mining: Mining, *,
         view: str, encoder: AdamConfig, learn: AdamConfig, seed: int = 0, world: World = ALONE,
-        held_out: Rows | None = None,
+        watched: Watched | None = None,
     ) -> None:  # fmt: skip
         self.inputs, self.device, self.known, self.world = inputs, inputs.device, known, world
         self.heads, self.mining = list(heads), mining
         self.view, self.n, self.n_labels = view, len(dataset), dataset.n_labels
-        self.held_out = np.zeros(0, np.int64) if held_out is None else held_out
+        self.watched = watched
         self.Y: Csr = dataset.Y
         self.targets = TargetRows(dataset.Y, self.device)
         ignored = dataset.ignored
@@ -195,16 +195,17 @@ class PoolNetwork:
             for module, was in zip(modules, before, strict=True):
                 module.train(was)
 
-    def read(self, rows: Rows, head: str) -> Tensor:
-        """(rows, width) vectors of these rows of `inputs` by one head, with the current weights."""
+    def read(self, rows: Rows, head: str, inputs: Inputs | None = None) -> Tensor:
+        """(rows, width) vectors of these rows of the network's inputs, or of others, by one head as it is now."""
+        inputs = inputs or self.inputs
         chosen, size, output = self.head(head), TEXTS[self.device.type], None
         if chosen is None:
             raise ValueError(f"no head is called '{head}'")
         with self.eval_mode():
-            order = np.argsort(self.inputs.lengths[rows], kind="stable")
+            order = np.argsort(inputs.lengths[rows], kind="stable")
             for start in range(0, max(1, len(rows)), size):
                 part = order[start : start + size]
-                vectors = chosen.vectors(self.inputs.views(self.inputs.load(rows[part]))[self.view])
+                vectors = chosen.vectors(inputs.views(inputs.load(rows[part]))[self.view])
                 if output is None:  # vectors of all labels are held once
                     output = vectors.new_empty(len(rows), vectors.shape[1])
                 output[send(part, self.device)] = vectors
@@ -217,11 +218,11 @@ class PoolNetwork:
         """Rows of `inputs` that hold the labels' texts."""
         return self.n + np.arange(self.n_labels)
 
-    def validate(self) -> float | None:
-        """Mean of P@1, P@3 and P@5 on the held-out rows, in percent."""
-        if len(self.held_out) == 0:
+    def validate(self) -> Validation | None:
+        """Figures on the documents that are watched."""
+        if (seen := self.watched) is None:
             return None
-        return mean_precision(top_labels(self, self.held_out, min(5, self.n_labels)), self.Y[self.held_out])
+        return seen.validation(top_labels(self, seen.rows, seen.k, seen.inputs))
 
 
 def _pool_message(batch: PoolBatch, device: torch.device, static: bool) -> Message:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
@@ -22,7 +23,7 @@ from treetop.features.words.bag import Bag, rarity
 from treetop.features.words.layers import Task as View
 from treetop.features.words.vectors import WordsConfig, WordVectors, find_vectors
 from treetop.features.words.words import Words
-from treetop.network.inputs import Cached, Encoded
+from treetop.network.inputs import Cached, Encoded, Inputs
 from treetop.tensors import devices
 from treetop.tensors.packed import TokenRows
 from treetop.tensors.warmup import Warmup
@@ -41,33 +42,55 @@ class Prepared:
         """The same tokens read by other features."""
         return Prepared(features, self.tokens, self.device)
 
+    def wait(self) -> None:
+        """Wait for GPU kernels that are still being compiled."""
+        if self.warmup is not None:
+            self.warmup.wait()
+
     def learning(self, *, compiled: bool = False) -> Encoded:
         """Views by the encoder as it learns."""
         encoder = self.features.encoder.to(self.device)
-        store = TokenRows(self.tokens.ids, self.tokens.offsets, self.device, self.tokens.rows)
-        return Encoded(encoder, store, self.features.poolings, compiled=compiled)
+        return Encoded(encoder, self._store(self.tokens), self.features.poolings, compiled=compiled)
+
+    def _store(self, tokens: Tokens) -> TokenRows:
+        return TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
 
     def frozen(self, job: Job, name: str = "views") -> Cached:
         """Views by the encoder as it is, made once; one stage."""
 
         def make() -> Part:
-            vectors = self.vectors()
-            short = {name.removeprefix(f"{self.features.name}/"): value for name, value in vectors.items()}
-            return Part("stage.views.1", {}, {name: value.astype(np.float16) for name, value in short.items()})
+            return Part("stage.views.1", {}, self._kept(self.vectors()))
 
         return Cached(job.stage(name, make).arrays, self.tokens.lengths, self.device)
 
-    def vectors(self, poolings: Sequence[Any] = ()) -> dict[str, Floats]:
+    def _kept(self, vectors: Mapping[str, Floats]) -> dict[str, NDArray[np.float16]]:
+        """Vectors of a frozen encoder by the short names of their views."""
+        prefix = f"{self.features.name}/"
+        return {name.removeprefix(prefix): vector.astype(np.float16) for name, vector in vectors.items()}
+
+    def beside(self, texts: Texts, inputs: Inputs) -> Inputs:
+        """Other texts, read as `inputs` read the data set's: by the same encoder, or by a frozen one."""
+        tokens = self.features.tokenizer.encode(texts)
+        if isinstance(inputs, Encoded):
+            return inputs.over(self._store(tokens))
+        return Cached(self._kept(self.vectors(tokens=tokens)), tokens.lengths, self.device)
+
+    def vectors(self, poolings: Sequence[Any] = (), tokens: Tokens | None = None) -> dict[str, Floats]:
         """(rows, width) per view, or for these only, by the current encoder: on a copy, as a GPU rounds weights."""
         copy = type(self.features).from_part(self.features.to_part()).move(self.device)
         copy.poolings = tuple(poolings) or copy.poolings
-        return copy.vectors(self.tokens, say="encoding texts")
+        return copy.vectors(self.tokens if tokens is None else tokens, say="encoding texts")
 
 
 def prepare(
-    dataset: Dataset, config: TransformerConfig, job: Job, *, name: str = "encoder", dropout: float | None = None,
+    dataset: Dataset,
+    config: TransformerConfig,
+    job: Job,
+    *,
+    name: str = "encoder",
+    dropout: float | None = None,
     frozen: bool = False,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Load the encoder and tokenise the texts once; GPU kernels for its training are compiled at the same time."""
     device = devices.pick(job.device)
     transformer = Transformer.load(config, name=name, dropout=dropout, attention_dropout=dropout)

@@ -185,7 +185,7 @@ def of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
     """The same texts with the first level's nodes as labels; each is as true as its truest label."""
     n = tree.sizes[0]
     labels = LabelSet.of([str(i) for i in range(n)])
-    Y = node_targets(dataset.Y, tree.parents[1], n)
+    Y = node_targets(dataset.Y[:, : tree.sizes[1]], tree.parents[1], n)  # labels the tree does not have are in none
     return replace(dataset, Y=Y, labels=labels, relevance=None, filter_pairs=None)
 
 

@@ -47,9 +47,13 @@ class Overlay:
         return replace(self, extra=self.extra[m : m + 1])
 
     def rank(
-        self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int,
+        self,
+        members: Sequence[Sequence[Level]],
+        blend: Blend,
+        views: Mapping[str, View],
+        k: int,
         weights: Sequence[float] = (),
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         """The best `k` labels that are not retired.
 
         Looks deeper as long as a retired label stands where an active one could: the result does not depend on how
@@ -71,9 +75,13 @@ class Overlay:
             want = min(2 * want, most)
 
     def _look(
-        self, members: Sequence[Sequence[Level]], mix: Callable[[Sequence[Ranking]], Ranking],
-        views: Mapping[str, View], above: Sequence[Ranking | None], want: int,
-    ) -> tuple[list[Ranking], Ranking]:  # fmt: skip
+        self,
+        members: Sequence[Sequence[Level]],
+        mix: Callable[[Sequence[Ranking]], Ranking],
+        views: Mapping[str, View],
+        above: Sequence[Ranking | None],
+        want: int,
+    ) -> tuple[list[Ranking], Ranking]:
         """(the best `want` of each member, trained labels first and added ones behind; all of them blended)"""
         if not self.extra:
             base = [descend(levels, views, want) for levels in members]

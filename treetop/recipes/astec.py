@@ -28,6 +28,7 @@ from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.store import Part
+from treetop.core.texts import Texts
 from treetop.core.types import Floats, Join, LabelTree, Level
 from treetop.core.work import Job
 from treetop.features.tfidf.tfidf import TfidfConfig
@@ -43,6 +44,7 @@ from treetop.network.network import RowTargets
 from treetop.network.prepare import Prepared, prepare_words
 from treetop.network.settings import small_batches
 from treetop.network.targets import of_clusters
+from treetop.network.watch import over_clusters, sampled_job
 from treetop.partition.balanced import BalancedConfig
 from treetop.partition.flat import flat
 from treetop.rank.head import Head
@@ -123,16 +125,19 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
     words, n = prepared.features, dataset.n_labels
     words.poolings = (FINE,)
     words.encoder.words.requires_grad_(not config.freeze_words)
+    job_seen = sampled_job(dataset, member_job)
     blueprint = Blueprint(
-        [_head(FINE.name, words.encoder.width, n)], flat(n),
+        [_head(FINE.name, words.encoder.width, n)],
+        flat(n),
         Learning(encoder=config.residual_optimizer, heads=config.head_optimizer, bias=config.bias),
         given=_lists(true, config, prepared, level, member_job),
-    )  # fmt: skip
+        given_held_out=_lists_held_out(config, prepared, level, job_seen),
+    )
+    inputs, targets = prepared.learning(), RowTargets(true.Y, true.relevance)
+    training = small_batches(dataset, config.second_train, config.min_steps_per_epoch)
     trained = train_network(
-        dataset, prepared, prepared.learning(), blueprint,
-        small_batches(dataset, config.second_train, config.min_steps_per_epoch), member_job,
-        targets=RowTargets(true.Y, true.relevance), name="second-train",
-    )  # fmt: skip
+        dataset, prepared, inputs, blueprint, training, job_seen, targets=targets, name="second-train"
+    )
     features = trained.features
     features.poolings = (NEAR, FINE)
     same = LabelTree((np.zeros(n, np.int32), np.arange(n, dtype=np.int32)))
@@ -152,20 +157,18 @@ def _surrogate(dataset: Dataset, config: Config, m: int, member_job: Job, job: J
         dataset, config.encoder, ("bag", config.network), (COARSE,),
         name=member_name("words", m), seed=member_job.seed, job=job,
     )  # fmt: skip
-    data = dataset
+    data, job_seen = dataset, member_job
     if dataset.n_labels > config.surrogate_clusters:
         leaf = -(-dataset.n_labels // config.surrogate_clusters)
         tree = smoothed_clusters(
             dataset, config.tfidf, BalancedConfig(max_leaf=leaf, stop_when="gain"), config.walk, member_job
         )
-        data = of_clusters(dataset, tree)
+        data, job_seen = of_clusters(dataset, tree), over_clusters(member_job, tree)
     n = data.n_labels
     learning = Learning(encoder=config.encoder_optimizer, heads=config.surrogate_optimizer)
     blueprint = Blueprint([_head(COARSE.name, prepared.features.encoder.width, n)], flat(n), learning)
-    trained = train_network(
-        data, prepared, prepared.learning(), blueprint,
-        small_batches(dataset, config.train, config.min_steps_per_epoch), member_job, name="surrogate-train",
-    )  # fmt: skip
+    inputs, training = prepared.learning(), small_batches(dataset, config.train, config.min_steps_per_epoch)
+    trained = train_network(data, prepared, inputs, blueprint, training, job_seen, name="surrogate-train")
     return prepared.with_features(trained.features)
 
 
@@ -194,9 +197,10 @@ def _near(dataset: Dataset, config: Config, prepared: Prepared, member_job: OwnL
     return Level("near", shortlist, head, Join("sigmoid"), config.shortlist)
 
 
-def _vectors(prepared: Prepared) -> Floats:
-    """(rows, width) of all texts with the current word vectors, L2-normalised."""
-    return prepared.vectors([NEAR])[prepared.features.view_name(NEAR)]
+def _vectors(prepared: Prepared, texts: Texts | None = None) -> Floats:
+    """(rows, width) of all texts, or of others, with the current word vectors, L2-normalised."""
+    tokens = None if texts is None else prepared.features.tokenizer.encode(texts)
+    return prepared.vectors([NEAR], tokens)[prepared.features.view_name(NEAR)]
 
 
 def _lists(member_job: OwnLabels, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
@@ -205,3 +209,10 @@ def _lists(member_job: OwnLabels, config: Config, prepared: Prepared, level: Lev
         return Part("stage.lists.1", {}, {"lists": shortlists(member_job, found, config.shortlist)})
 
     return np.asarray(job.stage("lists", make).arrays["lists"])
+
+
+def _lists_held_out(config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
+    """Shortlists of the documents looked at after every epoch: the nearest labels."""
+    if job.held_out is None:
+        return None
+    return nearest(_vectors(prepared, job.held_out.texts), level, prepared.device).padded(config.shortlist)

@@ -121,36 +121,43 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
             raise ConfigError(f"ranker: '{config.ranker}' is linear and does not support augmentations. Use network.")
         words = sparse_view(dataset, config.tfidf, job).features["tfidf"]
     return fit_members(
-        dataset, config.members, config.encoders, job,
+        dataset,
+        config.members,
+        config.encoders,
+        job,
         lambda m, member_job: _member(dataset, config, m, member_job, job),
-        words=words, dense=config.linear.embedding_scale,
-    )  # fmt: skip
+        words=words,
+        dense=config.linear.embedding_scale,
+    )
 
 
 def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     sizes = _resolutions(dataset.n_labels, config)
     prepared = prepare(
-        dataset, encoder_of(config.encoder, config.encoders, m), member_job if config.encoders else job,
-        name=member_name("encoder", m), dropout=config.encoder_dropout,
-    )  # fmt: skip
+        dataset,
+        encoder_of(config.encoder, config.encoders, m),
+        member_job if config.encoders else job,
+        name=member_name("encoder", m),
+        dropout=config.encoder_dropout,
+    )
     encoder = prepared.features.encoder
     layers = _layers(config.layers, len(sizes) + 1, encoder)
     poolings = [Pooling(config.encoder.pooling, level) for level in layers]
     prepared.features.read(poolings)
-    tree = (
-        tree_stage(member_job, "tree", lambda: _tree(dataset, config, sizes, member_job))
-        if sizes
-        else flat(dataset.n_labels)
-    )
+    tree = flat(dataset.n_labels)
+    if sizes:
+        tree = tree_stage(member_job, "tree", lambda: _tree(dataset, config, sizes, member_job))
     plans = _heads(config, poolings, tree.sizes, encoder.width)
     learning = Learning(
-        encoder=config.encoder_optimizer, heads=config.head_optimizer, reduce=config.reduction, init=config.init,
+        encoder=config.encoder_optimizer,
+        heads=config.head_optimizer,
+        reduce=config.reduction,
+        init=config.init,
         init_scale=config.init_scale,
-    )  # fmt: skip
-    trained = train_network(
-        dataset, prepared, prepared.learning(compiled=config.compile), Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), member_job, validation=config.validation,
-    )  # fmt: skip
+    )
+    inputs, blueprint = prepared.learning(compiled=config.compile), Blueprint(plans, tree, learning)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
+    trained = train_network(dataset, prepared, inputs, blueprint, training, member_job, validation=config.validation)
     views = [trained.features.view_name(pooling) for pooling in poolings]
     levels = as_levels(views, tree, trained.ranks, plans, config.score)
     if config.ranker == "network":

@@ -106,18 +106,25 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
     tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, walk, member_job)
     tasks = TASKS if len(tree.sizes) > 1 else (EXTREME,)
     prepared = prepare_words(
-        dataset, config.encoder, ("inception", config.network), tasks,
-        name=member_name("words", m), seed=member_job.seed, job=job,
-    )  # fmt: skip
+        dataset,
+        config.encoder,
+        ("inception", config.network),
+        tasks,
+        name=member_name("words", m),
+        seed=member_job.seed,
+        job=job,
+    )
     plans = _heads(config, prepared.features.encoder.width, tree.sizes)
     learning = Learning(
-        encoder=config.encoder_optimizer, heads=config.head_optimizer, reduce=config.reduction, bias=config.bias,
+        encoder=config.encoder_optimizer,
+        heads=config.head_optimizer,
+        reduce=config.reduction,
+        bias=config.bias,
         detach=config.detach_fraction,
-    )  # fmt: skip
-    trained = train_network(
-        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), member_job, validation=config.validation,
-    )  # fmt: skip
+    )
+    inputs, blueprint = prepared.learning(), Blueprint(plans, tree, learning)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
+    trained = train_network(dataset, prepared, inputs, blueprint, training, member_job, validation=config.validation)
     views = [trained.features.view_name(task) for task in tasks]
     return [trained.features], [as_levels(views, tree, trained.ranks, plans, config.score)]
 

@@ -118,9 +118,15 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     n = dataset.n_labels
     prepared = prepare_words(
-        dataset, config.encoder, ("inception", config.network), TASKS,
-        name=member_name("words", m), seed=member_job.seed, job=job, more=label_words(dataset.labels),
-    )  # fmt: skip
+        dataset,
+        config.encoder,
+        ("inception", config.network),
+        TASKS,
+        name=member_name("words", m),
+        seed=member_job.seed,
+        job=job,
+        more=label_words(dataset.labels),
+    )
     G = walk_graph_stage(dataset, config.walk, member_job, "inceptionxml_lf")
     tree = flat(n) if config.is_flat(n) else smoothed_clusters(dataset, config.tfidf, config.tree, G, member_job)
     tree, width = in_clusters(tree), prepared.features.encoder.width
@@ -137,28 +143,38 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
 def _heads(config: Config, width: int, sizes: Sequence[int], G: Csr, *, free: bool) -> list[HeadPlan]:
     """Clusters have free vectors; labels their text and those of labels they go with, in phase II a free vector too."""
     labels = PartsPlan(
-        graph=G, free=free, init="text" if free else "random", join=config.combine, block="gelu",
+        graph=G,
+        free=free,
+        init="text" if free else "random",
+        join=config.combine,
+        block="gelu",
         dropout=config.label_dropout,
-    )  # fmt: skip
+    )
     keep, dropouts = config.kept(sizes[1], sizes[0]), (config.cluster_dropout, config.dropout)
     return two_heads(META.name, EXTREME.name, width, sizes, keep, PartsPlan(text=False), labels, dropouts=dropouts)
 
 
 def _phase(
-    dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, plans: Sequence[HeadPlan], job: Job,
+    dataset: Dataset,
+    config: Config,
+    prepared: Prepared,
+    tree: LabelTree,
+    plans: Sequence[HeadPlan],
+    job: Job,
     before: Trained | None = None,
-) -> Trained:  # fmt: skip
+) -> Trained:
     first = before is None
     learning = Learning(
-        encoder=config.encoder_optimizer if first else config.second_optimizer, heads=config.head_optimizer,
-        reduce=config.reduction, bias=config.bias,
-    )  # fmt: skip
+        encoder=config.encoder_optimizer if first else config.second_optimizer,
+        heads=config.head_optimizer,
+        reduce=config.reduction,
+        bias=config.bias,
+    )
     words = words_of(prepared, None if before is None else before.blocks)
     training = small_batches(dataset, config.train if first else config.second_train, config.min_steps_per_epoch)
-    return train_network(
-        dataset, prepared, prepared.learning(), Blueprint(plans, tree, learning, words=words), training, job,
-        name="train" if first else "second-train",
-    )  # fmt: skip
+    inputs, blueprint = prepared.learning(), Blueprint(plans, tree, learning, words=words)
+    name = "train" if first else "second-train"
+    return train_network(dataset, prepared, inputs, blueprint, training, job, name=name)
 
 
 def _clusters_again(config: Config, trained: Trained, job: Job) -> LabelTree:

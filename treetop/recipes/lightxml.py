@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treetop.assemble.label_tree import tree_stage
 from treetop.assemble.members import Member, encoder_of, fit_members, member_name
@@ -45,8 +46,10 @@ from treetop.network.inputs import Inputs
 from treetop.network.prepare import Prepared, prepare
 from treetop.network.settings import NetworkConfig, small_batches
 from treetop.network.targets import of_clusters
+from treetop.network.watch import over_clusters, sampled_job
 from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.partition.flat import flat
+from treetop.rank.head import Head
 
 GROUP = "transformer, trees"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
@@ -110,20 +113,25 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     shared = member_job if config.encoders else job  # tokens and frozen views of one encoder serve all
     prepared = prepare(
-        dataset, encoder_of(config.encoder, config.encoders, m), shared,
-        name=member_name("encoder", m), dropout=config.encoder_dropout, frozen=config.frozen,
-    )  # fmt: skip
+        dataset,
+        encoder_of(config.encoder, config.encoders, m),
+        shared,
+        name=member_name("encoder", m),
+        dropout=config.encoder_dropout,
+        frozen=config.frozen,
+    )
     tree = flat(dataset.n_labels) if _is_flat(dataset, config) else _clusters(dataset, config, member_job)
     plans = _heads(config, pooling.name, prepared.features.encoder.view_width(pooling), tree.sizes)
     inputs = prepared.frozen(shared) if config.frozen else prepared.learning(compiled=config.compile)
     learning = Learning(
-        encoder=config.encoder_optimizer, heads=config.head_optimizer, loss=config.loss, init=config.init,
+        encoder=config.encoder_optimizer,
+        heads=config.head_optimizer,
+        loss=config.loss,
+        init=config.init,
         init_scale=config.init_scale,
-    )  # fmt: skip
-    blueprint, training = (
-        Blueprint(plans, tree, learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch),
     )
+    blueprint = Blueprint(plans, tree, learning)
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     if config.negatives != "dynamic" and len(plans) == 2:
         return _static(dataset, config, member_job, prepared, inputs, blueprint)
     trained = train_network(dataset, prepared, inputs, blueprint, training, member_job, validation=config.validation)
@@ -148,28 +156,36 @@ def _static(
     """Table 5's rivals: the generator first, its clusters noted for every text, then the ranker on these for good."""
     for hook in filter(None, (job.mix, job.penalty)):
         raise ConfigError(f"negatives: '{config.negatives}' does not support {hook.name}. Set negatives=dynamic.")
-    tree, (first, second), training = (
-        blueprint.tree,
-        blueprint.plans,
-        small_batches(dataset, config.train, config.min_steps_per_epoch),
-    )
+    if config.train.patience:
+        raise ConfigError(f"negatives: '{config.negatives}' does not support train.patience. Set negatives=dynamic.")
+    tree, (first, second) = blueprint.tree, blueprint.plans
+    training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     clusters = replace(blueprint, plans=[first], tree=flat(tree.sizes[0]))
-    generator = train_network(of_clusters(dataset, tree), prepared, inputs, clusters, training, job, name="generator")
+    generator = train_network(
+        of_clusters(dataset, tree), prepared, inputs, clusters, training, over_clusters(job, tree), name="generator"
+    )
     prepared = prepared.with_features(generator.features)
     frozen = prepared.frozen(job, "generator-views")
-    view = frozen.views(frozen.load(np.arange(len(dataset))))[first.view].cpu().numpy()
-    everything = Candidates.all(len(dataset), tree.sizes[0])
-    kept = generator.ranks[0].rank(view, everything, Join(), second.keep).padded(second.keep)
+    head, job = generator.ranks[0], sampled_job(dataset, job)
+    given, given_held_out = _kept(head, second, frozen, len(dataset)), None
+    if job.held_out is not None:
+        given_held_out = _kept(head, second, prepared.beside(job.held_out.texts, frozen), len(job.held_out))
     if config.negatives == "static_extra":
         encoder = Transformer.from_part(generator.features.to_part()).named(f"{generator.features.name}-ranker")
         prepared = prepared.with_features(encoder)
     inputs = frozen if config.negatives == "static" else prepared.learning(compiled=config.compile)
-    labels = replace(blueprint, plans=[second], given=kept)
+    labels = replace(blueprint, plans=[second], given=given, given_held_out=given_held_out)
     ranker = train_network(dataset, prepared, inputs, labels, training, job, name="ranker")
     pooling = Pooling(config.encoder.pooling, config.encoder.layers)
     used = [generator.features] if config.negatives == "static" else [generator.features, ranker.features]
     names = [generator.features.view_name(pooling), ranker.features.view_name(pooling)]
-    return used, [as_levels(names, tree, [generator.ranks[0], ranker.ranks[0]], [first, second])]
+    return used, [as_levels(names, tree, [head, ranker.ranks[0]], [first, second])]
+
+
+def _kept(head: Head, ranker: HeadPlan, inputs: Inputs, rows: int) -> NDArray[np.int32]:
+    """The clusters below which the ranker looks: those the generator likes best for each of these rows."""
+    view = inputs.views(inputs.load(np.arange(rows)))[ranker.view].cpu().numpy()
+    return head.rank(view, Candidates.all(rows, len(head.bias)), Join(), ranker.keep).padded(ranker.keep)
 
 
 def _is_flat(dataset: Dataset, config: Config) -> bool:

@@ -93,15 +93,16 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     plan = _head(config, pooling.name, prepared.features.encoder.view_width(pooling), dataset.n_labels)
     training = small_batches(rows, config.train, config.min_steps_per_epoch)
     learning = Learning(
-        encoder=config.encoder_optimizer, heads=config.head_optimizer, bias=config.bias, init=config.init,
+        encoder=config.encoder_optimizer,
+        heads=config.head_optimizer,
+        bias=config.bias,
+        init=config.init,
         init_scale=config.init_scale,
         descent=config.sgd.at(training.batch_size) if config.label_memory == "low" else None,
-    )  # fmt: skip
+    )
     tree = flat(dataset.n_labels)
-    trained = train_network(
-        rows, prepared, prepared.learning(compiled=config.compile), Blueprint([plan], tree, learning), training, job,
-        validation=config.validation,
-    )  # fmt: skip
+    inputs, blueprint = prepared.learning(compiled=config.compile), Blueprint([plan], tree, learning)
+    trained = train_network(rows, prepared, inputs, blueprint, training, job, validation=config.validation)
     levels = as_levels([trained.features.view_name(pooling)], tree, trained.ranks, [plan])
     return Model.over(dataset, {trained.features.name: trained.features}, [levels])
 

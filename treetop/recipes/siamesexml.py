@@ -42,11 +42,13 @@ class Config(StagesConfig):
     dual: DualConfig = setting(DualConfig(loss=FIRST), "dual-encoder head of stage 1")
     classifier: ClassifierConfig = setting(
         ClassifierConfig(
-            cosine=True, bias=False, dropout=0.5,
+            cosine=True,
+            bias=False,
+            dropout=0.5,
             loss=LossConfig(kind="kprob", hard_negatives=50, kprob_c=0.75, sharpness=3.0, min_loss=0.05),
         ),
         "classifier head of stage 2 (free label vectors)",
-    )  # fmt: skip
+    )
     pool: PoolConfig = setting(
         PoolConfig(queries="labels", size=1024, positives=1, hard_negatives=0, clustered=False),
         "mini-batches and label pools of stage 1",

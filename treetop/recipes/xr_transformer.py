@@ -94,8 +94,9 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
         counts = ParameterCounts(
             vectors=nodes * width,
             scored=width * min(nodes, (config.train_beam + per_text) * config.preliminary_tree.branching),
-            frozen=width if config.frozen else 0.0, label_texts=False,
-        )  # fmt: skip
+            frozen=width if config.frozen else 0.0,
+            label_texts=False,
+        )
         training = small_batches(dataset, config.train, config.min_steps_per_epoch)
         neural = forecast_member(dataset, size, counts, training, config.encoder.max_length)
         rows = n * (3.0 * per_text + ("man" in config.ranker.negatives) * config.ranker.train_beam)
@@ -155,9 +156,8 @@ def _encoder(dataset: Dataset, config: Config, X: Csr, m: int, *, job: Job, shar
     """The m-th voter's encoder and the vectors it gives the texts; tokens of one encoder serve all voters."""
     chosen = encoder_of(config.encoder, config.encoders, m)
     prepared = prepare(
-        dataset, chosen, shared, name=member_name("encoder", m), dropout=config.encoder_dropout,
-        frozen=config.frozen,
-    )  # fmt: skip
+        dataset, chosen, shared, name=member_name("encoder", m), dropout=config.encoder_dropout, frozen=config.frozen
+    )
     if not config.frozen:
         tree = tree_stage(job, "preliminary", lambda: _tree(dataset, X, config.preliminary_tree, job.seed))
         prepared = prepared.with_features(fine_tune(dataset, prepared, tree, X, config, job=job))

@@ -110,8 +110,11 @@ class Hnsw(StandsForAll):
         links = self.links
         config = {"keep": self.keep, "effort": self.effort, "entry": links.entry, "weight": self.weight}
         arrays: dict[str, NDArray[Any]] = {
-            "levels": links.levels, "offsets": links.offsets, "neighbors": links.neighbors, "codes": links.codes,
-        }  # fmt: skip
+            "levels": links.levels,
+            "offsets": links.offsets,
+            "neighbors": links.neighbors,
+            "codes": links.codes,
+        }
         return Part(self.kind, config, arrays)
 
     @classmethod

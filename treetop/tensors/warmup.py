@@ -70,9 +70,14 @@ def _attention(shapes: Shapes) -> list[Work]:
     numbers = (size**-0.5, shapes.dropout)
     for above, tile in reversed(TILES):  # the long ones first
         named = {
-            "HEADS": shapes.heads, "WIDTH": size, "ABOVE": above, "TILE": tile, "DROP": shapes.dropout > 0.0,
-            "num_warps": 1 if tile <= 32 else 4, "grid": (1, shapes.heads),
-        }  # fmt: skip
+            "HEADS": shapes.heads,
+            "WIDTH": size,
+            "ABOVE": above,
+            "TILE": tile,
+            "DROP": shapes.dropout > 0.0,
+            "num_warps": 1 if tile <= 32 else 4,
+            "grid": (1, shapes.heads),
+        }
         back = (*[half] * 5, single, *[half] * 3, whole, whole)
         made.append(partial(programs.backward.warmup, *back, *numbers, **named))
         ahead = (*[half] * 4, single, whole, whole)

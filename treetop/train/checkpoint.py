@@ -24,18 +24,27 @@ from treetop.tensors.handover import to_array
 KIND = "train.checkpoint.1"
 
 
+SHARE = 0.1  # of the run after which a checkpoint is due, however short that is
+COST = 0.02  # of the time that writing may take
+START, SPEED = 0.02, 1e9  # what the first one is expected to cost: seconds, and bytes a second
+
+
 class Checkpoints:
-    """The checkpoints of one training run of one process."""
+    """The checkpoints of one training run of one process: `total` steps, about `size` bytes each."""
 
-    def __init__(self, folder: Path, name: str, world: World, seconds: float) -> None:
+    def __init__(self, folder: Path, name: str, world: World, seconds: float, *, total: int, size: int) -> None:
         self.folders = [folder / f"{name}-{world.rank}-{generation}" for generation in "ab"]
-        self.world, self.seconds = world, seconds
+        self.world, self.seconds, self.share = world, seconds, SHARE * total
         self.next = 0
-        self._last, self._cost = time.monotonic(), 0.0
+        self._last, self._last_step, self._cost = time.monotonic(), 0, 0.0
+        self._expected = START + size / SPEED
 
-    def due(self) -> bool:
-        """Whether one is due: after `seconds`, but writing may take at most a twentieth of the run."""
-        late = time.monotonic() - self._last >= max(self.seconds, 20.0 * self._cost)
+    def due(self, step: int) -> bool:
+        """Whether one is due: after `seconds` or a tenth of the run, but not where writing would take too long."""
+        waited = time.monotonic() - self._last
+        late = waited >= max(self.seconds, self._cost / COST)
+        if step - self._last_step >= self.share:
+            late = late or waited >= (self._cost or self._expected) / COST
         if self.world.size == 1:
             return late
         return bool(self.world.sum(torch.tensor(int(late))) > 0)  # all or none
@@ -47,7 +56,7 @@ class Checkpoints:
             write_part(fresh, Part(KIND, numbers, arrays))
             write_manifest(fresh, {"stage": "checkpoint"})
         self.next = 1 - self.next
-        self._last = time.monotonic()
+        self._last, self._last_step = time.monotonic(), int(numbers["step"])
         self._cost = self._last - started
         self.world.wait()
 
@@ -62,7 +71,7 @@ class Checkpoints:
         best = int(np.argmax(steps))
         if steps[best] < 0:
             return None
-        self.next = 1 - best
+        self.next, self._last_step = 1 - best, steps[best]
         return found[best]
 
     def _sound(self, folder: Path) -> Part | None:

@@ -1,25 +1,25 @@
-"""Training log: one JSON line every few seconds with loss, learning rate, tokens per second and memory."""
+"""Training log: a JSON line every few seconds with loss, learning rate, tokens per second and memory; one an epoch."""
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from treetop.core import curve
 from treetop.tensors import devices
 
 SECONDS = 2.0  # between two looks at the device
 
 
 class Journal:
-    """Collects lines and appends them to a file (first process only)."""
+    """Collects the lines of the run `name` and appends them to files in `work` (first process only)."""
 
-    def __init__(self, file: Path | None, device: torch.device, rank: int = 0) -> None:
-        self.file = file if rank == 0 else None
-        self.device = device
+    def __init__(self, work: Path | None, name: str, device: torch.device, rank: int = 0) -> None:
+        self.work = work if rank == 0 else None
+        self.name, self.device = name, device
         self.lines: list[dict[str, Any]] = []
 
     def begin(self, step: int, total: int, tokens: int) -> None:
@@ -43,15 +43,14 @@ class Journal:
             "memory": devices.peak_memory(self.device),
             "seconds_left": round(spent * (self.total - step) / done, 1),
         }
-        self._append(line)
+        self._append(f"{self.name}.jsonl", line)
         return line
 
-    def note(self, step: int, score: float) -> None:
-        """A validation score."""
-        self._append({"step": step, "validation": score})
+    def epoch(self, line: dict[str, Any]) -> None:
+        """The end of an epoch, as a point of the curve."""
+        self._append(curve.FILE, {"stage": self.name, **line})
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def _append(self, file: str, line: dict[str, Any]) -> None:
         self.lines.append(line)
-        if self.file is not None:
-            with self.file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(line) + "\n")
+        if self.work is not None:
+            curve.append(self.work / file, line)

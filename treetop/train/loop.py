@@ -7,7 +7,6 @@ the step number are the whole state. The device is asked for a number only every
 from __future__ import annotations
 
 import functools
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,16 @@ from torch import Tensor
 
 from treetop.core import log
 from treetop.core.errors import InputError, ResourceError, TrainingError
-from treetop.core.store import Part
 from treetop.tensors import devices
 from treetop.tensors.devices import ALONE, World
-from treetop.tensors.handover import fill
 from treetop.train.batches import Batch, Loaded, Plan
 from treetop.train.checkpoint import Checkpoints
+from treetop.train.epochs import Epochs
 from treetop.train.journal import Journal
-from treetop.train.optim import AdamW, rate
+from treetop.train.optim import rate
 from treetop.train.replay import Replay
+from treetop.train.state import State
 from treetop.train.task import Result, Task, TrainConfig
-from treetop.train.weight_average import Average
 
 
 def train(
@@ -70,31 +68,32 @@ class _Run:
     def __init__(self, task: Task, plan: Plan, config: TrainConfig, world: World, work: Path | None, name: str) -> None:
         self.task, self.plan, self.config, self.world = task, plan, config, world
         self.total = max(1, round(config.epochs * plan.steps))
-        kind = devices.compute_type(task.device)
-        self.optimiser = AdamW(task.modules, config.clip_norm, low=task.low, kind=kind)
-        tables = {f"{name}.{key}": t for name, table in task.tables.items() for key, t in table.weights().items()}
-        self.buffers = _buffers(task)
-        self.weights: dict[str, Tensor] = {**self.optimiser.masters, **tables, **self.buffers}
-        self.average = Average(list(self.weights.values()), config.average, config.ema_decay)
-        self.best: dict[str, Tensor] = {}
-        self.numbers: dict[str, Any] = {
-            "step": 0, "micro": config.accumulate, "best": None, "bad": 0, "averaged": 0, "tokens": 0, "seconds": 0.0,
-        }  # fmt: skip
-        self.saver = Checkpoints(work, name, world, config.checkpoint_seconds) if work is not None else None
-        self.journal = Journal(None if work is None else work / f"{name}.jsonl", task.device, world.rank)
+        self.state = State(task, config)
+        self.saver = None
+        if work is not None:
+            seconds = config.checkpoint_seconds
+            self.saver = Checkpoints(work, name, world, seconds, total=self.total, size=self.state.size)
+        self.journal = Journal(work, name, task.device, world.rank)
+        self.epochs = Epochs(self.state, plan, config, world, self.journal, self.total)
         self.loss = torch.zeros((), device=task.device)
         self.fresh = False  # whether `loss` is of the step just made
         self.replay: Replay | None = None
         self.broken = torch.full((), -1, dtype=torch.int64, device=task.device)
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Those a checkpoint keeps."""
+        return self.state.numbers
+
     def go(self) -> Result:
         part = self.saver.read() if self.saver is not None else None
         if part is not None:
-            self._restore(part)
+            self.state.restore(part)
+            log.logger.info("training resumes at step %d of %d", self.numbers["step"], self.total)
         started = time.monotonic() - float(self.numbers["seconds"])
         begin = int(self.numbers["step"])
         self.journal.begin(begin, self.total, int(self.numbers["tokens"]))
-        self._mode(True)
+        self.state.mode(True)
         with log.progress("training", self.total) as bar:
             bar.step(begin)
             for batch in self.plan.walk(begin, self.total):
@@ -102,20 +101,24 @@ class _Run:
                 self.numbers["seconds"] = time.monotonic() - started
                 bar.step()
                 self._report(batch, bar)
-                if self._epoch_ended(batch.step) and self._validate(batch.step):
+                if self.epochs.ended(batch.step) and self._close_epoch(batch.step):
                     break
-                if self.saver is not None and self.saver.due():
+                if self.saver is not None and self.saver.due(batch.step + 1):
                     self._check(batch.step)
-                    self.saver.write(self._tensors(), self.numbers)
+                    self.saver.write(self.state.tensors(), self.numbers)
         self._check(int(self.numbers["step"]) - 1)
-        self._finish()
-        self._check_weights()
+        self.state.finish()
         self.numbers["seconds"] = time.monotonic() - started
         return Result(
-            int(self.numbers["step"]), float(self.numbers["seconds"]), int(self.numbers["tokens"]),
-            float(self.loss), self.numbers["best"], int(self.numbers["micro"]),
-            devices.peak_memory(self.task.device), self.journal.lines,
-        )  # fmt: skip
+            int(self.numbers["step"]),
+            float(self.numbers["seconds"]),
+            int(self.numbers["tokens"]),
+            float(self.loss),
+            self.numbers["best"],
+            int(self.numbers["micro"]),
+            devices.peak_memory(self.task.device),
+            self.journal.lines,
+        )
 
     # --- one step ---
 
@@ -148,7 +151,7 @@ class _Run:
         devices.seed((self.plan.seed << 32) + batch.step * 1024 + self.world.rank, self.task.device)
         factor = rate(self.config.schedule, batch.step, self.total)
         micro = int(self.numbers["micro"])
-        self.optimiser.rates.set(factor)
+        self.state.optimiser.rates.set(factor)
         for table in self.task.tables.values():
             table.prepare(factor, fuse=micro == 1, value=wanted)
         if self.replay is not None and micro == 1 and not wanted:
@@ -158,7 +161,7 @@ class _Run:
         loss = torch.zeros((), device=self.task.device)
         for part in batch.split(micro, self.world.size):
             loss += self._gradients(self.task.load(part, static=False))
-        self.world.sum_all(self.optimiser.all_gradients() if self.world.size > 1 else [])
+        self.world.sum_all(self.state.optimiser.all_gradients() if self.world.size > 1 else [])
         self._apply()
         return self.world.sum(loss)
 
@@ -172,18 +175,18 @@ class _Run:
         share = self.task.loss(loaded)
         if share.requires_grad:  # not where a frozen encoder meets a table that updates itself
             share.backward()
-        self.optimiser.collect()
+        self.state.optimiser.collect()
         return share.detach()
 
     def _apply(self) -> None:
-        self.optimiser.step()
+        self.state.optimiser.step()
         for table in self.task.tables.values():
             table.apply()
 
     def _shrink(self, rows: int) -> None:
         """Memory ran out: drop everything half-made and go on with micro-batches of half the size."""
         self.replay = None
-        self.optimiser.forget()
+        self.state.optimiser.forget()
         for table in self.task.tables.values():
             table.forget()
         devices.free_memory(self.task.device)
@@ -201,8 +204,7 @@ class _Run:
         if kind == "none" or step % every:
             return
         if kind == "ema" or step >= self.config.average_from * self.total:
-            self.average.update()
-            self.numbers["averaged"] = self.average.count
+            self.state.take_average()
 
     # --- looking at it ---
 
@@ -226,93 +228,6 @@ class _Run:
             "Lower the learning rate, set clip_norm=1.0, or look at these rows."
         )
 
-    def _check_weights(self) -> None:
-        """Refuse a model that the last step broke, whose loss nobody asks for any more."""
-        for name, weight in self.weights.items():
-            if weight.numel() and not math.isfinite(float(torch.linalg.vector_norm(weight, math.inf))):
-                raise TrainingError(
-                    f"training: the last step left weights that are not finite ({name}). Lower the learning "
-                    "rate, or set clip_norm=1.0."
-                )
-
-    def _epoch_ended(self, step: int) -> bool:
-        return (step + 1) % self.plan.steps == 0 or step + 1 == self.total
-
-    def _validate(self, step: int) -> bool:
-        """Score the weights that would be kept; True when training should stop."""
-        self._exchange()
-        self._mode(False)
-        with torch.no_grad():
-            score = self.task.validate()
-        if score is not None:
-            self._check(step)
-            self.journal.note(step + 1, score)
-            if self.numbers["best"] is None or score > self.numbers["best"]:
-                self.numbers["best"], self.numbers["bad"] = score, 0
-                if self.config.patience:
-                    self.best = {name: tensor.detach().clone() for name, tensor in self.weights.items()}
-            else:
-                self.numbers["bad"] += 1
-        self._exchange()
-        self._mode(True)
-        return 0 < self.config.patience <= int(self.numbers["bad"])
-
-    def _mode(self, learning: bool) -> None:
-        for module, _ in self.task.modules.values():
-            module.train(learning)
-
-    def _exchange(self) -> None:
-        if self.average.count:
-            self.average.exchange()
-            self.optimiser.show()
-
-    def _finish(self) -> None:
-        """Leave the weights to keep in place: the best ones, the averages, or the last."""
-        self._exchange()
-        if self.best:
-            with torch.no_grad():
-                for name, tensor in self.weights.items():
-                    tensor.copy_(self.best[name])
-        for group in self.optimiser.groups:
-            for weight, master in zip(group.weights, group.masters, strict=True):
-                weight.data = master
-        self._mode(False)
-
-    # --- state ---
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
-        tensors |= self.buffers | {f"task.{name}": tensor for name, tensor in self.task.state().items()}
-        for name, table in self.task.tables.items():
-            tensors |= {f"table.{name}.{key}": tensor for key, tensor in table.state().items()}
-        if self.average.count:
-            tensors |= {f"average.{name}": t for name, t in zip(self.weights, self.average.values, strict=True)}
-        return tensors | {f"best.{name}": tensor for name, tensor in self.best.items()}
-
-    def _restore(self, part: Part) -> None:
-        self.numbers = dict(part.config)
-        self.average.count = int(self.numbers["averaged"])
-        if self.average.count:
-            self.average.values = [torch.empty_like(tensor) for tensor in self.weights.values()]
-        if any(name.startswith("best.") for name in part.arrays):
-            self.best = {name: torch.empty_like(tensor) for name, tensor in self.weights.items()}
-        for name, tensor in self._tensors().items():
-            fill(tensor, part.array(name, to_dtype(tensor), *tensor.shape))
-        self.optimiser.show()
-        log.logger.info("training resumes at step %d of %d", self.numbers["step"], self.total)
-
-
-def _buffers(task: Task) -> dict[str, Tensor]:
-    """What modules store besides their weights: running means of batch norm and the like."""
-    buffers: dict[str, Tensor] = {}
-    for name, (module, _) in task.modules.items():
-        weights, stored = dict(module.named_parameters()), module.state_dict(keep_vars=True)
-        found = {key: held for key, held in stored.items() if key not in weights and held.is_floating_point()}
-        buffers |= {f"buffer.{name}.{key}": held for key, held in found.items()}
-    return buffers
-
-
-def to_dtype(tensor: Tensor) -> str:
-    """The stored type of a tensor, as `Part.array` wants it."""
-    names = {torch.float32: "<f4", torch.int32: "<i4", torch.int64: "<i8", torch.bfloat16: "<u2", torch.float64: "<f8"}
-    return names[tensor.dtype]
+    def _close_epoch(self, step: int) -> bool:
+        self._check(step)
+        return self.epochs.close(step, float(self.loss))

@@ -223,10 +223,16 @@ def _group(
         for weight, master in zip(weights, masters, strict=True):
             weight.data = master.to(kind)
     return Group(
-        name, config, decay, [key for key, _ in part], weights, masters,
-        [torch.zeros_like(m) for m in masters], [torch.zeros_like(m) for m in masters],
+        name,
+        config,
+        decay,
+        [key for key, _ in part],
+        weights,
+        masters,
+        [torch.zeros_like(m) for m in masters],
+        [torch.zeros_like(m) for m in masters],
         [torch.zeros_like(m) for m in masters] if low else [],
-    )  # fmt: skip
+    )
 
 
 def _clip(grads: list[Tensor], limit: float) -> None:

@@ -30,11 +30,15 @@ class TrainConfig:
     ema_decay: float = setting(0.999, "decay rate of the ema", low=0.0, high=0.999999)
     average_from: float = setting(0.5, "fraction of the steps after which swa starts", low=0.0, high=1.0)
     average_every: int = setting(1, "steps between two updates of the average", low=1)
-    patience: int = setting(0, "early stopping: evaluations without improvement; 0: off", low=0)
+    patience: int = setting(
+        0, "early stopping: epochs without a better score on the documents of validation; 0: off", low=0
+    )
     cuda_graphs: bool = setting(
         True, "capture training steps as CUDA graphs and replay them, which saves most host overhead"
     )
-    checkpoint_seconds: float = setting(300.0, "minimum seconds between two checkpoints", low=0.0)
+    checkpoint_seconds: float = setting(
+        300.0, "seconds after which a checkpoint is due; one is due after every tenth of the run, too", low=0.0
+    )
 
 
 def warmed_up(
@@ -66,6 +70,17 @@ class Table(Protocol):
     def weights(self) -> dict[str, Tensor]:
         """What averaging and the final model take."""
         ...
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Figures on documents that are not trained on, by name (higher is better).
+
+    `score` is what early stopping goes by; None: these documents are looked at, but decide nothing.
+    """
+
+    figures: Mapping[str, float]
+    score: float | None = None
 
 
 class Task(Protocol):
@@ -104,8 +119,8 @@ class Task(Protocol):
         """Real tokens in these rows, for the tokens per second shown."""
         ...
 
-    def validate(self) -> float | None:
-        """A score of the present weights on held-out rows (higher is better); None: there are none."""
+    def validate(self) -> Validation | None:
+        """Figures of the present weights on documents that are not trained on; None: there are none."""
         ...
 
 

@@ -26,7 +26,7 @@ def _use_threads(n: int) -> None:
     """The package takes its thread count from the number of physical cores; this is the only way to set it."""
     import psutil
 
-    psutil.cpu_count = lambda logical=True: n  # type: ignore[assignment]
+    psutil.cpu_count = lambda logical=True: n
 
 
 def train(job: dict[str, Any], X: Any, Y: Any) -> Any:

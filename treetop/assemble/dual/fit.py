@@ -37,6 +37,7 @@ from treetop.network.samplers.clustered import Mining, PoolPlan
 from treetop.network.samplers.pools import PoolConfig, Pools, PoolTargets
 from treetop.network.settings import small_batches
 from treetop.network.targets import log_odds
+from treetop.network.watch import Watched, watched
 from treetop.rank.dual import Dual
 from treetop.tensors import devices
 from treetop.tensors.devices import World
@@ -146,7 +147,8 @@ def train_dual(
         rows = rows[np.diff(known.indptr)[rows] > 0]  # nothing to learn from the others
         if len(rows) == 0:
             raise InputError("training: no text is left with a label. Give more texts, or fewer filter pairs.")
-        task, batches = _task(dataset, prepared, inputs, plan, known, rows, held_out, job.seed, world)
+        seen = watched(dataset, prepared, inputs, held_out, job)
+        task, batches = _task(dataset, prepared, inputs, plan, known, rows, seen, job.seed, world)
         if isinstance(inputs, Encoded):
             inputs.use_fast_layers()
         if prepared.warmup is not None:
@@ -197,7 +199,7 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
 
 def _task(
     dataset: Dataset, prepared: Prepared, inputs: Inputs, plan: DualPlan, known: PoolTargets, rows: Rows,
-    held_out: Rows, seed: int, world: World,
+    seen: Watched | None, seed: int, world: World,
 ) -> tuple[PoolNetwork, PoolPlan]:  # fmt: skip
     pool = plan.pool
     queries = np.unique(known.indices) if pool.queries == "labels" else rows
@@ -206,7 +208,7 @@ def _task(
     width = prepared.features.encoder.view_width(view)
     task = PoolNetwork(
         inputs, dataset, known, plan.build(width, dataset.n_labels, inputs.device, world=world, seed=seed), mining,
-        view=view.name, encoder=plan.encoder, learn=plan.heads, seed=seed, world=world, held_out=held_out,
+        view=view.name, encoder=plan.encoder, learn=plan.heads, seed=seed, world=world, watched=seen,
     )  # fmt: skip
     if plan.classifier is not None and plan.classifier.init == "text":
         with devices.one_cpu_thread():

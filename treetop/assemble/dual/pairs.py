@@ -27,11 +27,14 @@ def known_of(dataset: Dataset) -> PoolTargets:
     text = first_of_text(label_words(dataset.labels))
     shared = np.bincount(text, minlength=len(text))[text] > 1
     return PoolTargets(
-        dataset.n_labels, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), Y.data.astype(np.float32),
+        dataset.n_labels,
+        Y.indptr.astype(np.int64),
+        Y.indices.astype(np.int64),
+        Y.data.astype(np.float32),
         None if left_out is None else left_out.indptr.astype(np.int64),
         None if left_out is None else left_out.indices.astype(np.int64),
         np.where(shared, text, -1) if shared.any() else None,
-    )  # fmt: skip
+    )
 
 
 def _of_equal_texts(texts: Texts, Y: Csr) -> Csr | None:

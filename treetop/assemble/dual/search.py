@@ -32,9 +32,14 @@ FALL = 6.0  # what a label known by its text alone loses at most between its own
 
 
 def searched(
-    task: PoolNetwork, dataset: Dataset, transformer: Transformer, classifier: ClassifierConfig | None,
-    search: SearchConfig, device: torch.device, seed: int,
-) -> tuple[Towers, Dual]:  # fmt: skip
+    task: PoolNetwork,
+    dataset: Dataset,
+    transformer: Transformer,
+    classifier: ClassifierConfig | None,
+    search: SearchConfig,
+    device: torch.device,
+    seed: int,
+) -> tuple[Towers, Dual]:
     """The search vectors of texts and labels with the current weights."""
     transformer.encoder.to(device)  # in float32: label vectors are made once
     transformer.device = device

@@ -65,14 +65,23 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     prepared = prepare_dual(dataset, config, job)
     encoder = DualPlan.of(config, dataset)
     one = train_dual(
-        dataset, prepared, prepared.learning(compiled=config.compile), encoder,
-        replace(config.search, heads="dual"), job, name="encoder",
-    )  # fmt: skip
+        dataset,
+        prepared,
+        prepared.learning(compiled=config.compile),
+        encoder,
+        replace(config.search, heads="dual"),
+        job,
+        name="encoder",
+    )
     frozen = prepared.with_features(one.features.transformer)
     classifier = replace(
-        encoder, dual=None, classifier=config.classifier, pool=config.second_pool, vectors=config.label_optimizer,
+        encoder,
+        dual=None,
+        classifier=config.classifier,
+        pool=config.second_pool,
+        vectors=config.label_optimizer,
         train=small_batches(dataset, config.second_train, config.min_steps_per_epoch),
-    )  # fmt: skip
+    )
     cosines = SearchConfig(
         heads="classifier", classifier_score="cosine", dual_scale=1.0, classifier_weight=config.search.classifier_weight
     )

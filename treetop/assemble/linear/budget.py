@@ -63,10 +63,14 @@ def fit_within(train: Train, linear: LinearConfig, holdout: Held, *, limit: floa
         )
     logger.info(
         "budget: %s instead of %s (weights as %s, dropped below %.3g); P@5 on %d held-out texts %.2f instead of %.2f",
-        size(total), size(fixed + weigh(members)), config.storage, config.threshold, len(holdout.dataset),
+        size(total),
+        size(fixed + weigh(members)),
+        config.storage,
+        config.threshold,
+        len(holdout.dataset),
         _precision(holdout.train(config, "held-out-budget"), holdout),
         _precision(holdout.train(linear, "held-out"), holdout),
-    )  # fmt: skip
+    )
     return best
 
 
@@ -80,9 +84,11 @@ def capped(linear: LinearConfig, holdout: Held, *, limit: float, functions: int)
     fewer = dataclasses.replace(linear, max_nonzeros=most)
     logger.info(
         "budget: at most %d weights for each function; P@5 on %d held-out texts %.2f instead of %.2f",
-        most, len(holdout.dataset), _precision(holdout.train(fewer, "sample-capped"), holdout),
+        most,
+        len(holdout.dataset),
+        _precision(holdout.train(fewer, "sample-capped"), holdout),
         _precision(holdout.train(linear, "sample"), holdout),
-    )  # fmt: skip
+    )
     return fewer
 
 

@@ -25,7 +25,7 @@ from treetop.assemble.linear.tree import (
     problems_of,
     train_level,
 )
-from treetop.assemble.staged.coarse_to_fine import candidate_parents
+from treetop.assemble.staged.level_start import candidate_parents
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset, Ints
 from treetop.core.errors import ConfigError

@@ -43,9 +43,14 @@ class TreesConfig:
 
 
 def fit_trees(
-    dataset: Dataset, config: TreesConfig, job: Job, partition: Partition, *, labels: Description = "pifa",
+    dataset: Dataset,
+    config: TreesConfig,
+    job: Job,
+    partition: Partition,
+    *,
+    labels: Description = "pifa",
     normalise_targets: bool = False,
-) -> Model:  # fmt: skip
+) -> Model:
     """Train `trees` members that differ in the seed of their tree, by one description of the labels and one view."""
     view, linear, blend = sparse_view(dataset, config.tfidf, job), config.linear, config.blend
 
@@ -83,9 +88,11 @@ def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: in
     kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
     part, X = dataset.take(rows[kept]), view.X[rows[kept]]
     return Held(
-        lambda config, stage: train(config, stage, part, X), {view.name: view.X[rows[out]]},
-        dataset.take(rows[out]), blend,
-    )  # fmt: skip
+        lambda config, stage: train(config, stage, part, X),
+        {view.name: view.X[rows[out]]},
+        dataset.take(rows[out]),
+        blend,
+    )
 
 
 def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:

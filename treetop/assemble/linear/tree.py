@@ -71,9 +71,15 @@ class LinearConfig:
     @property
     def solver(self) -> Settings:
         return Settings(
-            LOSSES[self.loss], self.cost_positive, self.cost_negative, self.bias,
-            self.eps, self.max_iter, self.threshold, self.max_nonzeros,
-        )  # fmt: skip
+            LOSSES[self.loss],
+            self.cost_positive,
+            self.cost_negative,
+            self.bias,
+            self.eps,
+            self.max_iter,
+            self.threshold,
+            self.max_nonzeros,
+        )
 
 
 class Task(NamedTuple):

@@ -21,9 +21,9 @@ from treetop.assemble.linear.tree import (
     Task,
     level_relevance,
     problems_of,
-    solve_level,
     train_level,
 )
+from treetop.assemble.staged.level_start import bootstrap, candidate_parents, dense_rows, padded, start_at
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset, LabelSet
 from treetop.core.errors import ConfigError
@@ -35,14 +35,16 @@ from treetop.features.concatenate import concatenated, unit
 from treetop.features.encoder.encoder import Encoder
 from treetop.features.encoder.sources import from_part
 from treetop.features.encoder.transformer import Transformer
-from treetop.kernels.linear.descent import Columns, Settings
-from treetop.kernels.sparse import Rows, rows_of
+from treetop.kernels.linear.descent import Settings
+from treetop.kernels.sparse import rows_of
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import train_network
 from treetop.network.head import HeadPlan
 from treetop.network.init import Start
 from treetop.network.prepare import Prepared
 from treetop.network.settings import NetworkConfig, small_batches
+from treetop.network.targets import ancestors, node_targets
+from treetop.network.watch import sampled_job
 from treetop.partition.flat import flat
 from treetop.predict.beam import step
 from treetop.rank.head import Head
@@ -127,6 +129,7 @@ class _Above(NamedTuple):
     head: Head
     H: Vectors  # embeddings of all rows
     found: Ranking | None  # nodes; None: not asked for
+    held_out: Ranking | None = None  # nodes of the documents looked at after every epoch
 
 
 class _Descent:
@@ -135,7 +138,8 @@ class _Descent:
     def __init__(
         self, dataset: Dataset, prepared: Prepared, tree: LabelTree, X: Csr, config: FineConfig, job: Job
     ) -> None:
-        self.dataset, self.prepared, self.tree, self.X, self.config, self.job = dataset, prepared, tree, X, config, job
+        self.dataset, self.prepared, self.tree, self.X, self.config = dataset, prepared, tree, X, config
+        self.job = sampled_job(dataset, job)
         task = Task(X, dataset.Y, dataset.relevance)
         self.counts: list[Csr] = level_relevance(task, tree, "induce")
         for counts in self.counts:
@@ -164,12 +168,13 @@ class _Descent:
             tree = LabelTree((np.zeros(self.tree.sizes[t - 1], np.int32), self.tree.parents[t]))
             starts = {} if start is None else {self.view: start}
             plan = replace(plan, keep=given.shape[1])
-            blueprint = Blueprint([plan], tree, learning, given=given, start=starts)
+            seen = None if self.above.held_out is None else self.above.held_out.padded(config.train_beam)
+            blueprint = Blueprint([plan], tree, learning, given=given, given_held_out=seen, start=starts)
         training = small_batches(self.dataset, config.train, config.min_steps_per_epoch)
-        trained = train_network(
-            self._data(t), prepared, prepared.learning(compiled=config.compile), blueprint,
-            replace(training, epochs=share * training.epochs), self.job, name=f"fine-{t:02d}-train",
-        )  # fmt: skip
+        training = replace(training, epochs=share * training.epochs)
+        data, inputs = self._data(t), prepared.learning(compiled=config.compile)
+        job, name = self._job(t, data), f"fine-{t:02d}-train"
+        trained = train_network(data, prepared, inputs, blueprint, training, job, name=name)
         self.prepared = prepared.with_features(with_dropout(trained.features, config.encoder_dropout))
         return trained.ranks[-1]
 
@@ -179,7 +184,7 @@ class _Descent:
         if self.config.negatives != "tfn":
             part = self.job.stage(f"fine-{t:02d}-found", lambda: self._find(t, head, H))
             found = Ranking(*(np.asarray(part.arrays[name]) for name in FOUND))
-        self.above = _Above(head, H, found)
+        self.above = _Above(head, H, found, self._find_held_out(t, head))
 
     def _data(self, t: int) -> Dataset:
         """The texts with the nodes of level t as labels."""
@@ -192,6 +197,14 @@ class _Descent:
             self.dataset, Y=Y, labels=labels, features={}, relevance=R if weighs else None, filter_pairs=pairs
         )
 
+    def _job(self, t: int, data: Dataset) -> Job:
+        """The job with the nodes of level t as labels of the documents beside the training data."""
+        if (documents := self.job.held_out) is None:
+            return self.job
+        Y = node_targets(documents.Y[:, : self.dataset.n_labels], ancestors(self.tree)[t], self.tree.sizes[t])
+        documents = replace(documents, Y=Y, labels=data.labels, features={}, relevance=None, filter_pairs=None)
+        return replace(self.job, held_out=documents)
+
     def _start(self, t: int, above: _Above, parents: Csr) -> Start | None:
         """Initial vectors of level t."""
         kind = self.config.bootstrap
@@ -200,9 +213,9 @@ class _Descent:
         if kind == "inherit":
             parent = self.tree.parents[t]
             weight, bias = above.head.weight / np.float32(self.length or 1.0), above.head.bias
-            return _start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
+            return start_at(weight[parent], np.where(np.isfinite(bias), bias, np.float32(-1.0))[parent])
         part = self.job.stage(f"fine-{t:02d}-start", lambda: self._solve(t, np.asarray(above.H, np.float32), parents))
-        return _start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
+        return start_at(np.array(part.arrays["vectors"]), np.array(part.arrays["biases"]))
 
     def _solve(self, t: int, H: Floats, parents: Csr) -> Part:
         H = unit(H) if self.length else H  # longer vectors would ask too much of float32 at such a cost
@@ -217,15 +230,33 @@ class _Descent:
 
     def _find(self, t: int, head: Head, H: Vectors) -> Part:
         """The best nodes of level t for every row, below those found on the level above."""
-        rank: Rank = head
-        view: View = H
-        join = Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
+        above = None if self.above is None else self.above.found
         if self.config.matcher == "concat":
             view = concatenated(self.X, H)
-            rank, join = self._match(t, view), MATCHER.join()
-        level, above = Level("view", Descend.of(self.tree, t), rank, join), self.above
-        found = step(level, {"view": view}, None if above is None else above.found, self.config.train_beam)
+            found = self._best(t, self._match(t, view), view, MATCHER.join(), above)
+        else:
+            found = self._best(t, head, H, self._join, above)
         return Part("stage.found.1", {}, {name: getattr(found, name) for name in FOUND})
+
+    @property
+    def _join(self) -> Join:
+        return Join("hinge3" if self.config.loss == "squared_hinge" else "sigmoid", "path")
+
+    def _best(self, t: int, rank: Rank, view: View, join: Join, above: Ranking | None) -> Ranking:
+        level = Level("view", Descend.of(self.tree, t), rank, join)
+        return step(level, {"view": view}, above, self.config.train_beam)
+
+    def _find_held_out(self, t: int, head: Head) -> Ranking | None:
+        """The same for the documents looked at after every epoch; None where a trained head is not the matcher."""
+        above, config, documents = self.above, self.config, self.job.held_out
+        if documents is None or config.negatives == "tfn" or config.matcher != "head":
+            return None
+        if above is not None and above.held_out is None:
+            return None
+        features = self.prepared.features
+        H = self.prepared.vectors(tokens=features.tokenizer.encode(documents.texts))
+        view = H[features.view_name(features.poolings[-1])]
+        return self._best(t, head, view, self._join, None if above is None else above.held_out)
 
     def _match(self, t: int, X: Csr) -> Linear:
         """A linear model of level t over the same candidates, on tf-idf and embedding."""
@@ -234,48 +265,6 @@ class _Descent:
         both = None if inside is None else (inside, inside)
         task = LevelTask(rows_of(X), X.shape, problems, both, self.job.seed & 0x7FFFFFFF)
         return train_level(task, self.tree, t, MATCHER)
-
-
-def candidate_parents(true: Csr, found: Ranking | None) -> Csr:
-    """(rows x nodes) 1 for the parents whose children are candidates: the true ones, and those found."""
-    parents = sparse.csr_matrix((np.ones(true.nnz, np.float32), true.indices, true.indptr), true.shape)
-    if found is not None:
-        ones = np.ones(len(found.ids), np.float32)
-        parents = (parents + sparse.csr_matrix((ones, found.ids, found.indptr), true.shape)).tocsr()
-        parents.data = np.ones_like(parents.data)
-    parents.sort_indices()
-    return parents
-
-
-def padded(parents: Csr) -> NDArray[np.int32]:
-    """(rows, maximum per row) columns, padded with -1."""
-    counts = np.diff(parents.indptr)
-    table = np.full((parents.shape[0], max(1, int(counts.max(initial=0)))), -1, np.int32)
-    rows = np.repeat(np.arange(parents.shape[0]), counts)
-    table[rows, np.arange(parents.nnz) - np.repeat(parents.indptr[:-1], counts)] = parents.indices
-    return table
-
-
-def bootstrap(task: LevelTask, tree: LabelTree, t: int, solver: Settings) -> tuple[Floats, Floats]:
-    """(nodes, width) vectors and biases: the squared-hinge solution of each node over the rows of its parent."""
-    slot_ptr, ids = tree.children(t)
-    vectors = np.zeros((len(ids), task.shape[1]), np.float32)
-    biases = np.zeros(len(ids), np.float32)
-
-    def take(chunk: int, found: Columns, _scratch: object) -> None:
-        children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
-        vectors[np.repeat(children, found.counts), found.features] = found.values
-        biases[children] = found.bias
-
-    solve_level(task, tree, t, solver, take)
-    return vectors, biases
-
-
-def dense_rows(H: Floats) -> Rows:
-    """A dense matrix as the solvers read rows."""
-    n, width = H.shape
-    indptr = np.arange(n + 1, dtype=np.uint64) * np.uint64(width)
-    return Rows(indptr, np.tile(np.arange(width, dtype=np.uint32), n), np.ascontiguousarray(H).ravel())
 
 
 def embed(prepared: Prepared, job: Job, name: str) -> Vectors:
@@ -295,7 +284,3 @@ def with_dropout(transformer: Transformer, dropout: float | None) -> Transformer
     source = from_part(transformer.to_part(), transformer.name)
     encoder = Encoder(source, dropout=dropout, attention_dropout=dropout)
     return Transformer(encoder, transformer.tokenizer, transformer.poolings, l2=transformer.l2, name=transformer.name)
-
-
-def _start_at(vectors: Floats, biases: Floats) -> Start:
-    return Start(vectors, np.zeros(vectors.shape[1], np.float32), biases)

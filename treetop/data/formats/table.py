@@ -89,8 +89,13 @@ class _SeparatorHint:
             logger.warning(
                 "%s: no label cell has '%s' but %d of %d have '%s'. If labels are separated by it, read with "
                 "separator='%s' (--separator).",
-                file, self.separator, self.counts[best], self.cells, best, best,
-            )  # fmt: skip
+                file,
+                self.separator,
+                self.counts[best],
+                self.cells,
+                best,
+                best,
+            )
 
 
 def sniff(head: Head) -> bool:

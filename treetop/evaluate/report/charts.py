@@ -8,28 +8,43 @@ from itertools import pairwise
 
 WIDTH, HEIGHT = 860, 380
 LEFT, RIGHT, TOP, BOTTOM = 44, 128, 14, 40
+INSIDE = "inside"  # id of the area that dashed lines stay in
+TICKS = 20  # names below an axis
+COLOURS = 4  # of solid lines
 
 
-def lines(series: Mapping[str, Sequence[float]], dashed: Sequence[str] = ()) -> str:
-    """A line chart over k = 1, 2, ... in percent, each line named at its right end; `dashed` ones are drawn grey."""
+def lines(
+    series: Mapping[str, Sequence[float]], dashed: Sequence[str] = (), axis: str = "k = ", at: Sequence[float] = ()
+) -> str:
+    """A line chart in percent over 1, 2, ... or the places `at`, which `axis` names.
+
+    Each line is named at its right end; `dashed` ones are drawn grey.
+    """
     # a dashed bound may be clipped at the top: only its end must be visible
     most = max(value for name, values in series.items() for value in (values[-1:] if name in dashed else values))
     ceiling = next(c for c in (2, 4, 8, 20, 40, 60, 80, 100) if most <= c or c == 100)
     count = max(len(values) for values in series.values())
-    x = [LEFT + (WIDTH - LEFT - RIGHT) * (i / max(count - 1, 1)) for i in range(count)]
+    at = at or range(1, count + 1)
+    x = [LEFT + (WIDTH - LEFT - RIGHT) * (place - at[0]) / ((at[-1] - at[0]) or 1) for place in at]
 
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / ceiling)
 
-    parts = [_axes(x, y(0), [(ceiling * i / 4, y(ceiling * i / 4)) for i in range(5)])]
+    few = range(0, count, -(-count // TICKS))  # named places
+    names = {x[i]: f"{axis if i == 0 else ''}{at[i]:g}" for i in few}
+    parts = []
+    if dashed:
+        parts = [f'<clipPath id="{INSIDE}"><rect y="{TOP - 3}" width="{WIDTH}" height="{HEIGHT}"/></clipPath>']
+    parts += [_axes(names, y(0), [(ceiling * i / 4, y(ceiling * i / 4)) for i in range(5)])]
     solid = [name for name in series if name not in dashed]
     label_ys = _apart([y(values[-1]) for values in series.values()], 19)
     for (name, values), label_y in zip(series.items(), label_ys, strict=True):
         style = "dashed" if name in dashed else f"s{solid.index(name)}"
         points = " ".join(f"{a:.1f},{y(b):.1f}" for a, b in zip(x, values, strict=True))
-        parts.append(f'<polyline class="line {style}" points="{points}" clip-path="url(#inside)"/>')
-        for k, (a, b) in enumerate(zip(x, values, strict=True), start=1):
-            title = f"<title>{escape(name)} at {k}: {b:.2f}</title>"
+        clip = f' clip-path="url(#{INSIDE})"' if name in dashed else ""
+        parts.append(f'<polyline class="line {style}" points="{points}"{clip}/>')
+        for place, a, b in zip(at, x, values, strict=True):
+            title = f"<title>{escape(name)} at {place:g}: {b:.2f}</title>"
             if b <= ceiling:
                 parts.append(f'<circle class="dot {style}" cx="{a:.1f}" cy="{y(b):.1f}" r="3.5">{title}</circle>')
         label = f"{escape(name)} <tspan>{values[-1]:.1f}</tspan>"
@@ -58,16 +73,15 @@ def gauge(value: float, interval: tuple[float, float] | None) -> str:
     )
 
 
-def _axes(x: Sequence[float], floor: float, ticks: Sequence[tuple[float, float]]) -> str:
-    parts = [f'<clipPath id="inside"><rect y="{TOP - 3}" width="{WIDTH}" height="{HEIGHT}"/></clipPath>']
-    parts += [
+def _axes(names: Mapping[float, str], floor: float, ticks: Sequence[tuple[float, float]]) -> str:
+    parts = [
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
         f'<text class="tick" x="{LEFT - 10}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>'
         for value, at in ticks
     ]
     parts += [
-        f'<text class="tick" x="{at:.1f}" y="{floor + 22:.1f}" text-anchor="middle">{"k = " * (k == 1)}{k}</text>'
-        for k, at in enumerate(x, start=1)
+        f'<text class="tick" x="{at:.1f}" y="{floor + 22:.1f}" text-anchor="middle">{name}</text>'
+        for at, name in names.items()
     ]
     return "".join(parts)
 

@@ -11,12 +11,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from treetop.core.curve import Point
 from treetop.core.types import Scores
 from treetop.evaluate.match import Matches
 from treetop.evaluate.metrics import curves
 from treetop.evaluate.per_label import extremes
 from treetop.evaluate.report import charts
 from treetop.evaluate.report.cards import short_name, texts_section
+from treetop.evaluate.report.epochs import training_section
 from treetop.evaluate.report.examples import Examples
 from treetop.evaluate.report.page import document, number_cell, section, spanned, write
 
@@ -53,15 +55,22 @@ class Page:
     best: Sequence[Mapping[str, Any]]
     worst: Sequence[Mapping[str, Any]]
     examples: Examples | None = None
+    training: Sequence[Point] = ()  # the curve of the model's training (`core/curve.py`)
 
     @classmethod
     def of(
-        cls, matches: Matches, scores: Scores, facts: Mapping[str, str], *, examples: Examples | None = None
+        cls,
+        matches: Matches,
+        scores: Scores,
+        facts: Mapping[str, str],
+        *,
+        examples: Examples | None = None,
+        training: Sequence[Point] = (),
     ) -> Page:
         """A page about a matched ranking; `facts` are shown as they are, "Model" and "Data" make the title."""
         title = " on ".join(facts[key] for key in ("Model", "Data") if key in facts) or "Evaluation"
         best, worst = extremes(matches, 12)
-        return cls(title, facts, scores, curves(matches), best, worst, examples)
+        return cls(title, facts, scores, curves(matches), best, worst, examples, training)
 
 
 def write_report(folder: Path, page: Page) -> Path:
@@ -181,4 +190,18 @@ def texts(page: Page) -> str:
     return "" if page.examples is None else texts_section(page.examples)
 
 
-SECTIONS: tuple[Callable[[Page], str], ...] = (headline, about, metrics, along_k, frequency, by_label, texts)
+def training(page: Page) -> str:
+    """Loss and figures after every epoch of the training."""
+    return training_section(page.training)
+
+
+SECTIONS: tuple[Callable[[Page], str], ...] = (
+    headline,
+    about,
+    metrics,
+    along_k,
+    frequency,
+    by_label,
+    training,
+    texts,
+)

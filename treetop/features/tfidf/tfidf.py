@@ -84,9 +84,15 @@ class TfidfConfig:
     def rules(self) -> Rules:
         """Which terms are kept and how they are weighted."""
         return Rules(
-            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, stable=self.tokenizer == "unicode",
-            idf=self.idf, binary=self.binary, sublinear=self.sublinear, l2=self.l2,
-        )  # fmt: skip
+            min_df=self.min_df,
+            max_df=self.max_df,
+            max_features=self.max_features,
+            stable=self.tokenizer == "unicode",
+            idf=self.idf,
+            binary=self.binary,
+            sublinear=self.sublinear,
+            l2=self.l2,
+        )
 
 
 DEFAULT = TfidfConfig()

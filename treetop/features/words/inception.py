@@ -90,7 +90,8 @@ class Inception(WordNet):
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Conv1d):
                 nn.init.xavier_uniform_(module.weight)
-                module.bias.data.zero_()  # type: ignore[union-attr]
+                if module.bias is not None:
+                    module.bias.data.zero_()
         for last in cast(list[Spectral], self.last):
             nn.init.xavier_uniform_(last.weight)
         self._laid: LaidOut | None = None

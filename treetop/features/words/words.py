@@ -38,9 +38,15 @@ class Words(Learned[Task]):
     encoder: WordNet
 
     def __init__(
-        self, net: str, encoder: WordNet, tokenizer: Tokenizer, poolings: Sequence[Task], *, name: str = "words",
+        self,
+        net: str,
+        encoder: WordNet,
+        tokenizer: Tokenizer,
+        poolings: Sequence[Task],
+        *,
+        name: str = "words",
         device: torch.device | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if tokenizer.size > encoder.vocabulary:
             raise ConfigError(
                 f"encoder: its tokenizer knows {tokenizer.size:,} words but the table has {encoder.vocabulary:,}; "

@@ -6,6 +6,8 @@ tensor cores add a tile's share of the gradient over h, the processor makes the 
 # ruff: noqa: ANN001, ANN201, ANN202
 # mypy: ignore-errors
 
+from typing import Any
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -24,7 +26,7 @@ STAGES = gl.constexpr(3)  # tiles in the processor's memory, one at work and two
 WARPS = gl.constexpr(8)
 
 
-def described(tensor, rows, columns):
+def described(tensor: Any, rows: int, columns: int) -> Any:
     """A tensor descriptor for the copy engine, with blocks of this shape."""
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.bfloat16)
     return TensorDescriptor.from_tensor(tensor, [rows, columns], layout)

@@ -119,7 +119,7 @@ def launch_slopes(h: Tensor, part: LowRows, room: Slopes, rows: int, *, value: b
     work = kernels.slopes
     if tile.way == "bulk" and width % 8 == 0:
         blocks = (batch, inner), (tile.labels, inner), (tile.labels, batch)
-        given = tuple(kernels.described(x, *block) for x, block in zip(given, blocks, strict=True))  # type: ignore[no-untyped-call]
+        given = tuple(kernels.described(x, *block) for x, block in zip(given, blocks, strict=True))
         work = kernels.slopes_bulk
     work[(programs,)](*given, part.bias, room.sums, parts, n, rows, **shape, **more)
     return parts.sum() if value else None
@@ -165,7 +165,7 @@ def launch_back(
         from treetop.kernels.gpu import full_bce_hopper as hopper
 
         blocks = ((room.made, tile.labels, padded), (h, padded, tile.across), (part.weight, tile.labels, tile.across))
-        slopes_, rows, weight = (hopper.described(*block) for block in blocks)  # type: ignore[no-untyped-call]
+        slopes_, rows, weight = (hopper.described(*block) for block in blocks)
         programs = _sides(h, n, tile) * -(-width // tile.across)
         hopper.step_both[(programs,)](slopes_, rows, weight, grad, *given, **shape, COLUMNS=tile.across, num_warps=8)
     else:

@@ -2,6 +2,8 @@
 # ruff: noqa: ANN001, ANN201, ANN202
 # mypy: ignore-errors
 
+from typing import Any
+
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -11,7 +13,7 @@ from treetop.kernels.gpu.triton_runs import INTERPRETED
 KIND = tl.constexpr(tl.float32 if INTERPRETED else tl.bfloat16)  # the interpreter cannot multiply bfloat16
 
 
-def described(tensor, rows, columns):
+def described(tensor: Any, rows: int, columns: int) -> Any:
     """A tensor descriptor for the copy engine, with blocks of this shape."""
     return TensorDescriptor.from_tensor(tensor, [rows, columns])
 

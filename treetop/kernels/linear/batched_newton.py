@@ -72,9 +72,14 @@ class Solved(NamedTuple):
 
 
 def solve(
-    X: Features, side: Tensor, penalty: Penalty, *, eps: float = 0.01, start: Tensor | None = None,
+    X: Features,
+    side: Tensor,
+    penalty: Penalty,
+    *,
+    eps: float = 0.01,
+    start: Tensor | None = None,
     rules: Rules | None = None,
-) -> Solved:  # fmt: skip
+) -> Solved:
     """The minima. `side` (rows, problems): its sign is the target, its size the cost of an error (0: absent).
 
     A problem is solved when its gradient has fallen to eps * (its smaller class's share of the rows) of that at zero.

@@ -136,8 +136,9 @@ def folder() -> Path | None:
                 return base / home / name
             logger.warning(
                 "%s: not used for compiled kernels, as it is a link, or another user owns it or may write to it. Set "
-                "TREETOP_CACHE to a folder of your own.", unsafe,
-            )  # fmt: skip
+                "TREETOP_CACHE to a folder of your own.",
+                unsafe,
+            )
     return None
 
 

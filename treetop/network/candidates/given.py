@@ -47,6 +47,11 @@ class GivenParents:
             return most
         return min(most, -(-int(self.counts[rows].max(initial=1)) // WIDTHS) * WIDTHS)
 
+    def scored(self, given: NDArray[np.integer]) -> Tensor:
+        """Labels to score for documents beside the rows, of which these are the nodes."""
+        nodes = torch.from_numpy(given.astype(np.int64)).to(self.device)
+        return cast(Tensor, self.children.below(nodes).ids)
+
     def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen:
         kept = self.parents[message["rows"], : cast(int, message.facts)]
         return self.children.below(self._with_true(kept, known) if self.forced else kept)
@@ -70,6 +75,10 @@ class GivenLabels:
 
     def load(self, batch: Batch, static: bool) -> Message:
         return Message({"ids": send(self.lists[batch.rows].astype(np.int64), self.device)}, len(batch.rows))
+
+    def scored(self, given: NDArray[np.integer]) -> Tensor:
+        """Labels to score for documents beside the rows, which are these."""
+        return torch.from_numpy(given.astype(np.int64)).to(self.device)
 
     def choose(self, known: BatchTargets, message: Message, above: Scored | None) -> Chosen:
         if known.ignored is not None:

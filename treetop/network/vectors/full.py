@@ -133,10 +133,16 @@ class FullTable(EveryLabel, GivesRows):
         if not (self.fuse or self.grads):
             self.grads = [torch.zeros_like(self._weight), torch.zeros_like(self._bias)]
         loss = full_loss(
-            h, self._weight, self._bias, positives,
-            scale=scale, block=max(ALIGN, BLOCK // max(1, len(h)) // ALIGN * ALIGN), update=self.take,
-            loss=self.loss, value=self.value,
-        )  # fmt: skip
+            h,
+            self._weight,
+            self._bias,
+            positives,
+            scale=scale,
+            block=max(ALIGN, BLOCK // max(1, len(h)) // ALIGN * ALIGN),
+            update=self.take,
+            loss=self.loss,
+            value=self.value,
+        )
         self.updated = self.updated or self.fuse
         return loss
 

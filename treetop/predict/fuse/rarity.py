@@ -40,9 +40,11 @@ class Rarity:
     @classmethod
     def from_part(cls, part: Part) -> Rarity:
         return cls(
-            number(part, "a", 0.0, 10.0), number(part, "b", 1e-3, 1e3), number(part, "c", 0.0, 1e6),
+            number(part, "a", 0.0, 10.0),
+            number(part, "b", 1e-3, 1e3),
+            number(part, "c", 0.0, 1e6),
             number(part, "lift", 0.0, 2.0),
-        )  # fmt: skip
+        )
 
 
 PLAIN = Rarity()  # ranked by probability
