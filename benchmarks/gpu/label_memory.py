@@ -154,7 +154,7 @@ def one(
     started = clock.now()
     rows = np.arange(len(data))
     heads = DualPlan.of(config, data, config.classifier, config.label_optimizer)
-    task, plan = _task(data, prepared, inputs, heads, known_of(data), rows, rows[:0], 0, ALONE)
+    task, plan = _task(data, prepared, inputs, heads, known_of(data), rows, None, 0, ALONE)
     free = task.head("classifier")
     table = None if free is None else free.table
     if not isinstance(table, RowTable):
