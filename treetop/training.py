@@ -250,7 +250,7 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
     first = dataclasses.replace(first, held_out=split.held_out, everything=split.everything, aim=held.aim)
     model = planned.fit(split.train, first)
     if model.calibration is None:
-        model = taught(model, split.held_out, held.aim, job.seed)
+        model = taught(model, split.held_out, held.aim, job.seed, job.device)
     if again is None:
         warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
         return model

@@ -10,6 +10,7 @@ on. Data and encoder as `pack.py` writes them.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import statistics
@@ -50,7 +51,10 @@ def work(options: argparse.Namespace) -> None:
         results.clear()
         settings = {"encoder": {model_key: encoder}, "train": {"epochs": float(asked["epochs"])}}
         started = time.perf_counter()
-        model = treetop.fit(asked["recipe"], train, settings=settings, seed=asked["seed"], device=options.device)
+        whole_data = {"calibrate": False} if "calibrate" in inspect.signature(treetop.fit).parameters else {}
+        model = treetop.fit(
+            asked["recipe"], train, settings=settings, seed=asked["seed"], device=options.device, **whole_data
+        )
         whole = time.perf_counter() - started
         answer = {
             "seconds": sum(r.seconds for r in results), "tokens": sum(r.tokens for r in results),

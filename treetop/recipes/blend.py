@@ -60,7 +60,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     models = [planned.fit(dataset, job.within(f"source-{s}")) for s, planned in enumerate(plans)]
     if job.held_out is None:
         return side_by_side(models, alike, "rank_average", learn=False)
-    learnt = taught(side_by_side(models, alike, "average", learn=True), job.held_out, job.aim, job.seed)
+    learnt = taught(side_by_side(models, alike, "average", learn=True), job.held_out, job.aim, job.seed, job.device)
     if job.everything is None or not any(planned.refits for planned in plans):
         return learnt
     final = [

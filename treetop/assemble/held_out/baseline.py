@@ -31,7 +31,7 @@ def warn_if_linear_is_better(recipe: str, model: Model, train: Dataset, held_out
     linear: Model = module.fit(rows, config, Job(job.seed, job.device))
     seconds = time.monotonic() - started
     some = held_out.take(np.arange(min(len(held_out), DOCUMENTS)))
-    ours, theirs = first_hits(model, some), first_hits(linear, some)
+    ours, theirs = first_hits(model.to(job.device), some), first_hits(linear, some)
     gain = theirs - ours
     if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         logger.warning(

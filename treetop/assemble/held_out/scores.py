@@ -46,9 +46,11 @@ def calibrated(model: Model, dataset: Dataset) -> Model:
     return replace(model, calibration=calibration)
 
 
-def taught(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) -> Model:
+def taught(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0, device: str = "cpu") -> Model:
     """The model with what is learnt on held-out documents: probabilities, and a fusion where it has several sources."""
-    return calibrated(model, dataset) if model.fusion is None else fused(model, dataset, aim, seed)
+    there = model.to(device)
+    learnt = calibrated(there, dataset) if model.fusion is None else fused(there, dataset, aim, seed)
+    return replace(model, fusion=learnt.fusion, calibration=learnt.calibration)
 
 
 def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) -> Model:
