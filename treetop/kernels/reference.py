@@ -390,3 +390,29 @@ def label_shares(Y: A, delta: float, shrink: float = 0.0, symmetric: bool = Fals
                 shares[label, other] = share
         shares[label, label] = 1.0
     return shares
+
+
+def union(sources: Any) -> Any:
+    """See `search/union.py`: of (indptr, ids, scores) of each source."""
+    n = len(sources[0][0]) - 1
+    indptr, labels, scores, found, best = [0], [], [], [], np.zeros((n, len(sources)), np.float32)
+    for row in range(n):
+        said = [
+            dict(zip(ids[p[row] : p[row + 1]], score[p[row] : p[row + 1]], strict=True)) for p, ids, score in sources
+        ]
+        here = sorted({label for one in said for label in one})
+        labels += here
+        scores += [[one.get(label, min(one.values(), default=0.0)) for one in said] for label in here]
+        found += [[label in one for one in said] for label in here]
+        best[row] = [max(one.values(), default=0.0) for one in said]
+        indptr.append(len(labels))
+    shape = (len(labels), len(sources))
+    score, there = np.array(scores, np.float32).reshape(shape), np.array(found, bool).reshape(shape)
+    return np.array(indptr), np.array(labels, np.int32), score, there, best
+
+
+def best_of_rows(indptr: Any, ids: Any, score: Any, own: Any, k: int) -> Any:
+    """See `search/union.py`."""
+    kept = [sorted(range(a, b), key=lambda i: (-score[i], ids[i]))[:k] for a, b in pairwise(indptr)]
+    order = np.array([i for row in kept for i in row], np.int64)
+    return np.cumsum([0, *map(len, kept)]), ids[order], score[order], own[order]

@@ -7,8 +7,8 @@ import numpy as np
 from treetop.assemble.held_out.judged import Judged
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats
-from treetop.kernels.boosting import Boosting, boost
-from treetop.predict.fuse.boosted import Boosted, binned, inputs
+from treetop.kernels.boosting import Boosting, binned, boost
+from treetop.predict.fuse.boosted import Boosted, inputs
 
 HOW = Boosting()
 CUTS = 63  # edges of a feature's bins: half by the quantiles of all pairs, half by those of the right ones

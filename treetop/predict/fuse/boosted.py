@@ -15,7 +15,7 @@ from treetop.core.errors import ModelError
 from treetop.core.part_checks import DAMAGED, floats, number
 from treetop.core.store import Part
 from treetop.core.types import Floats
-from treetop.kernels.boosting import Trees, margins
+from treetop.kernels.boosting import Trees, binned, margins
 from treetop.predict.fuse.pairs import Pairs
 from treetop.predict.fuse.rarity import PLAIN, Rarity
 
@@ -69,11 +69,3 @@ class Boosted:
 def inputs(pairs: Pairs, counts: NDArray[np.integer]) -> Floats:
     """(pairs, 3 sources + 1) what trees look at; all but the last are monotone."""
     return np.column_stack([pairs.score, pairs.gap, pairs.found, np.log1p(counts[pairs.ids])]).astype(np.float32)
-
-
-def binned(X: Floats, edges: Floats) -> NDArray[np.uint8]:
-    """(rows, features) the number of edges below each value."""
-    made = np.empty(X.shape, np.uint8)
-    for f, cuts in enumerate(edges):
-        made[:, f] = np.searchsorted(cuts, X[:, f], side="left")
-    return made

@@ -14,6 +14,7 @@ from treetop.core.errors import ModelError
 from treetop.core.part_checks import DAMAGED
 from treetop.core.store import Part
 from treetop.core.types import Floats, Join, Ranking
+from treetop.kernels.search.union import best_of_rows
 from treetop.predict.blend import Blend, blended, check_blend, proportions
 from treetop.predict.fuse.pairs import Pairs
 from treetop.predict.fuse.rarity import Rarity
@@ -68,7 +69,7 @@ class Fusion:
         pairs = Pairs.of(self.lists(members, weights))
         own = probability(self.scorer.logits(pairs, counts))
         lifted = own * self.scorer.rarity.factors(counts)[pairs.ids]
-        return Ranking.sorted(pairs.indptr, pairs.ids, lifted, own).top(k)
+        return Ranking(*best_of_rows(pairs.indptr, pairs.ids, lifted, own, k))
 
     def to_part(self) -> Part:
         return Part(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
 from treetop.core.types import Floats, Ranking
+from treetop.kernels.search.union import union
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,24 +30,7 @@ class Pairs:
     @classmethod
     def of(cls, sources: Sequence[Ranking]) -> Pairs:
         """The union of rankings of the same documents."""
-        n = len(sources[0])
-        width = 1 + max(int(source.ids.max(initial=0)) for source in sources)
-        keys = [_rows(source) * width + source.ids for source in sources]
-        pairs = np.unique(np.concatenate(keys))
-        rows = pairs // width
-        score = np.empty((len(pairs), len(sources)), np.float32)
-        found = np.zeros(score.shape, bool)
-        best = np.zeros((n, len(sources)), np.float32)
-        for s, (source, key) in enumerate(zip(sources, keys, strict=True)):
-            some = np.flatnonzero(np.diff(source.indptr))  # rankings are sorted: first the best, last the lowest
-            lowest = np.zeros(n, np.float32)
-            best[some, s] = source.score[source.indptr[some]]
-            lowest[some] = source.score[source.indptr[some + 1] - 1]
-            score[:, s] = lowest[rows]
-            place = np.searchsorted(pairs, key)
-            score[place, s], found[place, s] = source.score, True
-        indptr = np.searchsorted(rows, np.arange(n + 1))
-        return cls(indptr, (pairs % width).astype(np.int32), score, found, best)
+        return cls(*union([(source.indptr, source.ids, source.score) for source in sources]))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -62,8 +46,3 @@ class Pairs:
         """(pairs, sources) how far a label lies below the best one of its document; 0 for that one."""
         made: Floats = self.score - self.best[self.rows]
         return made
-
-
-def _rows(ranking: Ranking) -> Ints:
-    made: Ints = np.repeat(np.arange(len(ranking), dtype=np.int64), np.diff(ranking.indptr))
-    return made
