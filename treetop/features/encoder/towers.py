@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from treetop.core.abilities import MovesToDevice
+from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
 from treetop.features.encoder.transformer import Transformer
+from treetop.features.pullback import Pullback, affine, linear, normalised
 from treetop.features.views import Views
 
 NAMES = ("dual", "classifier")  # of the heads; levels and new labels find their views by them
@@ -45,8 +46,12 @@ class Tower:
             projected = projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-12)
         return projected.astype(np.float32, copy=False)
 
+    def before(self, outer: Pullback) -> Pullback:
+        """A function of this head's vectors as one of the encoder's."""
+        return affine(normalised(outer) if self.unit else outer, self.weight, self.bias, tanh=self.tanh)
 
-class Towers(MovesToDevice):
+
+class Towers(MovesToDevice, SharesOut):
     """Views of texts by a transformer and the heads on it: `encoder/dual`, `encoder/classifier`, `encoder/search`."""
 
     kind: ClassVar[str] = "features.towers.1"
@@ -73,6 +78,35 @@ class Towers(MovesToDevice):
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""
         return np.hstack([np.float32(tower.factor) * tower.vectors(base) for tower in self.towers])
+
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        if view == self.view_name():
+            outers = [self._before(gradient) for gradient in gradients]
+        else:
+            towers = [tower for tower in self.towers if self.view_name(tower.name) == view]
+            outers = [tower.before(linear(gradient.weights)) for gradient in gradients for tower in towers]
+        return self.transformer.shares_of(text, self.transformer.poolings[0], outers) if outers else None
+
+    def _before(self, gradient: Gradient) -> Pullback:
+        """A function of the search vector as one of the encoder's vector: the sum of what its heads' parts say."""
+        outers, start = [], 0
+        for tower in self.towers:
+            width = self._width(tower)
+            part = np.float32(tower.factor) * gradient.weights[start : start + width]
+            outers.append(tower.before(linear(part)))
+            start += width
+
+        def whole(H: Floats) -> tuple[Floats, Floats]:
+            found = [outer(H) for outer in outers]
+            return sum(values for values, _ in found), sum(G for _, G in found)  # type: ignore[return-value]
+
+        return whole
+
+    def _width(self, tower: Tower) -> int:
+        """Columns of a head's vectors."""
+        if tower.weight is not None:
+            return len(tower.weight)
+        return self.transformer.encoder.view_width(self.transformer.poolings[0])
 
     def to(self, device: torch.device) -> Towers:
         """The same with its encoder on another device."""

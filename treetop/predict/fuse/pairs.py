@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,12 @@ class Pairs:
             score[place, s], found[place, s] = source.score, True
         indptr = np.searchsorted(rows, np.arange(n + 1))
         return cls(indptr, (pairs % width).astype(np.int32), score, found, best)
+
+    def without(self, source: int, lowest: Floats) -> Pairs:
+        """As if a source had returned none of the labels; `lowest` (documents,) is what they count there."""
+        score, found = self.score.copy(), self.found.copy()
+        score[:, source], found[:, source] = lowest[self.rows], False
+        return replace(self, score=score, found=found)
 
     def __len__(self) -> int:
         return len(self.ids)
