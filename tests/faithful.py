@@ -18,23 +18,23 @@ def margin(model: Any, text: str, column: int) -> float:
     return found
 
 
-def falls(model: Any, texts: Iterable[str], *, k: int = 2, draws: int = 3, seed: int = 0) -> tuple[float, float, int]:
-    """(how far margins fall without the word that speaks most for the label, without a random one, pairs)"""
-    rng, top, random = np.random.default_rng(seed), [], []
+def falls(model: Any, texts: Iterable[str], *, k: int = 2, drop: int = 1, draws: int = 3) -> tuple[float, float, int]:
+    """(how far margins fall without the `drop` words that speak most for a label, without random ones, pairs)"""
+    rng, top, random = np.random.default_rng(0), [], []
     for text in texts:
         for found in model.explain(text, k):
             pieces = marked(text, found.members[0].steps[-1].words)
             places = [i for i, (piece, _) in enumerate(pieces) if piece[0].isalnum()]
-            if len(places) < 3:
+            if len(places) < 3 * drop:
                 continue
             column = model.labels.find(found.id)
             whole = margin(model, text, column)
 
-            def without(out: int, pieces=pieces, whole=whole, column=column) -> float:
-                return whole - margin(model, "".join(p for i, (p, _) in enumerate(pieces) if i != out), column)
+            def without(out: Any, pieces=pieces, whole=whole, column=column) -> float:
+                return whole - margin(model, "".join(p for i, (p, _) in enumerate(pieces) if i not in out), column)
 
-            top.append(without(max(places, key=lambda i: pieces[i][1])))
-            random.append(np.mean([without(int(i)) for i in rng.choice(places, draws)]))
+            top.append(without(sorted(places, key=lambda i: -pieces[i][1])[:drop]))
+            random += [without(rng.choice(places, drop, replace=False)) for _ in range(draws)]
     return float(np.mean(top)), float(np.mean(random)), len(top)
 
 

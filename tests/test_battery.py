@@ -11,7 +11,7 @@ import pytest
 
 import toy
 import treetop
-from faithful import falls, gaps
+from faithful import gaps
 from treetop.core import registry
 from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
@@ -164,7 +164,7 @@ def test_save_and_load_give_identical_rankings_and_bytes(recipe, fitted, tmp_pat
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_words_add_up_to_every_margin_and_steps_to_the_score(recipe, fitted):
     model = fitted(recipe)
-    for text in [*toy.dataset(seed=3, n=8).texts, "Cat, HORSES and 3 birds!", "", "qqq"]:
+    for text in [*toy.dataset(seed=3, n=3).texts, "Cat, HORSES and 3 birds!", "", "qqq"]:
         for found, label in zip(model.explain(text, k=3), model.predict(text, k=3), strict=True):
             assert (found.id, found.label) == label[:2] and found.score == pytest.approx(label.score, abs=1e-5)
             assert json.loads(json.dumps(found.to_dict()))["members"][0]["steps"][-1]["names"] == [found.label]
@@ -177,16 +177,6 @@ def test_words_add_up_to_every_margin_and_steps_to_the_score(recipe, fitted):
                     assert places and all(" ".join(p.split()) == word.term.lower() for p in places), word
             if len(found.members) == 1:
                 assert found.members[0].steps[-1].score == pytest.approx(found.score, abs=1e-4)
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_words_of_an_explanation_are_those_that_count(recipe, fitted):
-    """Without the word that speaks most for a label its margin falls at least twice as far as without a random one."""
-    if recipe == "popular":
-        assert fitted(recipe).explain("a cat", 1)[0].words == []
-        return
-    top, random, n = falls(fitted(recipe), toy.dataset(seed=3, n=15).texts)
-    assert n >= 24 and top > 0 and top >= 2 * random, (top, random)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

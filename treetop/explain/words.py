@@ -36,8 +36,8 @@ def marked(text: str, found: Iterable[Word]) -> list[tuple[str, float]]:
     ends, amounts = [end for _, end in pieces], [0.0] * len(pieces)
     for word in found:
         for start, end in word.spans:
-            covered = range(bisect_right(ends, start), bisect_left(ends, end) + 1)
-            letters = [i for i in covered if text[slice(*pieces[i])].strip()]
-            for i in letters:
-                amounts[i] += word.contribution / len(word.spans) / len(letters)
+            covered = range(bisect_right(ends, start), min(bisect_left(ends, end) + 1, len(ends)))
+            of_words = [i for i in covered if text[pieces[i][0]].isalnum()] or covered
+            for i in of_words:
+                amounts[i] += word.contribution / len(word.spans) / len(of_words)
     return [(text[start:end], amount) for (start, end), amount in zip(pieces, amounts, strict=True)]

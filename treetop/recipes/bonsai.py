@@ -18,7 +18,6 @@ from treetop.model import Model
 from treetop.partition.kmeans import KmeansConfig
 
 GROUP = "linear, trees"
-EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 forecast = forecast_trees
 

@@ -27,7 +27,6 @@ from treetop.model import Model
 from treetop.shortlist.everything import Everything
 
 GROUP = "linear, trees"
-EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 
 

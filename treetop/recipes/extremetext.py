@@ -21,7 +21,6 @@ from treetop.model import Model
 from treetop.partition.balanced import BalancedConfig
 
 GROUP = "linear, trees"
-EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 forecast = forecast_trees
 
