@@ -15,7 +15,6 @@ from faithful import gaps
 from treetop.core import registry
 from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
 from treetop.kernels.runtime import threads
 from treetop.training import plan, presets

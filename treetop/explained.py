@@ -146,9 +146,9 @@ class _Asked:
         among = self.sources[source] if model.fusion is not None else range(len(model.members))
         weights = proportions(model.weights, len(model.members))
         steps = [self._step(scored, pace, told) for pace in scored.paces]
-        if len(model.members) == 1:
-            place, score = None, scored.score
-        else:
+        place: int | None = None
+        score: float | None = scored.score
+        if len(model.members) > 1:
             lists, node = self._listed(scored.column)
             place, score = _place(lists[m], node)
         weight = weights[m] / (sum(weights[i] for i in among) or 1.0)

@@ -1,5 +1,7 @@
 """Integrated gradients: places and weights of the way, gradients of what lies behind an encoder, tokens of words."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,7 @@ def test_the_way_is_measured_exactly_for_polynomials_and_every_cut_goes_on(n):
 )
 def test_gradients_are_those_of_small_differences(made):
     outer, H = made(RANDOM.normal(size=15)), RANDOM.normal(size=(3, 4))
-    values, G = outer(H)
+    _, G = outer(H)
     for j in range(4):
         step = np.zeros(4)
         step[j] = 1e-5
@@ -45,7 +47,7 @@ def test_gradients_are_those_of_small_differences(made):
 
 @pytest.mark.parametrize("long", ["truncate", "windows"])
 def test_words_have_the_tokens_of_the_encoder_and_their_places(encoder, long):
-    raw = (__import__("pathlib").Path(encoder) / "tokenizer.json").read_bytes()
+    raw = (Path(encoder) / "tokenizer.json").read_bytes()
     tokenizer = Tokenizer(raw, 8, long)
     for text in ["Cats, dogs  and\thorses!", "", "   ", "İcat ÉÉ " * 9, "cat " * 6000]:
         tokens, word, spans = tokenizer.places(text)

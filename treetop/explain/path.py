@@ -11,7 +11,6 @@ from treetop.core.abilities import Gradient, HasGradient, HasParents
 from treetop.core.errors import ModelError
 from treetop.core.types import Candidates, Floats, Level, View
 
-
 Key = tuple[int, int]  # a level (its `id`) and a node of it
 Margin = tuple[Gradient | None, float | None, str]  # what it is made of, the margin, what it reads
 

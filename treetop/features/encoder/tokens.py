@@ -148,7 +148,7 @@ class Tokenizer:
         word, spans = _words(text, windows)
         lengths = np.array([len(window.ids) for window in windows], np.int64)
         rows = None if self.long == "truncate" else np.array([0, len(windows)])
-        ids = np.array([i for window in windows for i in window.ids], self._type)
+        ids: Any = np.array([i for window in windows for i in window.ids], self._type)
         return Tokens(ids, _ends([lengths]), rows), word, spans
 
 
