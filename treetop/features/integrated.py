@@ -55,7 +55,7 @@ def integrated(
         for i, (_, words) in zip(left, found, strict=True):
             slopes[i] |= dict(zip(new, words, strict=True))
             amounts[i] = sum(w * slopes[i][j * (MOST // n)] for j, w in enumerate(_weights(n)))
-        left = [i for i in left if not _holds(ends[i], amounts[i])]
+        left = [i for i in left if len(pieces.spans) and not _holds(ends[i], amounts[i])]
         n *= 2
     return [(words.astype(np.float32), float(value[0])) for words, value in zip(amounts, ends, strict=True)]
 

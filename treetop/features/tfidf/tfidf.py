@@ -156,10 +156,11 @@ class Tfidf(SharesOut):
     def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares]:
         """A linear function of the row is a sum over its terms; each stands where the text has it."""
         row = self.transform([text])
-        named = {c: Share(term, 0.0) for c, term in zip(row.indices.tolist(), self.terms(row.indices), strict=True)}
+        stands: dict[int, dict[tuple[int, int], None]] = {column: {} for column in row.indices.tolist()}
         for start, end, column in self.spans(text):
-            if (seen := named.get(column)) is not None and (start, end) not in seen.spans:
-                named[column] = replace(seen, spans=(*seen.spans, (start, end)))
+            stands.setdefault(column, {})[start, end] = None
+        terms = zip(row.indices.tolist(), self.terms(row.indices), strict=True)
+        named = {column: Share(term, 0.0, tuple(stands[column])) for column, term in terms}
         return [Shares(_parts(row, gradient, named)) for gradient in gradients]
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
