@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import tempfile
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import pytest
 
 import toy
 import treetop
+from faithful import gaps
 from treetop.core import curve, registry
 from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
-from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.kernels.runtime import threads
@@ -29,6 +30,8 @@ TINY: dict[str, dict] = {
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL_TREE,
 }
+METHODS = dict.fromkeys(["dismec", "xr_linear", "parabel", "bonsai", "extremetext"], "exact")
+METHODS |= {"popular": "count", "neighbours": "votes"}  # others: integrated gradients
 RECIPES = registry.names("recipe")
 if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):
     import toy_encoder
@@ -177,15 +180,21 @@ def test_save_and_load_give_identical_rankings_and_bytes(recipe, fitted, tmp_pat
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_explains_what_its_page_says(recipe, fitted):
-    from tools.docs.pages import explainable
-
-    model, text = fitted(recipe), toy.dataset(seed=3).texts[0]
-    if recipe in explainable():
-        assert model.explain(text, k=1)[0].members[0][-1].words
-    else:
-        with pytest.raises(ConfigError, match="explain: .* has no terms to show"):
-            model.explain(text, k=1)
+def test_words_add_up_to_every_margin_and_steps_to_the_score(recipe, fitted):
+    model = fitted(recipe)
+    for text in [*toy.dataset(seed=3, n=3).texts, "Cat, HORSES and 3 birds!", "", "qqq"]:
+        for found, label in zip(model.explain(text, k=3), model.predict(text, k=3), strict=True):
+            assert (found.id, found.label) == label[:2] and found.score == pytest.approx(label.score, abs=1e-5)
+            assert json.loads(json.dumps(found.to_dict()))["members"][0]["steps"][-1]["names"] == [found.label]
+            for step in (step for way in found.members for step in way.steps):
+                relative, of_sizes = gaps(step)
+                assert step.method == METHODS.get(recipe, "integrated gradients")
+                assert relative < (0.01 if step.method == "integrated gradients" else 1e-5) or of_sizes < 1e-3
+                for word in step.words:
+                    places = [text[start:end].lower() for start, end in word.spans]
+                    assert places and all(" ".join(p.split()) == word.term.lower() for p in places), word
+            if len(found.members) == 1:
+                assert found.members[0].steps[-1].score == pytest.approx(found.score, abs=1e-4)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -2,66 +2,232 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from treetop.core.errors import ConfigError
-from treetop.core.types import Level, View
-from treetop.explain.path import Step, walk
-from treetop.explain.words import Word, words
-from treetop.features.namespaced import with_terms
-from treetop.model import Label, Model
-from treetop.predict.blend import proportions
+from treetop.core.abilities import HasLabelVectors, HasNearTexts, Shares
+from treetop.core.dataset import RETIRED
+from treetop.core.types import Level, Ranking, View
+from treetop.explain.below import labels_below, most_frequent
+from treetop.explain.explanation import Explanation, Joined, Neighbour, Source, Step, Text, Way
+from treetop.explain.path import Key, Margin, Pace, walk
+from treetop.explain.words import columns, words
+from treetop.features.namespaced import shares
+from treetop.model import Model
+from treetop.predict.beam import descend
+from treetop.predict.blend import KEEP, addends, proportions
+
+NAMES = 3  # labels that say what lies below a node
+NEAR = 5  # labels and training texts that are shown
+SPARE = 16  # labels looked at beyond these, as some may be retired
 
 
-class SeenStep(NamedTuple):
-    """One level of the way to a label, and its words by size of contribution."""
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A member's way to a label: the column it scored, its levels and the paces through them."""
 
-    step: Step
-    words: list[Word]
+    column: int
+    levels: Sequence[Level]
+    paces: list[Pace]
 
-
-@dataclass(frozen=True)
-class Explanation:
-    """A predicted label with its way through each member."""
-
-    label: Label
-    members: list[list[SeenStep]]
+    @property
+    def score(self) -> float:
+        return self.paces[-1].score
 
 
 def explain(model: Model, text: str, k: int) -> list[Explanation]:
     """See `Model.explain`."""
-    views, found = model.views([text]), []
-    weights, overlay = proportions(model.weights, len(model.members)), model.overlay
-    for label, column in zip(model.predict(text, k), model.rank([text], k).ids.tolist(), strict=True):
-        sources = [column] if overlay is None else overlay.sources(column)
-        ways = [[_walk(model, m, views, source) for m in range(len(model.members))] for source in sources]
-        best = max(ways, key=lambda way: np.dot(weights, [s[-1].score for s in way]))  # whose score the label has
-        members = [
-            [_seen(model, level, step) for level, step in zip(member, steps, strict=True)]
-            for member, steps in zip(model.members, best, strict=True)
+    ranking = model.rank([text], k)
+    sure = model.probabilities(ranking)
+    asked = _Asked(model, text, model.views([text]), len(ranking.ids))
+    found = [(column, asked.ways(column)) for column in ranking.ids.tolist()]
+    told = asked.shares([scored for _, ways in found for scored in ways])
+    return [
+        Explanation(
+            model.labels.ids[column], model.labels.names[column], float(ranking.score[i]),
+            None if sure is None else float(sure[i]), int(model.counts[column]), asked.joined(column, ways),
+            [asked.way(m, scored, told) for m, scored in enumerate(ways)], asked.neighbours(column),
+            asked.texts(ways),
+        )
+        for i, (column, ways) in enumerate(found)
+    ]  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Asked:
+    """One text asked of a model for `k` labels."""
+
+    model: Model
+    text: str
+    views: Mapping[str, View]
+    k: int
+    known: dict[Key, Margin] = field(default_factory=dict)
+
+    # --- ways -----------------------------------------------------------------------------------------------------
+
+    def ways(self, column: int) -> list[Scored]:
+        """For each member the way to the label whose score this one has: its own, or one merged into it."""
+        model, n = self.model, len(self.model.members)
+        columns_ = [column] if model.overlay is None else model.overlay.sources(column)
+        found = [[self._walk(m, source) for m in range(n)] for source in columns_]
+        if model.fusion is not None:  # every member brings its best
+            return [max((ways[m] for ways in found), key=lambda scored: scored.score) for m in range(n)]
+        return max(found, key=lambda ways: sum(self._addends(ways[0].column)) if n > 1 else ways[0].score)
+
+    def _walk(self, m: int, column: int) -> Scored:
+        levels, first = self.model.members[m], self.model.n_trained
+        if column >= first and self.model.overlay is not None:
+            levels = [*levels[:-1], self.model.overlay.extra[m]]
+            return Scored(column, levels, walk(levels, self.views, column - first, self.known))
+        return Scored(column, levels, walk(levels, self.views, column, self.known))
+
+    @cached_property
+    def lists(self) -> tuple[list[Ranking], list[Ranking]]:
+        """Each member's rankings of trained and of added labels, as they were averaged; or as a fusion got them."""
+        model, wide = self.model, max(self.k, min(KEEP, len(self.model.labels)))
+        if model.fusion is not None:
+            return model.member_rankings(self.views), []
+        if model.overlay is not None:
+            return model.overlay.lists(model.members, model.blend, self.views, self.k, model.weights)
+        return [descend(member, self.views, wide) for member in model.members], []
+
+    def _listed(self, column: int) -> tuple[list[Ranking], int]:
+        """The members' lists in which a label stands, and its number there."""
+        trained, added = self.lists
+        first = self.model.n_trained
+        return (added, column - first) if added and column >= first else (trained, column)
+
+    def _addends(self, column: int) -> list[float]:
+        lists, node = self._listed(column)
+        return addends(lists, self.model.blend, self.model.weights, node)
+
+    # --- how members are joined -----------------------------------------------------------------------------------
+
+    @cached_property
+    def recipes(self) -> list[str]:
+        return self.model.card.recipes(len(self.model.members))
+
+    @cached_property
+    def sources(self) -> list[list[int]]:
+        """The members of each source; without a fusion each is one."""
+        fusion = self.model.fusion
+        sizes = [1] * len(self.model.members) if fusion is None else [n for n, _ in fusion.sources]
+        ends = np.cumsum([0, *sizes]).tolist()
+        return [list(range(a, a + n)) for a, n in zip(ends, sizes, strict=False)]
+
+    def joined(self, column: int, ways: Sequence[Scored]) -> Joined | None:
+        model = self.model
+        if model.fusion is not None:
+            lists = model.fusion.lists(self.lists[0], model.weights)
+            told = model.fusion.told(lists, model.counts, column)
+            sources = self._sources(lists, column, told.parts)
+            how = model.fusion.scorer.kind.split(".")[1]
+            return Joined(how, told.exact, told.total, told.base, told.lift, sources)
+        if len(model.members) == 1:
+            return None
+        lists, node = self._listed(ways[0].column)
+        parts = self._addends(ways[0].column)
+        return Joined(model.blend, True, sum(parts), 0.0, 1.0, self._sources(lists, node, parts))
+
+    def _sources(self, lists: Sequence[Ranking], node: int, parts: Sequence[float]) -> list[Source]:
+        places = [_place(ranking, node) for ranking in lists]
+        return [
+            Source(self.recipes[members[0]], members, place, score, part)
+            for members, (place, score), part in zip(self.sources, places, parts, strict=True)
         ]
-        found.append(Explanation(label, members))
-    return found
+
+    def way(self, m: int, scored: Scored, told: Mapping[Key, Shares]) -> Way:
+        """How one member came to its score."""
+        model = self.model
+        source = next(s for s, members in enumerate(self.sources) if m in members)
+        among = self.sources[source] if model.fusion is not None else range(len(model.members))
+        weights = proportions(model.weights, len(model.members))
+        steps = [self._step(scored, pace, told) for pace in scored.paces]
+        place: int | None = None
+        score: float | None = scored.score
+        if len(model.members) > 1:
+            lists, node = self._listed(scored.column)
+            place, score = _place(lists[m], node)
+        weight = weights[m] / (sum(weights[i] for i in among) or 1.0)
+        return Way(self.recipes[m], source, weight, model.labels.ids[scored.column], place, score, steps)
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def shares(self, ways: Sequence[Scored]) -> dict[Key, Shares]:
+        """What words add at every node of the ways; nodes that read one view are asked together."""
+        asked: dict[str, dict[Key, Pace]] = {}
+        for scored in ways:
+            for level, pace in zip(scored.levels, scored.paces, strict=True):
+                if pace.gradient is not None:
+                    asked.setdefault(level.view, {})[pace.key] = pace
+        told: dict[Key, Shares] = {}
+        for view, paces in asked.items():
+            gradients = [pace.gradient for pace in paces.values() if pace.gradient is not None]
+            found = shares(self.model.features, self.text, view, gradients)
+            if found is None:
+                found = [columns(gradient, self.views[view]) for gradient in gradients]
+            told |= dict(zip(paces, found, strict=True))
+        return told
+
+    def _step(self, scored: Scored, pace: Pace, told: Mapping[Key, Shares]) -> Step:
+        level, model = scored.levels[pace.level], self.model
+        names = [model.labels.names[column] for column in self._below(scored, pace)]
+        gradient, share = pace.gradient, told.get(pace.key)
+        if gradient is None or share is None or pace.margin is None:
+            return Step(
+                pace.level, pace.node, level.view, names, None, pace.own, pace.score, None, 0.0, "unknown", {}, []
+            )
+        method = {"weights": "exact" if share.exact else "integrated gradients"}.get(pace.reads, pace.reads)
+        base, found = gradient.bias + share.base, words(share)
+        if gradient.copied and pace.level:  # as its parent has it
+            base, found = pace.margin, []
+        gap = pace.margin - base - sum(word.contribution for word in found)
+        return Step(
+            pace.level, pace.node, level.view, names, pace.margin, pace.own, pace.score, base, gap, method,
+            dict(gradient.parts), found,
+        )  # fmt: skip
+
+    def _below(self, scored: Scored, pace: Pace) -> list[int]:
+        if pace.level == len(scored.levels) - 1:
+            return [scored.column]
+        member = next(levels for levels in self.model.members if levels[0] is scored.levels[0])
+        labels = labels_below(member, pace.level, pace.node)
+        return [] if labels is None else most_frequent(labels, self.model.counts, NAMES)
+
+    # --- neighbours -----------------------------------------------------------------------------------------------
+
+    def neighbours(self, column: int) -> list[Neighbour] | None:
+        """The labels whose vectors are most like this one's, in the first member whose labels have vectors."""
+        model, first = self.model, self.model.n_trained
+        for m, levels in enumerate(model.members):
+            rank, own = levels[-1].rank, levels[-1].rank
+            if column >= first and model.overlay is not None:
+                own = model.overlay.extra[m].rank
+            if isinstance(rank, HasLabelVectors) and isinstance(own, HasLabelVectors):
+                vector = own.vector(column - first if column >= first else column)
+                ids, cosines = rank.similar(vector, NEAR + SPARE)
+                pairs = [
+                    (other, cosine) for other, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)
+                    if other != column and cosine > 0 and model.labels.status[other] != RETIRED
+                ]  # fmt: skip
+                names = model.labels
+                return [Neighbour(names.ids[c], names.names[c], cosine) for c, cosine in pairs[:NEAR]]
+        return None
+
+    def texts(self, ways: Sequence[Scored]) -> list[Text] | None:
+        """The training texts that voted for the label, where a member counts such votes."""
+        for scored in ways:
+            level = scored.levels[-1]
+            if isinstance(level.rank, HasNearTexts):
+                near = level.rank.near_texts(self.views[level.view], scored.column)
+                return [Text(text.row, text.similarity, text.vote) for text in near[:NEAR]]
+        return None
 
 
-def _walk(model: Model, m: int, views: Mapping[str, View], column: int) -> list[Step]:
-    try:
-        return walk(model.members[m], views, column)
-    except ConfigError:
-        if not model.card.models:
-            raise
-        recipe = model.card.recipes(len(model.members))[m]
-        raise ConfigError(
-            f"explain: this is a {model.card.title}, and '{recipe}' has no terms to show for its part of the score. "
-            "Explain the linear models it was made of."
-        ) from None
-
-
-def _seen(model: Model, level: Level, step: Step) -> SeenStep:
-    features = with_terms(model.features, level.view)
-    terms = features.terms if features is not None else lambda columns: [f"feature {c}" for c in columns]
-    return SeenStep(step, words(step, terms))
+def _place(ranking: Ranking, node: int) -> tuple[int | None, float | None]:
+    """(place from 1, score) of a label in the ranking of a single document; None, None where it is not there."""
+    found = np.flatnonzero(ranking.ids == node)
+    return (int(found[0]) + 1, float(ranking.score[found[0]])) if len(found) else (None, None)

@@ -34,7 +34,7 @@ from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
     from treetop.edit.replay import LabelHistory
-    from treetop.explained import Explanation
+    from treetop.explain.explanation import Explanation
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 

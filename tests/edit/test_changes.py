@@ -85,8 +85,8 @@ def test_an_explanation_tells_where_a_merged_score_comes_from(fitted):
     assert first.score > second.score
     model = model.merge_labels({first.id: second.id})
     (told,) = model.explain(TEXTS[0], 1)
-    last = told.members[0][-1].step
-    assert told.label.id == second.id and told.label.score == first.score
+    last = told.members[0].steps[-1]
+    assert told.id == second.id and told.score == first.score and told.members[0].label == first.id
     assert last.node == list(model.labels.ids).index(first.id)
     assert last.score == pytest.approx(first.score, abs=1e-6)
 

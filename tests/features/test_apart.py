@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from treetop.core.abilities import Gradient
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features.namespaced import Namespaced, with_terms
+from treetop.features.namespaced import Namespaced, shares
 from treetop.features.tfidf.tfidf import Tfidf
 from treetop.features.views import Views
 
@@ -38,10 +39,12 @@ def test_round_trip_and_terms():
     a, b = tfidf.views(TEXTS)["tfidf"], again.views(TEXTS)["second/tfidf"]
     assert np.array_equal(a.indices, b.indices) and np.array_equal(a.data, b.data) and again.name == "second"
     features = {"tfidf": Tfidf.fit(["horse"]), "second": again}
-    assert with_terms(features, "second/tfidf").terms([1]) == ["cat"]
-    assert with_terms(features, "tfidf").terms([0]) == ["horse"]
-    assert with_terms({"fused": tfidf}, "fused-1") is tfidf  # a view of `fused`
-    assert with_terms(features, "second/embedding") is None and with_terms(features, "encoder/cls:-1") is None
+    one = Gradient(np.ones(3, np.float32), 0.0)
+    assert [share.term for share in shares(features, "cat, horse", "second/tfidf", [one])[0].words] == ["cat"]
+    assert [share.spans for share in shares(features, "cat, horse", "tfidf", [one])[0].words] == [((5, 10),)]
+    assert (
+        shares(features, "cat", "second/embedding", [one]) is None and shares({"x": Counted()}, "", "more", []) is None
+    )
 
 
 @pytest.mark.parametrize(("name", "parts"), [("", 1), ("a/b", 1), ("second", 0), (7, 1)])

@@ -222,7 +222,19 @@ def test_spans_point_into_the_text_as_given():
     ]  # fmt: skip
     assert {column for _, _, column in spans} == set(tfidf.transform([text]).indices.tolist())
     assert tfidf.spans("") == []
-    assert Tfidf.fit(["abc"], TfidfConfig(ngrams=None, char_ngrams=(1, 2))).spans("abc") == []
+
+
+@pytest.mark.parametrize("within", ["words", "text"])
+@pytest.mark.parametrize("span", [(1, 2), (3, 5)])
+def test_character_grams_stand_where_the_text_has_them(within, span):
+    text = "\tCAT  catİs,  a\n fat cat "
+    config = TfidfConfig(ngrams=(1, 1), char_ngrams=span, char_ngrams_within=within)
+    tfidf = Tfidf.fit(["cat cati\u0307s, a fat cat", text], config)
+    spans = tfidf.spans(text)
+    assert {column for _, _, column in spans} == set(tfidf.transform([text]).indices.tolist())
+    for start, end, column in spans:
+        term, there = tfidf.terms([column])[0], text[start:end].lower()
+        assert "".join(term.split()) in "".join(there.split())  # half of a letter that becomes two has its place
 
 
 @settings(max_examples=60, deadline=None)

@@ -142,8 +142,7 @@ def use(folder: Path, random: Any, again: Path) -> None:
     finite(model.predict([*test.texts, "", "cat " * 50], k=5))
     finite(model.evaluate(test, resamples=10).to_dict())
     steps: list[Callable[[], object]] = [
-        lambda: finite([(e.label, [[(s.step.margin, s.step.score, s.words) for s in w] for w in e.members])
-                        for e in model.explain(test.texts[0], k=3)]),
+        lambda: finite([e.to_dict() for e in model.explain(test.texts[0], k=3)]),
         model.check_golden,
         lambda: _edit_and_save(model, EDITS[int(random.integers(len(EDITS)))], again, test.texts),
         lambda: model.save(again, overwrite=True),

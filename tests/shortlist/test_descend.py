@@ -28,7 +28,7 @@ def test_children_carry_their_parents_scores():
 def test_first_level_is_everything():
     assert Descend.of(TREE, 0).candidates(VIEW, None).ids is None
     assert Descend.of(TREE, 0).candidates(VIEW, None).n == Everything(3).candidates(VIEW, None).n == 3
-    assert [Descend.of(TREE, 1).parent_of(label) for label in range(5)] == [2, 0, 2, 0, 1]
+    assert [Descend.of(TREE, 1).parents_of(label) for label in range(5)] == [[2], [0], [2], [0], [1]]
 
 
 def test_mismatched_levels_are_refused():

@@ -20,10 +20,10 @@ def test_words_add_up_to_margins_on_a_thousand_random_predictions():
     for row in rng.permutation(len(test))[:250]:
         for found in model.explain(test.texts[int(row)], k=4):
             for way in found.members:
-                for seen in way:
-                    total = seen.step.bias + sum(word.contribution for word in seen.words)
-                    worst = max(worst, abs(total - seen.step.margin))
-                assert way[-1].step.score == pytest.approx(found.label.score, abs=1e-5)
+                for step in way.steps:
+                    total = step.base + sum(word.contribution for word in step.words)
+                    worst = max(worst, abs(total - step.margin))
+                assert way.steps[-1].score == pytest.approx(found.label.score, abs=1e-5)
             checked += 1
     assert checked == 1000
     assert worst < 1e-5

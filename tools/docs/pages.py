@@ -106,16 +106,10 @@ def _table(rows: Sequence[tuple[str, str, Any, str]]) -> str:
     return f"| setting | type | default | what it does |\n|---|---|---|---|\n{lines}"
 
 
-def explainable() -> list[str]:
-    """Recipes whose every level can say which words led to a label."""
-    return [name for name in registry.names("recipe") if getattr(registry.find("recipe", name), "EXPLAINS", False)]
-
-
 def _explains(name: str) -> str:
     """What `treetop explain` can say about a model of this recipe."""
-    if name in explainable():
-        return "`treetop explain`: `--text` shows the words behind a label, `--label` the labels it goes with."
-    return "`treetop explain`: `--label` only (the labels a label goes with); no words behind a label (`--text`)."
+    told = "no words, only how often a label occurs" if name == "popular" else "the words behind a label"
+    return f"`treetop explain`: `--text` shows {told}, `--label` the labels it goes with ([explain](../explain.md))."
 
 
 def _row(row: tuple[str, str, Any, str]) -> str:

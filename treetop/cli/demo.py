@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +22,6 @@ def demo(
     from rich.table import Table
 
     from treetop.core.dataset import Dataset
-    from treetop.core.errors import ConfigError
     from treetop.core.target import check_target
     from treetop.training import describe, fit
 
@@ -46,10 +44,10 @@ def demo(
         console.print(f"\n[bold]{text}[/bold]")
         for label in model.predict(text, k=5):
             console.print(f"  {label.score:6.3f}  {_short(label.name)}", markup=False, highlight=False)
-    with contextlib.suppress(ConfigError):  # not every recipe has words to show
-        explanation = max(model.explain(EXAMPLES[0], k=5), key=lambda item: len(item.members[0][-1].words))
-        words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in explanation.members[0][-1].words[:5])
-        console.print(f"\n[bold]Why[/bold] {_short(explanation.label.name)}? {words}", highlight=False)
+    explanation = max(model.explain(EXAMPLES[0], k=5), key=lambda item: len(item.words))
+    words = ", ".join(f"{word.term} {word.contribution:+.2f}" for word in explanation.words[:5])
+    if words:
+        console.print(f"\n[bold]Why[/bold] {_short(explanation.label)}? {words}", highlight=False)
     console.print("\nWhat to try next:")
     for line in (
         "treetop data stats wordnet",

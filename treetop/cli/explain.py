@@ -12,11 +12,15 @@ from treetop.cli.streams import as_text, echo, json_line
 from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
-    from treetop.explained import Explanation
+    from treetop.explain.explanation import Explanation, Joined, Step
     from treetop.model import Model
 
 SHOWN = 6
 BAR = 24  # letters of a whole bar
+NAME = 40  # letters of a name beside others
+NEAR = 3  # similar labels that are named
+FAINT, STRONG = 0.1, 0.5  # of the largest contribution: below, a word has no colour; above, it is bold
+AVERAGES = ("average", "rank_average", "softmax_average")
 
 
 def explain(
@@ -38,6 +42,8 @@ def explain(
 ) -> None:
     """Show which words led to each label, on every level of the tree; their contributions add up to the margin.
 
+    Words that speak for a label are green, those against it red. docs/explain.md describes the JSON.
+
     With --label: the labels that share texts with a label, as `gandalf` sees them.
     """
     if (text is None) == (label is None):
@@ -56,19 +62,13 @@ def explain(
         text = whole_input()
     explanations = opened.explain(str(text), k or 3)
     if as_json:
-        echo(json_line([_plain(item) for item in explanations]))
+        echo(json_line([item.to_dict() for item in explanations]))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     for item in explanations:
-        console.print(f"[bold]{item.label.score:.3f}[/bold]  ", end="")
-        console.print(_title(item.label.id, item.label.name), markup=False)
-        for m, way in enumerate(item.members):
-            if len(item.members) > 1:
-                console.print(f"  member {m + 1}{_part(opened, m)}", markup=False)
-            for seen in way:
-                _show(console, seen, last=seen is way[-1])
+        _show(console, item, str(text))
         console.print()
 
 
@@ -77,47 +77,87 @@ def _title(id_: str, name: str) -> str:
     return visible(id_ if name == id_ else f"{id_}  {name}")
 
 
-def _part(model: Model, m: int) -> str:
-    """Where a member of a blend comes from, and how much it counts."""
-    from treetop.predict.blend import proportions
-
-    if not model.card.models:
-        return ""
-    parts = proportions(model.weights, len(model.members))
-    return f" ({visible(model.card.recipes(len(parts))[m])}, {100 * parts[m] / sum(parts):.3g} %)"
+def _brief(name: str) -> str:
+    """The beginning of a name."""
+    return visible(name if len(name) <= NAME else name[: NAME - 1].rstrip() + "…")
 
 
-def _show(console: Any, seen: Any, *, last: bool) -> None:
+def _show(console: Any, item: Explanation, text: str) -> None:
+    """One label: its score, the text with its words marked, how members were joined, and the way through each."""
     from rich.text import Text
 
-    step = seen.step
-    name = "label" if last else f"node {step.node}"
-    line = Text(f"  {name:<10} margin {step.margin:+.2f}, own {step.own:.3f}, so far {step.score:.3f}: ", style="dim")
-    for word in seen.words[:SHOWN]:
-        line.append(f"{visible(word.term)} ")
-        line.append(f"{word.contribution:+.2f}  ", style="green" if word.contribution > 0 else "red")
-    rest = len(seen.words) - SHOWN
-    line.append((f"and {rest} more, " if rest > 0 else "") + f"bias {step.bias:+.2f}", style="dim")
+    sure = "" if item.probability is None else f" (probability {item.probability:.3f})"
+    console.print(f"[bold]{item.score:.3f}[/bold]{sure}  ", end="")
+    console.print(_title(item.id, item.label), markup=False)
+    if item.words and console.color_system is not None:  # without colours the words below say it all
+        console.print(_marked(text, item))
+    if item.joined is not None:
+        _show_joined(console, item.joined)
+    for m, way in enumerate(item.members):
+        if len(item.members) > 1:
+            place = "not returned" if way.place is None else f"place {way.place}, score {way.score:.3f}"
+            merged = "" if way.label == item.id else f", as {visible(way.label)}"
+            console.print(f"  member {m + 1} ({visible(way.recipe)}, {100 * way.weight:.3g} %): {place}{merged}")
+        for step in way.steps:
+            console.print(_line(step, last=step is way.steps[-1]))
+    dim = [f"{item.count:,} training texts"] if item.members[0].steps[-1].method == "count" else []
+    if item.texts:
+        near = ", ".join(f"row {t.row + 1} ({t.similarity:.2f})" for t in item.texts)
+        dim.append(f"nearest training texts with it: {near}")
+    if item.neighbours:
+        dim.append(f"labels like it: {'; '.join(_brief(n.label) for n in item.neighbours[:NEAR])}")
+    for line in dim:
+        console.print(Text(f"  {line}", style="dim"))
+
+
+def _marked(text: str, item: Explanation) -> Any:
+    """The text, its words coloured by what they add to the label's margin."""
+    from rich.text import Text
+
+    from treetop.explain.words import marked
+
+    line, pieces = Text("  "), marked(text, item.words)
+    most = max((abs(amount) for _, amount in pieces), default=0.0)
+    for piece, amount in pieces:
+        size = abs(amount) / most if most else 0.0
+        strong = "bold " if size > STRONG else ""
+        style = (strong + ("green" if amount > 0 else "red")) if size > FAINT else ""
+        line.append(visible(piece), style=style)
+    return line
+
+
+def _show_joined(console: Any, joined: Joined) -> None:
+    from rich.text import Text
+
+    fused = joined.how not in AVERAGES
+    unit = "log odds" if fused else "score"
+    line = Text(f"  {joined.how}: {unit} {joined.total:+.2f} = " if joined.exact else f"  {joined.how}: {unit} ", "dim")
+    if not joined.exact:
+        line.append(f"{joined.total:+.2f}; without a source it would differ by ", style="dim")
+    for source in joined.sources:
+        line.append(f"{visible(source.recipe)} ")
+        line.append(f"{source.part:+.2f}  ", style="green" if source.part > 0 else "red")
+    if fused and joined.exact:
+        line.append(f"frequency and bias {joined.base:+.2f}", style="dim")
     console.print(line)
 
 
-def _plain(item: Explanation) -> dict[str, Any]:
-    members = [
-        [
-            {
-                "level": seen.step.level,
-                "node": seen.step.node,
-                "margin": seen.step.margin,
-                "own": seen.step.own,
-                "score": seen.step.score,
-                "bias": seen.step.bias,
-                "words": [{"term": word.term, "contribution": word.contribution} for word in seen.words],
-            }
-            for seen in way
-        ]
-        for way in item.members
-    ]
-    return {"id": item.label.id, "label": item.label.name, "score": item.label.score, "members": members}
+def _line(step: Step, *, last: bool) -> Any:
+    from rich.text import Text
+
+    name = "label" if last else f"node {step.node}"
+    below = "" if last or not step.names else f" ({', '.join(map(_brief, step.names))})"
+    margin = "" if step.margin is None else f"margin {step.margin:+.2f}, "
+    line = Text(f"  {name}{below}: {margin}own {step.own:.3f}, so far {step.score:.3f}: ", style="dim")
+    for word in step.words[:SHOWN]:
+        line.append(f"{visible(word.term)} ")
+        line.append(f"{word.contribution:+.2f}  ", style="green" if word.contribution > 0 else "red")
+    rest = len(step.words) - SHOWN
+    line.append((f"and {rest} more, " if rest > 0 else ""), style="dim")
+    if step.parts:
+        line.append(", ".join(f"{name} {part:+.2f}" for name, part in step.parts.items()) + "; ", style="dim")
+    line.append("no words known" if step.base is None else f"without words {step.base:+.2f}", style="dim")
+    return line
 
 
 def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,96 @@ class RanksSiblings(ABC):
         """The best `keep` children of the nodes `above`; None where the shortlist has other siblings."""
 
 
-class HasContributions(ABC):
-    """A rank whose margin is a sum over features, which explanations show."""
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """A node's margin for one text as a linear function of the text's view: bias + weights . view[columns]."""
+
+    weights: Floats
+    bias: float
+    columns: NDArray[np.int64] | None = None  # None: all of the view, in order
+    copied: bool = False  # whether the node passes its parent's scores on
+    parts: Mapping[str, float] = field(default_factory=dict)  # what heads say, where there are several; with the bias
+
+    def dense(self, width: int) -> Floats:
+        """(width,) the weights of all columns."""
+        if self.columns is None:
+            return self.weights
+        whole = np.zeros(width, np.float32)
+        whole[self.columns] = self.weights
+        return whole
+
+
+class HasGradient(ABC):
+    """A rank whose margins are linear in the view near a text, which explanations follow back to words."""
+
+    reads: ClassVar[str] = "weights"  # what a margin is made of: weights, votes of training texts, or a count
 
     @abstractmethod
-    def contributions(self, view: Any, node: int) -> tuple[NDArray[np.int64], Floats, float, bool]:
-        """(columns, their parts of the margin, bias, copies its parent?) of one text's row for a node."""
+    def gradient(self, view: View, node: int) -> Gradient:
+        """How the margin of a node depends on the view of one text."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a term or word of a text adds to a linear function of a view, and where it stands."""
+
+    term: str
+    amount: float
+    spans: tuple[tuple[int, int], ...] = ()  # (start, end) in characters of the text as given
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A linear function of a view shared out over the words of a text: value = base + amounts, but for a small gap."""
+
+    words: list[Share]
+    base: float = 0.0  # its value without any words
+    exact: bool = True  # False: by integrated gradients
+
+
+class SharesOut(ABC):
+    """Features that can say what the words of a text add to a linear function of one of their views."""
+
+    @abstractmethod
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        """One for each gradient (its bias left out); None where this view's words are not known."""
+
+
+class HasLabelVectors(ABC):
+    """A rank with one vector for each node, by which nodes can be compared."""
+
+    @abstractmethod
+    def vector(self, node: int) -> Any:
+        """The vector of a node, as `similar` reads it."""
+
+    @abstractmethod
+    def similar(self, vector: Any, keep: int) -> tuple[NDArray[np.int64], Floats]:
+        """(nodes, cosines) whose vectors point most nearly the same way, best first."""
+
+
+@dataclass(frozen=True)
+class NearText:
+    """A training text that resembles the text at hand: its row, how much, and its part of the label's score."""
+
+    row: int
+    similarity: float
+    vote: float
+
+
+class HasNearTexts(ABC):
+    """A rank that knows the training texts behind a score."""
+
+    @abstractmethod
+    def near_texts(self, view: View, node: int) -> list[NearText]:
+        """Those that carry the label, nearest first; their votes sum to its margin."""
+
+
+class AddsUp(ABC):
+    """A fusion whose log odds are a sum over its sources."""
+
+    @abstractmethod
+    def parts(self, pairs: Any, counts: NDArray[np.integer]) -> Floats:
+        """(pairs, sources + 1) what each source adds, and what no source does; rows sum to the log odds."""
 
 
 class HasParents(ABC):
@@ -55,9 +140,18 @@ class HasParents(ABC):
     indptr: Ints  # (n_parents + 1,)
     children: NDArray[np.int32]  # grouped by parent, ascending
 
-    @abstractmethod
-    def parent_of(self, node: int) -> int:
-        """The parent of a node."""
+    def parents_of(self, node: int) -> list[int]:
+        """The nodes above a node: one, but for labels added after training."""
+        places = np.flatnonzero(self.children == node)
+        return (np.searchsorted(self.indptr, places, side="right") - 1).tolist()  # type: ignore[no-any-return]
+
+    def below(self, nodes: Ints) -> Ints:
+        """All children of some nodes."""
+        counts = np.diff(self.indptr)[nodes]
+        ends = np.cumsum(counts)
+        first = np.repeat(self.indptr[nodes] - (ends - counts), counts)
+        found: Ints = self.children[first + np.arange(int(counts.sum()))].astype(np.int64)
+        return found
 
 
 class StandsForAll:
@@ -91,11 +185,3 @@ def check_device(name: Any) -> None:
     """Refuse what is not the name of a device; whether there is one is for `tensors/devices.py`."""
     if not (isinstance(name, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)):
         raise ConfigError(f"device: unknown value '{name}'. Choose one of auto, cpu, cuda, cuda:1.")
-
-
-class NamesTerms(ABC):
-    """Features whose columns have names."""
-
-    @abstractmethod
-    def terms(self, columns: Iterable[int] | None = None) -> list[str]:
-        """The names of columns (all when none are given)."""

@@ -5,7 +5,7 @@ Several encoders may share the tf-idf of one model: the views of the second are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.abilities import MovesToDevice, NamesTerms
+from treetop.core.abilities import Gradient, MovesToDevice, Share, Shares, SharesOut
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import number, whole
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.features.encoder.transformer import Transformer
+from treetop.features.pullback import linear, normalised
 from treetop.features.tfidf.tfidf import Tfidf
 from treetop.features.views import Views
 from treetop.kernels.runtime import threads
@@ -32,7 +33,7 @@ def view_of(name: str, m: int) -> str:
     return f"{name}-{m}" if m else name
 
 
-class Concatenated(NamesTerms, MovesToDevice):
+class Concatenated(SharesOut, MovesToDevice):
     """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
 
     An encoder's last pooling is the one that is joined.
@@ -54,14 +55,41 @@ class Concatenated(NamesTerms, MovesToDevice):
             makers[view_of("embedding", m)] = lambda v=vectors, name=last: concatenated(None, v[name])
         return Views(makers)
 
-    def terms(self, columns: Iterable[int] | None = None) -> list[str]:
-        """The terms of the columns of `fused`: words, then the dimensions of an encoder."""
-        n = self.tfidf.n_features
-        if columns is None:
-            transformer = self.transformers[0]
-            width = transformer.encoder.view_width(transformer.poolings[-1])
-            columns = range(n + width)
-        return [self.tfidf.terms([c])[0] if c < n else f"encoder {c - n}" for c in map(int, columns)]
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        if view == "tfidf":
+            return self.tfidf.shares(text, view, gradients)
+        for m, transformer in enumerate(self.transformers):
+            if view == view_of("fused", m):
+                words = self._words(text, gradients)
+                vectors = self._vectors(text, transformer, gradients, self.tfidf.n_features, self.dense)
+                return [_added(one, other) for one, other in zip(words, vectors, strict=True)]
+            if view == view_of("embedding", m):
+                return self._vectors(text, transformer, gradients, 0, 1.0)
+            found = transformer.shares(text, view, gradients)
+            if found is not None:
+                return found
+        return None
+
+    def _words(self, text: str, gradients: Sequence[Gradient]) -> list[Shares]:
+        """What terms add to functions of the joined row, in which tf-idf has length 1."""
+        n, row = self.tfidf.n_features, self.tfidf.transform([text])
+        length = float(np.linalg.norm(row.data.astype(np.float64))) or 1.0
+        scaled = [Gradient(g.dense(n + self._width)[:n] / np.float32(length), 0.0) for g in gradients]
+        return self.tfidf.shares(text, "tfidf", scaled)
+
+    @property
+    def _width(self) -> int:
+        """Columns of the widest encoder."""
+        return max(item.encoder.view_width(item.poolings[-1]) for item in self.transformers)
+
+    def _vectors(
+        self, text: str, transformer: Transformer, gradients: Sequence[Gradient], n: int, dense: float
+    ) -> list[Shares]:
+        """What words add by way of the embedding behind the first `n` columns."""
+        pooling = transformer.poolings[-1]
+        width = transformer.encoder.view_width(pooling)
+        outers = [normalised(linear(np.float32(dense) * g.dense(n + width)[n:])) for g in gradients]
+        return transformer.shares_of(text, pooling, outers)
 
     def to(self, device: torch.device) -> Concatenated:
         """The same with its encoders on another device."""
@@ -121,3 +149,14 @@ def unit(H: NDArray[np.float32]) -> NDArray[np.float32]:
     """Rows at length 1; a row of zeros stays as it is."""
     length = np.sqrt((H.astype(np.float64) ** 2).sum(1))  # row by row: the same bits in any batch
     return H * (1.0 / np.where(length > 0, length, 1.0))[:, None].astype(np.float32)
+
+
+def _added(one: Shares, other: Shares) -> Shares:
+    """Both together; what stands in the same places becomes one share."""
+    found = {share.spans or (share.term,): share for share in one.words}
+    for share in other.words:
+        if (seen := found.get(share.spans)) is not None:
+            found[share.spans] = Share(seen.term, seen.amount + share.amount, share.spans)
+        else:
+            found[share.spans] = share
+    return Shares([*found.values()], one.base + other.base, exact=one.exact and other.exact)

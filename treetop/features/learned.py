@@ -18,12 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from treetop.core.abilities import MovesToDevice
+from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.features.encoder.tokens import Tokenizer, Tokens
+from treetop.features.integrated import Pieces, integrated, shared
+from treetop.features.pullback import Pullback, linear, normalised
 from treetop.features.views import Views
 from treetop.kernels.runtime import threads
 from treetop.tensors import devices
@@ -44,7 +46,7 @@ class Named(Protocol):
 P = TypeVar("P", bound=Named)
 
 
-class Learned(MovesToDevice, Generic[P]):
+class Learned(MovesToDevice, SharesOut, Generic[P]):
     """Interface of such networks to levels and to training; `name` distinguishes those of one model.
 
     `encoder(packed, poolings)` gives view name -> (rows, width); it knows `view_width(pooling)` and `lay_out()`, which
@@ -176,6 +178,22 @@ class Learned(MovesToDevice, Generic[P]):
         self.encoder.to(device=device, dtype=devices.compute_type(device))
         self.device, self.keeps_views = device, False
         return self
+
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        for pooling in self.poolings:
+            if self.view_name(pooling) == view:
+                width = self.encoder.view_width(pooling)
+                return self.shares_of(text, pooling, [linear(g.dense(width)) for g in gradients])
+        return None
+
+    def shares_of(self, text: str, pooling: P, outers: Sequence[Pullback]) -> list[Shares]:
+        """What words add to functions of a view, by integrated gradients."""
+        pieces = Pieces(*self.tokenizer.places(text))
+        if self.encoder.training:
+            self.encoder.eval()
+        outers = [normalised(outer) for outer in outers] if self.l2 else outers
+        blank = self.encoder.blank(self.tokenizer.blank)
+        return shared(text, pieces, integrated(self.encoder, pieces, blank, pooling, outers, self.device))
 
     def to(self, device: torch.device) -> Self:
         """A copy on another device for prediction, in float32."""

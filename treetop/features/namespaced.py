@@ -5,11 +5,11 @@ In a blend, two models may both have a view `tfidf` with different words; the se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from treetop.core import registry
-from treetop.core.abilities import MovesToDevice, NamesTerms
+from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -17,7 +17,7 @@ from treetop.core.types import Features
 from treetop.features.views import Views
 
 
-class Namespaced(MovesToDevice):
+class Namespaced(MovesToDevice, SharesOut):
     """Views of `held` (name -> Features), called `name/view`."""
 
     kind: ClassVar[str] = "features.apart.1"
@@ -37,6 +37,9 @@ class Namespaced(MovesToDevice):
     def movable(self) -> bool:
         return any(isinstance(item, MovesToDevice) and item.movable for item in self.held.values())
 
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        return shares(self.held, text, view.removeprefix(f"{self.name}/"), gradients)
+
     def to(self, device: Any) -> Namespaced:
         """The same with its encoders on another device."""
         held = {name: item.to(device) if isinstance(item, MovesToDevice) else item for name, item in self.held.items()}
@@ -55,10 +58,12 @@ class Namespaced(MovesToDevice):
         return cls(name, {key: registry.restore(item, "features") for key, item in part.parts.items()})
 
 
-def with_terms(features: Mapping[str, Features], view: str) -> NamesTerms | None:
-    """The features behind a view, if they can name the terms of its columns; else None."""
-    name, _, inner = view.partition("/")
-    apart = features.get(name)
-    held, own = (apart.held, inner) if isinstance(apart, Namespaced) else (features, view)
-    found = held.get(own.partition("-")[0])  # `fused-1` is a view of `fused`
-    return found if isinstance(found, NamesTerms) else None
+def shares(
+    features: Mapping[str, Features], text: str, view: str, gradients: Sequence[Gradient]
+) -> list[Shares] | None:
+    """What the words of a text add to linear functions of a view, by the features that make it; None: not known."""
+    nothing = Texts.of([])
+    for item in features.values():
+        if view in item.views(nothing):
+            return item.shares(text, view, gradients) if isinstance(item, SharesOut) else None
+    return None

@@ -92,6 +92,18 @@ def blended(parts: Sequence[Ranking], blend: Blend, k: int, weights: Sequence[fl
     return Ranking.sorted(indptr, (keys % width).astype(np.int32), summed).top(k)
 
 
+def addends(parts: Sequence[Ranking], blend: Blend, weights: Sequence[float], label: int) -> list[float]:
+    """What each member adds to the average of a label for a single document; 0 where it did not return the label."""
+    if len(parts) == 1:
+        return [float(parts[0].score[parts[0].ids == label].sum())]
+    weights = proportions(weights, len(parts))
+    longest = np.max([np.diff(part.indptr) for part, weight in zip(parts, weights, strict=True) if weight > 0], axis=0)
+    return [
+        float(weight * _votes(part, blend, longest)[part.ids == label].sum() / sum(weights)) if weight > 0 else 0.0
+        for part, weight in zip(parts, weights, strict=True)
+    ]
+
+
 def _votes(part: Ranking, blend: Blend, longest: NDArray[np.int64]) -> NDArray[np.float64]:
     """What a member says of each label; `longest` holds the length of each document's longest list."""
     lengths = np.diff(part.indptr)

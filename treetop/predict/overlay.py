@@ -59,6 +59,20 @@ class Overlay:
         Looks deeper as long as a retired label stands where an active one could: the result does not depend on how
         deep the first look was, nor on the other documents.
         """
+        return self._settled(members, blend, views, k, weights)[1].top(k)
+
+    def lists(
+        self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int,
+        weights: Sequence[float] = (),
+    ) -> tuple[list[Ranking], list[Ranking]]:  # fmt: skip
+        """What `rank` is made of: each member's ranking of trained labels, and of added ones (numbered from 0)."""
+        found = self._settled(members, blend, views, k, weights)[0]
+        return found[: len(members)], found[len(members) :]
+
+    def _settled(
+        self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int,
+        weights: Sequence[float],
+    ) -> tuple[list[Ranking], Ranking]:  # fmt: skip
         first = k if len(members) == 1 else max(k, KEEP)  # as deep as without any retired label
         most = first + self.n_retired
         want = min(most, 2 * k + SLACK) if len(members) == 1 else first
@@ -71,7 +85,7 @@ class Overlay:
             lists, joined = self._look(members, mix, views, above, want)
             found = self._shown(joined)
             if want >= most or not self._short(lists, found, k, want, ties=len(members) == 1):
-                return found.top(k)
+                return lists, found
             want = min(2 * want, most)
 
     def _look(

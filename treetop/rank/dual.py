@@ -6,17 +6,19 @@ Labels that no training text carries have a vector too, so they are returned lik
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import Gradient
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import distinct, floats
 from treetop.core.store import Part
-from treetop.core.types import Floats, Join, Ranking
+from treetop.core.types import Floats, Join, Ranking, View
 from treetop.kernels.runtime import threads
 from treetop.rank.head import Head
 from treetop.rank.text_map import TextMap, unit
@@ -159,6 +161,20 @@ class Dual(Head):
         cosine, found = np.hstack(cosines), np.hstack(labels)
         best = np.lexsort((found, -cosine), axis=1)[:, :NEIGHBOURS]
         return np.take_along_axis(cosine, best, 1), np.take_along_axis(found, best, 1)
+
+    def row(self, node: int) -> int:
+        return int(self._row[node])
+
+    def gradient(self, view: View, node: int) -> Gradient:
+        """As of any head; its parts say what each side of the search vector adds."""
+        made = super().gradient(view, node)
+        x = np.asarray(view[0], np.float64)
+        sides = {name: float(x[at] @ made.weights[at]) for name in self.widths for at in [self.place(name)]}
+        return replace(made, parts=sides)
+
+    def similar(self, vector: Floats, keep: int) -> tuple[Ints, Floats]:
+        rows, cosine = super().similar(vector, keep)
+        return rows if self.order is None else self.order[rows].astype(np.int64), cosine
 
     def to_part(self) -> Part:
         widths = [[name, width] for name, width in self.widths.items()]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import Gradient
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats, number
@@ -139,6 +140,17 @@ class Fusion(Dual):
         indptr = np.searchsorted(rows, np.arange(len(h) + 1))
         scores = [self._heads[name].margins(sides[name], indptr, ids) for name in ("classifier", "dual")]
         return indptr, ids, np.column_stack([*scores, self.rare[ids]])
+
+    def gradient(self, view: View, node: int) -> Gradient:
+        """The tree's share is a step function of the scores: it counts as a constant, as this text has it."""
+        heads = super().gradient(view, node)
+        dual, classifier, beta = heads.parts["dual"] + heads.bias, heads.parts["classifier"], float(self.beta)
+        share = self.tree.probability(np.array([[classifier, dual, self.rare[node]]], np.float32))
+        weights = np.array(heads.weights)
+        weights[self.place("dual")] *= np.float32(beta)
+        tree = beta * float(share[0])
+        parts = {"dual": beta * heads.parts["dual"], "classifier": classifier, "tree": tree}
+        return Gradient(weights, beta * heads.bias + tree, parts=parts)
 
     def to_part(self) -> Part:
         tree = {f"tree_{name}": getattr(self.tree, name) for name in ("feature", "cut", "left", "right", "share")}

@@ -7,12 +7,13 @@ training has a bias of -inf and is not returned. How such vectors are learned: `
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.abilities import HasParents, RanksOnDevice, StandsForAll
+from treetop.core.abilities import Gradient, HasGradient, HasLabelVectors, HasParents, RanksOnDevice, StandsForAll
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
@@ -20,7 +21,7 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
 from treetop.kernels.search.dense_dots import dots, gathered_dots
-from treetop.kernels.search.topk import best_of, kth_of_rows, rows_above
+from treetop.kernels.search.topk import best_of, kth_of_rows, largest, rows_above
 
 if TYPE_CHECKING:
     from treetop.tensors.label_table import LabelTable
@@ -35,7 +36,7 @@ LOWEST = np.finfo(np.float32).min
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
 
-class Head(RanksOnDevice):
+class Head(RanksOnDevice, HasGradient, HasLabelVectors):
     """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
 
     kind: ClassVar[str] = "rank.head.1"
@@ -160,6 +161,37 @@ class Head(RanksOnDevice):
         gathered_dots(self.weight, h, ends, ids, margins_)
         margins_ += self.bias[ids]
         return margins_
+
+    def row(self, node: int) -> int:
+        """Where the vector of a node stands."""
+        return node
+
+    def gradient(self, view: View, node: int) -> Gradient:
+        check_view(self.kind, view, self.view_width, dense=True)
+        weights, bias = self.vector(node), float(self.bias[self.row(node)])
+        if self.squeeze is None:
+            return Gradient(weights, bias)
+        offset = 0.0 if self.squeeze_bias is None else float(self.squeeze_bias @ weights)
+        return Gradient(weights @ self.squeeze, bias + offset)
+
+    def vector(self, node: int) -> Floats:
+        found: Floats = self.weight[self.row(node)]
+        return found
+
+    def similar(self, vector: Floats, keep: int) -> tuple[Ints, Floats]:
+        length = self._lengths * np.float32(np.linalg.norm(vector))
+        cosine = np.empty(self.n, np.float32)
+        for start, stop in threads.blocks(self.n, self.block):
+            cosine[start:stop] = dots(self.weight[start:stop], np.asarray(vector, np.float32)[None])[0]
+        cosine = np.where((length > 0) & (self.bias > -np.inf), cosine / np.maximum(length, 1e-37), -1)
+        best = largest(cosine, np.arange(self.n), keep)
+        return best, cosine[best].astype(np.float32)
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        """(n,) of the vectors."""
+        parts = [np.linalg.norm(self.weight[a:b], axis=1) for a, b in threads.blocks(self.n, self.block)]
+        return np.concatenate(parts).astype(np.float32)
 
     def to_part(self) -> Part:
         arrays = {"weight": self.weight, "bias": self.bias}

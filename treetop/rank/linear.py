@@ -8,26 +8,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from treetop.core.abilities import HasContributions, HasParents, RanksSiblings, WalksAllLevels
+from treetop.core.abilities import Gradient, HasGradient, HasLabelVectors, HasParents, RanksSiblings, WalksAllLevels
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Join, Level, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
+from treetop.kernels.search.topk import largest
 from treetop.kernels.sparse import Rows, rows_of
-from treetop.kernels.tree import beam, chunk_sums, chunks, scores
+from treetop.kernels.tree import beam, chunk_sums, chunks, products, scores
 from treetop.kernels.tree.chunks import Chunks
 
 BLOCK = 8192  # documents that walk down together, at most
 MANY = 2048  # documents worth sharing out
+CHUNKS = 1 << 12  # whose weights are measured at a time
 FEW = 50  # below, rows are found by search instead of a table
 STORAGE = {"float32": "<f4", "float16": "<u2", "int8": "|i1"}
 SLOTS = {1: "|u1", 2: "<u2", 4: "<u4"}
 
 
-class Linear(WalksAllLevels, RanksSiblings, HasContributions):
+class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
     """Margins w.x + b of nodes grouped by parent; `Chunks` defines the memory layout of the weights."""
 
     kind: ClassVar[str] = "rank.linear.1"
@@ -112,22 +115,56 @@ class Linear(WalksAllLevels, RanksSiblings, HasContributions):
         parts = threads.run(lambda a, b: _walk(plan, _block(X, a, b), b - a), _shares(view.shape[0]))
         return Ranking.concat(parts)
 
-    def contributions(self, view: Csr, node: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float, bool]:
-        """(columns, parts of the margin, bias, copies its parent?) of one text's row for a node."""
+    def gradient(self, view: Csr, node: int) -> Gradient:
         w = self.weights
         owner, place = self._homes
         chunk, slot = int(owner[node]), int(place[node])
-        scale = float(w.scale[slot]) if len(w.scale) else 1.0
-        within = slot - int(w.slot_ptr[chunk])
-        columns, parts = [], []
-        for column, x in zip(view.indices.tolist(), view.data.tolist(), strict=True):
+        within, columns, places = slot - int(w.slot_ptr[chunk]), [], []
+        for column in view.indices.tolist():
             a, b = chunks.entries(w, chunk, column)
             for p in a + np.flatnonzero(w.slots[a:b] == within):
                 columns.append(column)
-                parts.append(x * float(chunks.plain_weights(w.weights[p : p + 1])[0]) * scale)
+                places.append(p)
         order = np.argsort(columns, kind="stable")
-        contributions_ = np.array(columns, np.int64)[order], np.array(parts, np.float32)[order]
-        return *contributions_, float(w.bias[slot]), bool(w.flags[slot] == chunks.COPY)
+        weights = self._plain(np.array(places, np.int64)[order], slot)
+        copied = bool(w.flags[slot] == chunks.COPY)
+        return Gradient(weights, float(w.bias[slot]), np.array(columns, np.int64)[order], copied)
+
+    def _plain(self, entries: NDArray[np.int64], slot: int) -> NDArray[np.float32]:
+        """Weights of some entries of a slot as float32."""
+        plain = chunks.plain_weights(self.weights.weights[entries])
+        return plain * self.weights.scale[slot] if len(self.weights.scale) else plain
+
+    def vector(self, node: int) -> Csr:
+        """(1, features) the weights of a node."""
+        w, (owner, place) = self.weights, self._homes
+        chunk, slot = int(owner[node]), int(place[node])
+        features, entries = chunks.features_of(w, chunk, slot - int(w.slot_ptr[chunk]))
+        known = features < self.n_features
+        features, weights = features[known], self._plain(entries[known], slot)
+        row = sparse.csr_matrix((weights, features, [0, len(features)]), (1, self.n_features))
+        row.sort_indices()
+        return row
+
+    def similar(self, vector: Csr, keep: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        length = self._lengths * np.float32(np.linalg.norm(vector.data))
+        products_ = products.products(self.weights, vector.indices, vector.data)
+        cosine = products_ / np.where(length > 0, length, np.float32(np.inf))
+        best = largest(cosine, self.weights.ids, keep)
+        return self.weights.ids[best].astype(np.int64), cosine[best].astype(np.float32)
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.float32]:
+        """(n,) the length of each slot's weights."""
+        w, n = self.weights, self.n
+        squares = np.zeros(n)
+        for start, stop in threads.blocks(self.n_chunks, CHUNKS):
+            here = slice(int(w.entry_ptr[start]), int(w.entry_ptr[stop]))
+            first = np.repeat(w.slot_ptr[start:stop], np.diff(w.entry_ptr[start : stop + 1]))
+            plain = chunks.plain_weights(w.weights[here]).astype(np.float64)
+            squares += np.bincount(np.minimum(first + w.slots[here], n - 1), plain**2, minlength=n)
+        lengths = np.sqrt(squares)
+        return (lengths * w.scale if len(w.scale) else lengths).astype(np.float32)
 
     def _rows(self, view: View) -> Rows:
         check_view(self.kind, view, self.n_features, dense=False)

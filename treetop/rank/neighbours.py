@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treetop.core.abilities import Gradient, HasGradient, HasNearTexts, NearText
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats, number, whole
@@ -14,10 +15,11 @@ from treetop.core.types import Candidates, Join, Ranking, View, check_view
 from treetop.kernels.search.neighbours import Triple, nearest, vote
 
 
-class Neighbours:
+class Neighbours(HasGradient, HasNearTexts):
     """Votes of the `k` training texts with the largest inner product, weighted by similarity ** power."""
 
     kind: ClassVar[str] = "rank.neighbours.1"
+    reads: ClassVar[str] = "votes"
 
     def __init__(self, index: Triple, targets: Triple, *, n: int, k: int, power: float) -> None:
         self.index, self.targets = index, targets  # features by column; labels by training text
@@ -43,12 +45,34 @@ class Neighbours:
         return nearest(_triple(view), self.index, self.n_documents, min(self.k, self.n_documents))
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
-        best, similar = self.nearest(view)
-        # a vote of 0 counts for nothing, so none may vanish in the power
-        similar = np.maximum(similar, np.float32(max(10.0 ** (-250.0 / max(self.power, 1.0)), 1e-37)))
+        best, similar = self._voters(view)
         indptr, ids, votes = vote(best, similar, self.power, self.targets, self.n, keep)
         score = join.own(votes)
         return Ranking(indptr, ids, score, score)
+
+    def _voters(self, view: View) -> tuple[Any, Any]:
+        best, similar = self.nearest(view)
+        # a vote of 0 counts for nothing, so none may vanish in the power
+        return best, np.maximum(similar, np.float32(max(10.0 ** (-250.0 / max(self.power, 1.0)), 1e-37)))
+
+    def near_texts(self, view: View, node: int) -> list[NearText]:
+        best, similar = (found[0] for found in self._voters(view))
+        similar, best = similar[best >= 0].astype(np.float64), best[best >= 0]
+        votes, (ptr, column, weight) = similar**self.power, self.targets
+        given = [weight[a:b][column[a:b] == node].sum() for a, b in zip(ptr[best], ptr[best + 1], strict=True)]
+        shares = votes * np.array(given, np.float64) / max(votes.sum(), 1e-300)
+        rows = zip(best.tolist(), similar.tolist(), shares.tolist(), strict=True)
+        return [NearText(row, near, share) for row, near, share in rows if share > 0]
+
+    def gradient(self, view: View, node: int) -> Gradient:
+        """Each vote shared out over the terms as the similarity is: a sum over the terms that both texts have."""
+        factor = np.zeros(self.n_documents)
+        for text in self.near_texts(view, node):
+            factor[text.row] = text.vote / text.similarity
+        ptr, row, value = self.index
+        spans = [slice(int(ptr[column]), int(ptr[column + 1])) for column in view.indices.tolist()]
+        weights = [float(factor[row[span]] @ value[span].astype(np.float64)) for span in spans]
+        return Gradient(np.array(weights, np.float32), 0.0, np.array(view.indices, np.int64))
 
     def to_part(self) -> Part:
         names = ("x_ptr", "x_row", "x_val", "y_ptr", "y_col", "y_val")

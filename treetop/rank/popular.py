@@ -7,15 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import Gradient, HasGradient
 from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, View
 
 
-class Popular:
+class Popular(HasGradient):
     """The same ranking for every text; the score is the share of training texts that carry the label."""
 
     kind: ClassVar[str] = "rank.popular.1"
+    reads: ClassVar[str] = "count"
 
     def __init__(self, n: int, order: NDArray[np.int32], share: Floats) -> None:
         self.n, self.order, self.share = n, order, share
@@ -31,6 +33,11 @@ class Popular:
         score = join.own(np.tile(self.share[:width], n))
         indptr = np.arange(n + 1, dtype=np.int64) * width
         return Ranking(indptr, np.tile(self.order[:width], n), score, score)
+
+    def gradient(self, view: View, node: int) -> Gradient:
+        """The share of the label, whatever the text."""
+        share = self.share[self.order == node]
+        return Gradient(np.zeros(0, np.float32), float(share.sum()), np.zeros(0, np.int64))
 
     def to_part(self) -> Part:
         return Part(self.kind, {"n": self.n}, {"order": self.order, "share": self.share})

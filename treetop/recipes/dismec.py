@@ -28,7 +28,6 @@ from treetop.shortlist.everything import Everything
 
 GROUP = "linear, trees"
 REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
-EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 
 

@@ -48,7 +48,6 @@ from treetop.partition.balanced import BalancedConfig, balanced, sizes_of
 from treetop.predict.blend import Blend, check_blend
 
 GROUP = "transformer, trees"
-EXPLAINS = True  # `treetop explain --text` shows the words behind a label
 PASSES = 30.0  # over the rows of a linear problem, as forecasts count them
 
 

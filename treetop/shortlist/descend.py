@@ -29,11 +29,6 @@ class Descend(HasParents):
         """The step into `level` of a tree."""
         return cls(*tree.children(level))
 
-    def parent_of(self, node: int) -> int:
-        """The parent of a node."""
-        place = int(np.flatnonzero(self.children == node)[0])
-        return int(np.searchsorted(self.indptr, place, side="right")) - 1
-
     def candidates(self, view: View, above: Ranking | None) -> Candidates:
         n = view.shape[0]
         if above is None:

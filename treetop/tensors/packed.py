@@ -43,6 +43,7 @@ class Packed:
     sequence: Tensor  # (tokens,) int64, which sequence a token belongs to
     back: Tensor  # (rows,) int64, or (sequences,) owners where there are windows
     shape: Shape
+    vectors: Tensor | None = None  # (tokens, width) word vectors to read in place of those of `ids`
 
 
 class TokenRows:

@@ -132,6 +132,15 @@ class Encoder(nn.Module):
             return None
         return Shapes(self.width, int(inner), int(heads), float(eps or 1e-12), float(dropout or 0.0))
 
+    def embedded(self, ids: Tensor) -> Tensor:
+        """(tokens, width) the word vectors of tokens."""
+        return F.embedding(ids, self.body.get_input_embeddings().weight)
+
+    def blank(self, token: int | None) -> Tensor:
+        """(width,) a word vector that says nothing: of the token for a hidden word, else the mean of all."""
+        words = self.body.get_input_embeddings().weight.detach()
+        return words.mean(0) if token is None else words[token]
+
     def fuse_layers(self) -> None:
         """Norms and linear layers with a faster backward pass, for training on a GPU without compiling."""
         one_pass_layers.exchange(self.body)
@@ -150,7 +159,8 @@ class Encoder(nn.Module):
     def forward(self, packed: Packed, poolings: Sequence[Pooling], detached: Collection[str] = ()) -> dict[str, Tensor]:
         """Per view (rows, width); gradients reach the transformer from all views except those `detached`."""
         wanted = sorted({self.layer(index) for pooling in poolings for index in pooling.layers})
-        if self._quick is not None and torch.is_inference_mode_enabled() and not packed.ids.is_cuda:
+        plain = packed.vectors is None and not packed.ids.is_cuda
+        if self._quick is not None and torch.is_inference_mode_enabled() and plain:
             states = self._quick.states(packed, wanted)
         else:
             states = self.module_states(packed, wanted)
@@ -171,7 +181,8 @@ class Encoder(nn.Module):
     def _states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         extras = {"treetop_starts": packed.starts, "treetop_beyond": beyond_tiles(packed.shape.longest)}
         position = {"position_ids": packed.positions[None] + self.offset}
-        states = self._run(wanted, input_ids=packed.ids[None], **position, **extras)
+        words = {"input_ids": packed.ids} if packed.vectors is None else {"inputs_embeds": packed.vectors}
+        states = self._run(wanted, **{name: tensor[None] for name, tensor in words.items()}, **position, **extras)
         return {index: state[0] for index, state in states.items()}
 
     def _padded_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
@@ -182,7 +193,11 @@ class Encoder(nn.Module):
         ids.view(-1)[place] = packed.ids
         mask = torch.zeros_like(ids)
         mask.view(-1)[place] = 1
-        states = self._run(wanted, input_ids=ids, attention_mask=mask)
+        if packed.vectors is None:
+            states = self._run(wanted, input_ids=ids, attention_mask=mask)
+        else:
+            vectors = self.embedded(ids).flatten(0, 1).index_copy(0, place, packed.vectors)
+            states = self._run(wanted, inputs_embeds=vectors.view(*shape, -1), attention_mask=mask)
         return {index: state.flatten(0, 1)[place] for index, state in states.items()}
 
     def _run(self, wanted: Sequence[int], **inputs: Any) -> dict[int, Tensor]:

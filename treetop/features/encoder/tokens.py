@@ -27,6 +27,7 @@ STAGE = 200_000  # texts in one resumable piece
 BLOCK = 2_000  # texts a thread takes at a time
 # Characters of a text that are tokenised where it is cut: first so many, and the most where these give too few tokens.
 FIRST, PER_TOKEN, MOST = 4096, 32, 1 << 17
+BLANKS = ("[MASK]", "<mask>", "[PAD]", "<pad>")
 BACK = 256  # characters within which a cut moves back to white space
 
 
@@ -95,6 +96,12 @@ class Tokenizer:
         self._library = tokenizer
         self._type = np.uint16 if self.size <= 1 << 16 else np.uint32
 
+    @property
+    def blank(self) -> int | None:
+        """The token that stands for a hidden word, else the one that fills up; None: it has neither."""
+        found = [self._library.token_to_id(name) for name in BLANKS]
+        return next((token for token in found if token is not None), None)
+
     def encode(self, texts: Texts) -> Tokens:
         """Token ids of a batch, on as many threads as allowed."""
         if len(texts) <= BLOCK:
@@ -132,6 +139,41 @@ class Tokenizer:
     def _batch(self, texts: list[str]) -> list[Any]:
         with library_errors():
             return self._library.encode_batch_fast(texts, add_special_tokens=True)
+
+    def places(self, text: str) -> tuple[Tokens, Ints, list[tuple[int, int]]]:
+        """(tokens of one text, the word of each or -1, where each word stands in the text)."""
+        with library_errors():
+            first = self._library.encode(_read(text, self.max_length, self.long))
+        windows = [first, *first.overflowing] if self.long == "windows" else [first]
+        word, spans = _words(text, windows)
+        lengths = np.array([len(window.ids) for window in windows], np.int64)
+        rows = None if self.long == "truncate" else np.array([0, len(windows)])
+        ids: Any = np.array([i for window in windows for i in window.ids], self._type)
+        return Tokens(ids, _ends([lengths]), rows), word, spans
+
+
+def _read(text: str, max_length: int, long: Long) -> str:
+    """As much of a text as decides its tokens."""
+    return text if long == "windows" else _beginning(text, max(MOST, 4 * max(FIRST, PER_TOKEN * max_length)))
+
+
+def _words(text: str, windows: list[Any]) -> tuple[Ints, list[tuple[int, int]]]:
+    """(word of each token or -1, span of each word): tokens of one word of the pre-tokenizer belong together."""
+    numbers: dict[int, int] = {}
+    spans: list[tuple[int, int]] = []
+    word = []
+    for window in windows:
+        for number, (start, end) in zip(window.word_ids, window.offsets, strict=True):
+            start += len(text[start:end]) - len(text[start:end].lstrip())  # some count the blank before a word
+            if number is None or start >= end:
+                word.append(-1)
+                continue
+            at = numbers.setdefault(number, len(spans))
+            if at == len(spans):
+                spans.append((start, end))
+            spans[at] = min(spans[at][0], start), max(spans[at][1], end)
+            word.append(at)
+    return np.array(word, np.int64), spans
 
 
 def _beginning(text: str, length: int) -> str:

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treetop.core.abilities import MovesToDevice
+from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
 from treetop.features.encoder.transformer import Transformer
+from treetop.features.pullback import Pullback, affine, linear, normalised
 from treetop.features.views import Views
 from treetop.tensors import devices
 from treetop.tensors.rows import DeviceRows
@@ -55,6 +56,10 @@ class Tower:
         result: Floats = np.float32(self.factor) * self.vectors(base)
         return result
 
+    def before(self, outer: Pullback) -> Pullback:
+        """A function of this head's vectors as one of the encoder's."""
+        return affine(normalised(outer) if self.unit else outer, self.weight, self.bias, tanh=self.tanh)
+
 
 class DeviceTower:
     """The same on a device: its torch twin."""
@@ -74,7 +79,7 @@ class DeviceTower:
         return F.normalize(projected, dim=1) if self.tower.unit else projected
 
 
-class Towers(MovesToDevice):
+class Towers(MovesToDevice, SharesOut):
     """Views of texts by a transformer and the heads on it.
 
     `encoder/dual` and `encoder/classifier` are the heads' vectors; `encoder/search` joins them, each at its weight, and
@@ -115,6 +120,39 @@ class Towers(MovesToDevice):
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""
         return np.hstack([tower.scaled(base) for tower in self.towers])
+
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        if view == self.view_name():
+            outers = [self._before(gradient) for gradient in gradients]
+        else:
+            factors = {self.view_name(tower.name): (1.0, tower) for tower in self.towers}
+            factors |= {self.view_name(f"search-{tower.name}"): (tower.factor, tower) for tower in self.towers}
+            if view not in factors:
+                return None
+            factor, tower = factors[view]
+            outers = [tower.before(linear(np.float32(factor) * gradient.weights)) for gradient in gradients]
+        return self.transformer.shares_of(text, self.transformer.poolings[0], outers)
+
+    def _before(self, gradient: Gradient) -> Pullback:
+        """A function of the search vector as one of the encoder's vector: the sum of what its heads' parts say."""
+        outers, start = [], 0
+        for tower in self.towers:
+            width = self._width(tower)
+            part = np.float32(tower.factor) * gradient.weights[start : start + width]
+            outers.append(tower.before(linear(part)))
+            start += width
+
+        def whole(H: Floats) -> tuple[Floats, Floats]:
+            found = [outer(H) for outer in outers]
+            return sum(values for values, _ in found), sum(G for _, G in found)  # type: ignore[return-value]
+
+        return whole
+
+    def _width(self, tower: Tower) -> int:
+        """Columns of a head's vectors."""
+        if tower.weight is not None:
+            return len(tower.weight)
+        return self.transformer.encoder.view_width(self.transformer.poolings[0])
 
     def to(self, device: torch.device) -> Towers:
         """The same on another device."""

@@ -8,7 +8,7 @@ and Thai put no blanks between words: there, use `chars` (such as [1, 2] within 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import config as settings
-from treetop.core.abilities import NamesTerms
+from treetop.core.abilities import Gradient, Share, Shares, SharesOut
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
 from treetop.core.errors import ConfigError, ModelError
@@ -24,8 +24,8 @@ from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.features.tfidf.grams import Cutter, Rules, Vocabulary, learn, learn_rows
+from treetop.features.tfidf.places import places
 from treetop.features.views import Views
-from treetop.kernels import reference
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # indptr, indices, data
 
@@ -98,7 +98,7 @@ class TfidfConfig:
 DEFAULT = TfidfConfig()
 
 
-class Tfidf(NamesTerms):
+class Tfidf(SharesOut):
     """Terms learned from texts, and their tf-idf rows; words first, then characters.
 
     >>> tfidf, X = Tfidf.fit_transform(Texts.of(["a black cat", "the black dog"]), TfidfConfig())
@@ -159,20 +159,26 @@ class Tfidf(NamesTerms):
             terms_.append(names[which].terms[int(column) - (int(ends[which - 1]) if which else 0)])
         return terms_
 
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares]:
+        """A linear function of the row is a sum over its terms; each stands where the text has it."""
+        row = self.transform([text])
+        stands: dict[int, dict[tuple[int, int], None]] = {column: {} for column in row.indices.tolist()}
+        for start, end, column in self.spans(text):
+            stands.setdefault(column, {})[start, end] = None
+        terms = zip(row.indices.tolist(), self.terms(row.indices), strict=True)
+        named = {column: Share(term, 0.0, tuple(stands[column])) for column, term in terms}
+        return [Shares(_parts(row, gradient, named)) for gradient in gradients]
+
     def spans(self, text: str) -> list[tuple[int, int, int]]:
-        """(start, end, column) of every known word term, in characters of the text as given."""
-        group = self.groups.get("words")
-        if group is None:
-            return []
-        cutter = group.cutter
-        words, places = reference.word_spans(text, lower=cutter.lower, marks=cutter.marks, shortest=cutter.shortest)
-        grams = [
-            (" ".join(words[i : i + n]), places[i][0], places[i + n - 1][1])
-            for i in range(len(words))
-            for n in range(cutter.low, min(cutter.high, len(words) - i) + 1)
-        ]
-        columns = group.find([gram for gram, _, _ in grams])
-        return [(start, end, column) for (_, start, end), column in zip(grams, columns, strict=True) if column >= 0]
+        """(start, end, column) of every known term, in characters of the text as given."""
+        found, first = [], 0
+        for group in self.groups.values():
+            grams = places(group.cutter, text)
+            columns = group.find([gram for gram, _, _ in grams])
+            pairs = zip(grams, columns, strict=True)
+            found += [(start, end, first + column) for (_, start, end), column in pairs if column >= 0]
+            first += len(group.terms)
+        return found
 
     def to_part(self) -> Part:
         arrays: dict[str, NDArray[Any]] = {}
@@ -192,6 +198,18 @@ class Tfidf(NamesTerms):
             for name, cutter in config.cutters().items()
         }
         return cls(config, groups)
+
+
+def _parts(row: Csr, gradient: Gradient, named: Mapping[int, Share]) -> list[Share]:
+    """The terms of a row that a linear function reads, with what each adds."""
+    columns = row.indices.tolist()
+    if gradient.columns is None:
+        weights = gradient.weights[row.indices].tolist()
+    else:
+        known = dict(zip(gradient.columns.tolist(), gradient.weights.tolist(), strict=True))
+        weights = [known.get(column, 0.0) for column in columns]
+    parts = zip(columns, row.data.tolist(), weights, strict=True)
+    return [replace(named[column], amount=x * weight) for column, x, weight in parts if weight]
 
 
 def _csr(rows: Rows, width: int) -> Csr:

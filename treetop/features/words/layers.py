@@ -60,13 +60,24 @@ class WordNet(nn.Module):
         if packed.shape.tokens == 0:
             return self.words.new_zeros(packed.shape.rows, n, self.words.shape[1])
         if packed.shape.sequences == 1:
-            return F.embedding(packed.ids[:n], self.words)[None]
+            return (F.embedding(packed.ids[:n], self.words) if packed.vectors is None else packed.vectors[:n])[None]
         starts = packed.starts.long()
         first = starts[:-1].index_select(0, packed.back)[:, None]
         end = starts[1:].index_select(0, packed.back)[:, None]
         place = first + torch.arange(n, device=starts.device)
+        if packed.vectors is not None:
+            found = packed.vectors[place.clamp_max(packed.shape.tokens - 1)]
+            return torch.where((place < end)[..., None], found, 0.0)
         ids = packed.ids[place.clamp_max(packed.shape.tokens - 1)]
         return F.embedding(torch.where(place < end, ids, pad), self.words, padding_idx=pad)
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """(tokens, width) the word vectors of tokens."""
+        return F.embedding(ids, self.words)
+
+    def blank(self, token: int | None) -> Tensor:
+        """(width,) a word vector that says nothing: the padding."""
+        return torch.zeros_like(self.words[0])
 
     def view_width(self, task: Task) -> int:
         """Dimension of a view."""
@@ -138,10 +149,12 @@ def sums_of(words: Tensor, rarity: Tensor, packed: Packed) -> Tensor:
     share = rarity.float().index_select(0, packed.ids)
     squares = torch.zeros(n, device=device).index_add_(0, packed.sequence, share.square())
     weight = share * squares.clamp_min(1e-12).rsqrt().index_select(0, packed.sequence)
-    if words.dtype == torch.float32 and device.type == "cpu" and packed.shape.tokens:  # a vector for each word is dear
+    plain = packed.vectors is None and words.dtype == torch.float32 and device.type == "cpu"
+    if plain and packed.shape.tokens:  # a vector for each word is dear
         starts = packed.starts.long()
         return F.embedding_bag(
             packed.ids, words, starts, mode="sum", per_sample_weights=weight, include_last_offset=True
         )
-    vectors = F.embedding(packed.ids, words).float() * weight[:, None]
+    found = F.embedding(packed.ids, words) if packed.vectors is None else packed.vectors
+    vectors = found.float() * weight[:, None]
     return torch.zeros(n, words.shape[1], device=device).index_add(0, packed.sequence, vectors)

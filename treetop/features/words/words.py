@@ -12,17 +12,21 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from treetop.core.abilities import Shares
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import DAMAGED, floats, whole
 from treetop.core.renamed import translated
 from treetop.core.store import Part
+from treetop.core.texts import Texts
 from treetop.features.encoder.tokens import Tokenizer
 from treetop.features.learned import Learned
+from treetop.features.pullback import Pullback, scaled
 from treetop.features.words import bag, inception
 from treetop.features.words.layers import Task, WordNet
 from treetop.features.words.vectors import LONGEST, WordVectors
 from treetop.tensors.handover import to_array
+from treetop.tensors.packed import TokenRows
 
 NETS: dict[str, tuple[Any, type, tuple[Task, ...]]] = {
     "inception": (inception.Inception, inception.InceptionConfig, inception.TASKS),
@@ -76,6 +80,16 @@ class Words(Learned[Task]):
         network.init_words(torch.from_numpy(table.vectors))
         network.eval()
         return cls(net, network, Tokenizer(table.tokenizer, max_length), views, name=name)
+
+    def shares_of(self, text: str, pooling: Task, outers: Sequence[Pullback]) -> list[Shares]:
+        """The length of a view at length 1 stays that of the text, as blanks have none."""
+        if pooling != bag.NEAR:
+            return super().shares_of(text, pooling, outers)
+        with torch.no_grad():
+            tokens = self.tokenizer.encode(Texts.of([text]))
+            packed = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows).gather(np.zeros(1, np.int64))
+            length = float(self.encoder(packed, [bag.COARSE])[bag.COARSE.name].float().norm())
+        return super().shares_of(text, bag.COARSE, [scaled(outer, 1.0 / max(length, 1e-12)) for outer in outers])
 
     def to_part(self) -> Part:
         weights = {key: to_array(value.float()) for key, value in self.encoder.state_dict().items()}

@@ -188,3 +188,11 @@ def best_of(indptr: Any, ids: Any, score: F32, own: F32, keep: int) -> Any:
         for p in range(indptr[row], indptr[row + 1]):
             push(best.size, best.keys, best.other, row, key_of(score[p], ids[p]), own[p])
     return in_order(best, False)
+
+
+def largest(values: NDArray[Any], ids: NDArray[np.integer], keep: int) -> NDArray[np.int64]:
+    """Where the `keep` largest values stand, best first, ties by id; what is not a number comes last."""
+    values = np.where(np.isnan(values), -np.inf, values)
+    edge = np.partition(values, -keep)[-keep] if keep < len(values) else -np.inf
+    above = np.flatnonzero(values >= edge)
+    return above[np.lexsort((ids[above], -values[above]))[:keep]]

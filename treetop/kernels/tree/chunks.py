@@ -134,6 +134,21 @@ def _entries(chunks: Chunks, chunk: Any, feature: Any) -> Any:
     return entries_in(chunks, chunk, name, rows_at(chunks, chunk, name))
 
 
+def features_of(chunks: Chunks, chunk: int, slot: int) -> tuple[Ints, Ints]:
+    """(features, entries) of one function of a chunk, given by its place there; names are turned back into numbers."""
+    bits, shift = int(chunks.sizes[1]), int(chunks.shifts[chunk])
+    first, end = int(chunks.row_ptr[chunk]), int(chunks.row_ptr[chunk + 1])
+    starts = chunks.buckets[int(chunks.bucket_ptr[chunk]) : int(chunks.bucket_ptr[chunk + 1]), 0].astype(np.int64)
+    bucket = np.searchsorted(starts, np.arange(end - first), side="right") - 1
+    names = (bucket << shift) | chunks.lows[first:end].astype(np.int64)
+    rows = np.repeat(np.arange(end - first), chunks.counts[first:end])
+    a = int(chunks.entry_ptr[chunk])
+    entries_ = np.flatnonzero(chunks.slots[a : int(chunks.entry_ptr[chunk + 1])][: len(rows)] == slot)
+    back = pow(int(ODD), -1, 1 << bits)
+    features = (names[rows[entries_]].astype(np.uint64) * np.uint64(back)) & np.uint64((1 << bits) - 1)
+    return features.astype(np.int64), entries_ + a
+
+
 @kernel
 def _place(features: U32, ends: U32, slots: U32, weights: F32, bits: int, narrow: Any) -> Any:
     """Rows in buckets: the fields of a `Piece`; counts and slots get the type of the array `narrow`."""

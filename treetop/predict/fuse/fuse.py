@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, get_args
+from typing import Any, ClassVar, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core import registry
+from treetop.core.abilities import AddsUp
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import DAMAGED
 from treetop.core.store import Part
@@ -33,6 +34,16 @@ class Scorer(Protocol):
     def n_sources(self) -> int: ...
     def logits(self, pairs: Pairs, counts: NDArray[np.integer]) -> Floats: ...
     def to_part(self) -> Part: ...
+
+
+class Told(NamedTuple):
+    """The log odds of a label in the parts that sources have in them."""
+
+    total: float
+    parts: list[float]  # by source
+    base: float  # without any source
+    lift: float  # what the probability is multiplied by
+    exact: bool  # base and parts sum to the total; False: a part is the difference if the source had not returned it
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +81,22 @@ class Fusion:
         own = probability(self.scorer.logits(pairs, counts))
         lifted = own * self.scorer.rarity.factors(counts)[pairs.ids]
         return Ranking(*best_of_rows(pairs.indptr, pairs.ids, lifted, own, k))
+
+    def told(self, lists: Sequence[Ranking], counts: NDArray[np.integer], label: int) -> Told:
+        """How the sources' rankings of a single document become the score of a label that one of them returned."""
+        pairs = Pairs.of(lists)
+        row = int(np.flatnonzero(pairs.ids == label)[0])
+        total = float(self.scorer.logits(pairs, counts)[row])
+        lift = float(self.scorer.rarity.factors(counts)[label])
+        if isinstance(self.scorer, AddsUp):
+            *parts, base = self.scorer.parts(pairs, counts)[row].tolist()
+            return Told(total, parts, base, lift, exact=True)
+        parts, nothing = [], pairs
+        for s, source in enumerate(lists):
+            lowest = np.array([source.score[-1] if len(source.score) else 0.0], np.float32)
+            parts.append(total - float(self.scorer.logits(pairs.without(s, lowest), counts)[row]))
+            nothing = nothing.without(s, lowest)
+        return Told(total, parts, float(self.scorer.logits(nothing, counts)[row]), lift, exact=False)
 
     def to_part(self) -> Part:
         return Part(

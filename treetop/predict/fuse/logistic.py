@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.abilities import AddsUp
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import DAMAGED, floats
 from treetop.core.store import Part
@@ -23,7 +24,7 @@ from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 
 @dataclass(frozen=True, eq=False)
-class Logistic:
+class Logistic(AddsUp):
     """`knots` (2, sources, length): scores and log odds of the maps, both rising; `weight` [maps, found, others]."""
 
     kind: ClassVar[str] = "fusion.logistic.1"
@@ -39,6 +40,11 @@ class Logistic:
     def logits(self, pairs: Pairs, counts: NDArray[np.integer]) -> Floats:
         """(pairs,) log odds that a label is right, given how often each occurs in training."""
         return inputs(pairs, self.knots, counts) @ self.weight
+
+    def parts(self, pairs: Pairs, counts: NDArray[np.integer]) -> Floats:
+        """(pairs, sources + 1) of each source its map and whether it returned the label; then frequency and bias."""
+        n, added = self.n_sources, inputs(pairs, self.knots, counts) * self.weight
+        return np.column_stack([added[:, :n] + added[:, n : 2 * n], added[:, 2 * n :].sum(1)])
 
     def to_part(self) -> Part:
         return Part(self.kind, self.rarity.to_config(), {"knots": self.knots, "weight": self.weight})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,12 @@ class Pairs:
     def of(cls, sources: Sequence[Ranking]) -> Pairs:
         """The union of rankings of the same documents."""
         return cls(*union([(source.indptr, source.ids, source.score) for source in sources]))
+
+    def without(self, source: int, lowest: Floats) -> Pairs:
+        """As if a source had returned none of the labels; `lowest` (documents,) is what they count there."""
+        score, found = self.score.copy(), self.found.copy()
+        score[:, source], found[:, source] = lowest[self.rows], False
+        return replace(self, score=score, found=found)
 
     def __len__(self) -> int:
         return len(self.ids)
