@@ -46,7 +46,7 @@ from treetop.core.errors import (
     shown,
     visible,
 )
-from treetop.core.forecast import Forecast, parse_budget, size
+from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
@@ -82,8 +82,12 @@ class Plan:
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
         made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
-        if self.refits and held.holds_out(dataset):
-            made = dataclasses.replace(made, time=2 * made.time)
+        if held.holds_out(dataset):  # a copy of the rows to train on, and kernels where a recipe has none
+            more = (
+                float(len(dataset.texts.blob)) + 8.0 * dataset.Y.nnz + (made.memory < COMPILED) * (COMPILED - PROCESS)
+            )
+            again = 2 if self.refits else 1
+            made = dataclasses.replace(made, memory=made.memory + more, floor=made.floor + more, time=again * made.time)
         return with_augmentations(made, self.augmentations, dataset)
 
     @property
@@ -250,7 +254,10 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
     first = dataclasses.replace(first, held_out=split.held_out, everything=split.everything, aim=held.aim)
     model = planned.fit(split.train, first)
     if model.calibration is None:
-        model = taught(model, split.held_out, held.aim, job.seed, job.device)
+        try:
+            model = taught(model, split.held_out, held.aim, job.seed, job.device)
+        except InputError as error:  # the model itself is sound
+            logger.warning("scores without probabilities: %s", error)
     if again is None:
         warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
         return model

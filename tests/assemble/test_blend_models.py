@@ -213,14 +213,12 @@ def test_explain_tells_every_member(xr, three):
     both = treetop.blend([xr, three], (4, 1))
     found = both.explain("cat and horses", k=2)
     assert [len(item.members) for item in found] == [4, 4]
-    assert any(word.term == "cat" for item in found for word in item.members[0][-1].words)
-    letters = {word.term for item in found for way in item.members[1:] for word in way[-1].words}
+    assert any(word.term == "cat" for item in found for word in item.members[0].steps[-1].words)
+    letters = {word.term for item in found for way in item.members[1:] for word in way.steps[-1].words}
     assert "ca" in letters  # words of the second model's own
     weights = np.array([4, 1 / 3, 1 / 3, 1 / 3]) / 5
     for item in found:
-        assert item.label.score == pytest.approx(
-            float(weights @ [way[-1].step.score for way in item.members]), rel=1e-4
-        )
+        assert item.score == pytest.approx(float(weights @ [way.steps[-1].score for way in item.members]), rel=1e-4)
 
 
 def test_encoders_and_words_go_together(xr, encoder, tmp_path):
@@ -233,8 +231,12 @@ def test_encoders_and_words_go_together(xr, encoder, tmp_path):
     opened = load(tmp_path / "m", check="full")
     opened.check_golden()
     assert same(opened, both)
-    with pytest.raises(ConfigError, match="explain: this is a blend of lightxml .3., .*'lightxml' has no terms"):
-        opened.explain(TEXTS[0])
+    (found,) = opened.explain(TEXTS[0], 1)
+    assert [way.steps[-1].method for way in found.members] == [
+        "integrated gradients",
+        "exact",
+        *["integrated gradients"] * 2,
+    ]
     with pytest.raises(ConfigError, match="labels add: a blend cannot place new labels.*blend again"):
         opened.add_labels({"new": "a new label"})
     with pytest.raises(ConfigError, match="labels add: a blend cannot"):

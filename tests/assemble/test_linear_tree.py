@@ -46,6 +46,12 @@ def levels_of(parts, **changes) -> list[Level]:
     return train_member(Task(X, data.Y), tree, "v", LinearConfig(**changes), job=Job(), name="t")
 
 
+def margin_of(rank, row, node):
+    """The bias and what each feature of a row adds to a node's margin."""
+    found, x = rank.gradient(row, node), np.asarray(row.todense()).ravel()
+    return found.bias + (found.weights.astype(np.float64) * x[found.columns]).sum()
+
+
 def slow_scores(levels, tree, X, k):
     """Every label's path score, each margin summed from its contributions."""
     made = []
@@ -54,8 +60,7 @@ def slow_scores(levels, tree, X, k):
         for t, level in enumerate(levels):
             margins = np.empty(len(tree.parents[t]))
             for node in range(len(margins)):
-                _, values, bias, _ = level.rank.contributions(X[row], node)
-                margins[node] = bias + values.astype(np.float64).sum()
+                margins[node] = margin_of(level.rank, X[row], node)
             own = level.join.own(margins.astype(np.float32)).astype(np.float64)
             above = own * above[tree.parents[t]] if t else own
         made.append(above)
@@ -149,8 +154,8 @@ def test_the_last_level_may_stand_alone(parts):
     found = descend(levels, {"v": parts[3]}, 5)
     for row, (a, b) in enumerate(zip(found.indptr[:4], found.indptr[1:5], strict=True)):
         for p in range(a, b):
-            _, values, bias, _ = levels[-1].rank.contributions(parts[3][row], found.ids[p])
-            assert found.score[p] == pytest.approx(bias + values.sum(), abs=1e-5)
+            margin = margin_of(levels[-1].rank, parts[3][row], found.ids[p])
+            assert found.score[p] == pytest.approx(margin, abs=1e-5)
 
 
 def test_relevance_is_induced_and_scaled(parts):
@@ -177,7 +182,8 @@ def test_filter_pairs_are_no_negatives(parts):
     X = parts[1][rows]
 
     def margin(levels):
-        return np.mean([sum(levels[-1].rank.contributions(X[i], label)[1:3][0]) for i in range(X.shape[0])])
+        ranks = [levels[-1].rank.gradient(X[i], label) for i in range(X.shape[0])]
+        return np.mean([margin_of(levels[-1].rank, X[i], label) - found.bias for i, found in enumerate(ranks)])
 
     assert margin(left_out) > margin(levels_of(parts))
 

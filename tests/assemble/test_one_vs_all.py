@@ -33,9 +33,9 @@ def weights_of(rank):
     eye = sparse.identity(rank.n_features, np.float32, "csr")
     for label in range(rank.n):
         for f in range(rank.n_features):
-            columns, parts, bias, _ = rank.contributions(eye[f], label)
-            W[columns, label] += parts
-            W[-1, label] = bias
+            found = rank.gradient(eye[f], label)
+            W[found.columns, label] += found.weights
+            W[-1, label] = found.bias
     return W
 
 

@@ -204,7 +204,7 @@ def short_run(folder):
 def test_a_short_run_with_default_settings_survives_a_kill(tmp_path):
     here = Path(__file__).parent
     child = CHILD.replace("long_run", "short_run")
-    process = subprocess.Popen([sys.executable, "-c", child, str(tmp_path), str(here), str(here.parent)])
+    process = subprocess.Popen([sys.executable, "-c", child, str(tmp_path), str(here), str(here.parent / "helpers")])
     begun = time.monotonic()
     while not (tmp_path / "train-0-a").exists() and time.monotonic() - begun < 100:
         assert process.poll() is None, "it ended without a checkpoint"

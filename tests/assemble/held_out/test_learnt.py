@@ -1,5 +1,7 @@
 """Fusion and calibration learnt on held-out documents: isotonic rates, weights, and what the fusion reaches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -204,3 +206,20 @@ def test_a_source_that_knows_nothing_does_not_spoil_the_other(world):
     assert learnt.quality.p1 >= single.p1 and learnt.quality.p5 >= single.p5
     kept = judged.quality(alone(judged, 0).logits(judged.pairs, counts))
     assert kept == pytest.approx(single, abs=1e-3)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_where_no_label_or_every_label_is_right_probabilities_say_so(world, right):
+    sources, dataset, counts = world
+    judged = Judged.of(sources[:1], dataset, counts, N)
+    sure = learn_calibration(replace(judged, hit=np.full(len(judged.hit), right, np.float32)), counts, np.full(N, 20))
+    p = sure.probabilities(judged.pairs.score[:, 0], counts[judged.pairs.ids])
+    assert (p > 0.9).all() if right else (p < 0.1).all()
+    assert (sure.threshold_for_precision(0.9) is not None) == right
+    nothing = Judged.of([Ranking.concat([_empty()] * N)], dataset, counts, N)
+    with pytest.raises(InputError, match="no label is returned"):
+        learn_calibration(nothing, counts, np.full(N, 2))
+
+
+def _empty():
+    return Ranking(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float32))

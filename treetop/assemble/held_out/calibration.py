@@ -24,6 +24,8 @@ def learn_calibration(judged: Judged, counts: Ints, positives: Ints) -> Calibrat
         raise InputError(
             f"calibration: {n:,} held-out documents, at least {FEWEST} are needed. Scores stay without probabilities."
         )
+    if len(judged.pairs) == 0:
+        raise InputError("calibration: no label is returned for any held-out document. Give documents like the others.")
     score, counted = judged.pairs.score[:, 0], counts[judged.pairs.ids]
     bins = frequency_bin(counted)
     everywhere = np.ones(len(score), bool)
@@ -43,8 +45,8 @@ def _map(score: Floats, hit: Floats, chosen: NDArray[np.bool_]) -> NDArray[np.fl
 
 def _cuts(p: Floats, hit: Floats, rows: Ints, positives: Ints) -> Floats:
     """(3, thresholds) each threshold with the precision and the mean recall of the labels at or above it."""
-    threshold = np.unique(np.quantile(p, np.linspace(0, 1, CUTS)))
-    threshold = np.unique(np.concatenate([threshold, np.quantile(p[hit > 0], np.linspace(0, 1, CUTS))]))
+    shares, right = np.linspace(0, 1, CUTS), p[hit > 0] if (hit > 0).any() else p
+    threshold = np.unique(np.concatenate([np.quantile(p, shares), np.quantile(right, shares)]))
     bins = np.searchsorted(threshold, p, side="right") - 1
     share = hit / np.maximum(positives, 1)[rows]
     n, hits, recall = (np.bincount(np.maximum(bins, 0), w, len(threshold)) for w in (np.ones_like(p), hit, share))

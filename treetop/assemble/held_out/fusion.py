@@ -25,6 +25,7 @@ from treetop.predict.fuse.rarity import PLAIN, Rarity
 Aim = Literal["balanced", "precision", "tail"]
 LIFTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 KEPT = 0.997  # of the P@1 and P@5 of a fusion that lifts nothing: what is kept while rare labels are lifted
+RARE = 0.99  # of the best source's PSP@5 that is kept, even where P@1 and P@5 fall towards the best source's for it
 LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": learn_logistic, "boosted": learn_boosted}
 
 
@@ -46,13 +47,13 @@ def learn_fusion(
     sources = tuple(judged.quality(score) for score in judged.pairs.score.T)
     p = {name: probability(crossed(judged, counts, learn, seed)) for name, learn in LEARN.items()}
     best, plain = _best(sources), _best([judged.quality(values) for values in p.values()])
-    floor = _best([best, Quality(*(KEPT * value for value in plain))])
-    tried = [(worth(q, best, floor, aim), f"source {s + 1} alone", PLAIN, q) for s, q in enumerate(sources)]
+    kept = Quality(*(KEPT * value for value in plain))
+    tried = [(worth(q, best, kept, aim), f"source {s + 1} alone", PLAIN, q) for s, q in enumerate(sources)]
     for name, values in p.items():
         for lift in LIFTS if aim != "precision" else LIFTS[:1]:
             rarity = Rarity.of(n_train, *propensity, lift)
             quality = judged.quality(values * rarity.factors(counts)[judged.pairs.ids])
-            tried.append((worth(quality, best, floor, aim), name, rarity, quality))
+            tried.append((worth(quality, best, kept, aim), name, rarity, quality))
     _, name, rarity, quality = max(tried, key=lambda item: item[0])  # the first of equals: the simplest
     some = judged.sampled(seed)
     fusion = LEARN[name](some, counts) if name in LEARN else alone(some, int(name.split()[1]) - 1)
@@ -60,18 +61,20 @@ def learn_fusion(
     return Fused(replace(fusion, rarity=rarity), name, quality, sources, unseen)
 
 
-def worth(found: Quality, best: Quality, floor: Quality, aim: Aim) -> float:
+def worth(found: Quality, best: Quality, kept: Quality, aim: Aim) -> float:
     """How well a ranking serves `aim`, relative to the best that any source reaches alone.
 
-    balanced: P@1, P@5 and PSP@5 alike, as long as neither P@1 nor P@5 is below its floor.
+    balanced: first no metric below the best that a source reaches, PSP@5 but for a hundredth; then P@1 and P@5 not
+    below what is to be `kept` of a fusion that lifts nothing; then the sum of all three.
     """
     p1, p5, psp5 = (value / max(bound, 1e-9) for value, bound in zip(found, best, strict=True))
     if aim == "precision":
         return p1 + p5
     if aim == "tail":
         return psp5
-    lost = max(0.0, 1.0 - found.p1 / max(floor.p1, 1e-9)) + max(0.0, 1.0 - found.p5 / max(floor.p5, 1e-9))
-    return p1 + p5 + psp5 - 100.0 * lost
+    below = sum(max(0.0, 1.0 - value) for value in (p1, p5, psp5 / RARE))
+    lost = sum(max(0.0, 1.0 - value / max(floor, 1e-9)) for value, floor in zip(found[:2], kept[:2], strict=True))
+    return p1 + p5 + psp5 - 100.0 * below - 10.0 * lost
 
 
 def _best(qualities: Sequence[Quality]) -> Quality:
