@@ -172,7 +172,15 @@ long_run(sys.argv[1])
 def long_run(folder):
     torch.set_num_threads(1)
     config = TrainConfig(epochs=60, average="swa", checkpoint_seconds=0.0)
-    return run(config, work=Path(folder))[0]
+    return run(config, task=slowed(0.01), work=Path(folder))[0]
+
+
+def slowed(seconds):
+    """A task whose steps take so long that there is time for checkpoints between them."""
+    task = ToyTask()
+    step = task.step
+    task.step = lambda batch: (time.sleep(seconds), step(batch))[1]
+    return task
 
 
 def test_kill_9_at_random_moments(tmp_path):
@@ -186,7 +194,7 @@ def test_kill_9_at_random_moments(tmp_path):
         while not (tmp_path / "train-0-b").exists() and process.poll() is None and time.monotonic() - begun < 100:
             time.sleep(0.01)
         time.sleep(seconds)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     assert _step(tmp_path) > 0
     same(whole, long_run(tmp_path))
@@ -195,10 +203,7 @@ def test_kill_9_at_random_moments(tmp_path):
 def short_run(folder):
     """A run of about three seconds with the default settings of checkpoints."""
     torch.set_num_threads(1)
-    task = ToyTask()
-    step = task.step
-    task.step = lambda batch: (time.sleep(0.03), step(batch))[1]
-    return run(TrainConfig(epochs=20), task=task, work=Path(folder))
+    return run(TrainConfig(epochs=20), task=slowed(0.03), work=Path(folder))
 
 
 def test_a_short_run_with_default_settings_survives_a_kill(tmp_path):
