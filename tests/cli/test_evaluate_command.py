@@ -35,6 +35,11 @@ class Stub:
         self.card = treetop.model.Card(name)
         self.sign = -1 if name == "reverse" else 1
 
+    calibration = None
+
+    def probabilities(self, ranking):
+        return None
+
     def rank_dataset(self, dataset, k):
         order = np.argsort(-self.sign * self.counts, kind="stable")[:k].astype(np.int32)
         n, ids = len(dataset), np.tile(order, len(dataset))
@@ -47,7 +52,7 @@ def run(monkeypatch, tmp_path):
     app = typer.Typer()
     app.command()(evaluate)
     app.command()(compare)
-    monkeypatch.setattr(treetop.model, "load", lambda path: Stub(Path(path).name))
+    monkeypatch.setattr(treetop.model, "load", lambda path, **_: Stub(Path(path).name))
     monkeypatch.setattr(store, "check_folder", lambda path: None)
     monkeypatch.setattr(Dataset, "read", lambda path, split, strict=False, **_: toy.dataset(seed=1))
 
@@ -200,7 +205,7 @@ def test_compare_looks_at_every_model_before_it_works(run, tmp_path, monkeypatch
 
 
 def test_compare_names_the_model_that_lacks_labels(run, monkeypatch, caplog):
-    def cut(path):
+    def cut(path, **_):
         stub = Stub(Path(path).name)
         if stub.card.recipe == "reverse":
             stub.labels, stub.counts = LabelSet.of(list(stub.labels.ids)[:30]), stub.counts[:30]
@@ -216,7 +221,7 @@ def test_compare_says_when_a_model_comes_from_other_data(run, tmp_path, monkeypa
     """By the hash of the data that a folder holds; by the number of documents where one of the two has none."""
     origins = {"m": ("aa", 60), "same": ("aa", 60), "swapped": ("bb", 60), "more": ("", 61), "old": ("", 60)}
 
-    def load(path):
+    def load(path, **_):
         stub = Stub(Path(path).name)
         digest, stub.n_train = origins[Path(path).name]
         stub.card = treetop.model.Card("stub", data={"sha256": digest} if digest else {"name": "toy"})
