@@ -36,6 +36,7 @@ class Stub:
         self.sign = -1 if name == "reverse" else 1
 
     calibration = None
+    members = ((),)
 
     def probabilities(self, ranking):
         return None

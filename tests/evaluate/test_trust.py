@@ -65,7 +65,8 @@ def test_accepting_for_a_precision_takes_the_lowest_threshold_that_has_it():
         def precision(t):
             return 100 * np.mean([right for x, right in first if x >= t])
 
-        fits = [t for t in sorted({x for x, _ in first}) if precision(t) >= wanted]
+        steps = [np.float32(i / 100) for i in range(101)]
+        fits = [t for t in steps if sum(x >= t for x, _ in first) >= trust.FEW and precision(t) >= wanted]
         found = trust.accept_for(matches, wanted)
         if not fits:
             assert found is None

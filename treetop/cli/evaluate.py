@@ -71,6 +71,7 @@ def evaluate(
         from treetop.core.texts import readable
         from treetop.evaluate.report.evaluation import Page, write_report
         from treetop.evaluate.report.examples import Examples
+        from treetop.evaluate.report.findings import Findings
 
         facts = {
             "Model": readable(model.resolve().name),
@@ -79,7 +80,8 @@ def evaluate(
         }
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
         examples = Examples.of({facts["Model"]: matches}, dataset, k=max(ks))
-        page = Page.of(matches, scores, facts, examples=examples, training=of_model(model))
+        findings = Findings.of(matches, dataset, opened.members[0])
+        page = Page.of(matches, scores, facts, examples=examples, training=of_model(model), findings=findings)
         note(f"report: {write_report(report, page)}")
     if as_json:
         echo(json_line(scores.to_dict()))

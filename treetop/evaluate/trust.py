@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.dataset import Ints
+from treetop.core.errors import InputError
 from treetop.core.types import Floats
 from treetop.evaluate.match import Matches
 
@@ -43,9 +45,14 @@ class Accepted:
 
 def suggestions(matches: Matches) -> tuple[Floats, NDArray[np.bool_]]:
     """(probability, right?) of all suggestions, document by document."""
-    assert matches.probability is not None  # noqa: S101 - callers ask first
     present = matches.top[:, :FIRST] >= 0
-    return matches.probability[:, :FIRST][present], matches.hits[:, :FIRST][present]
+    return _known(matches)[:, :FIRST][present], matches.hits[:, :FIRST][present]
+
+
+def _known(matches: Matches) -> Floats:
+    if matches.probability is None:
+        raise InputError("evaluate: the model is not calibrated, its scores are not probabilities.")
+    return matches.probability
 
 
 def reliability(matches: Matches) -> Reliability | None:
@@ -75,18 +82,19 @@ def acceptance(matches: Matches, points: int = 40) -> tuple[list[float], list[fl
 
 
 def accept_for(matches: Matches, precision: float) -> Accepted | None:
-    """The lowest threshold with this precision (in percent) on these documents, of at least `FEW` suggestions."""
+    """The lowest threshold, in hundredths, with this precision (in percent) on at least `FEW` of these suggestions."""
     if matches.probability is None:
         return None
-    threshold, n, hits = _from_the_top(matches)
-    enough = np.flatnonzero((n >= FEW) & (100.0 * hits >= precision * n))
-    return accepted(matches, float(threshold[enough[-1]])) if len(enough) else None
+    probability, n, hits = _from_the_top(matches)
+    hundredths = (np.arange(101) / 100).astype(np.float32)
+    places = np.searchsorted(-probability, -hundredths, side="right") - 1  # the last one at or above each
+    enough = (places >= 0) & (n[places] >= FEW) & (100.0 * hits[places] >= precision * n[places]) if len(n) else places
+    return accepted(matches, int(np.argmax(enough)) / 100) if len(n) and enough.any() else None
 
 
 def accepted(matches: Matches, threshold: float) -> Accepted:
     """What this threshold does."""
-    assert matches.probability is not None  # noqa: S101 - callers ask first
-    kept = (matches.top[:, :FIRST] >= 0) & (matches.probability[:, :FIRST] >= threshold)
+    kept = (matches.top[:, :FIRST] >= 0) & (_known(matches)[:, :FIRST] >= threshold)
     n, hits = int(kept.sum()), int((kept & matches.hits[:, :FIRST]).sum())
     documents, everything = len(matches), int((matches.top[:, :FIRST] >= 0).sum())
     return Accepted(
@@ -99,13 +107,13 @@ def accepted(matches: Matches, threshold: float) -> Accepted:
     )
 
 
-def _from_the_top(matches: Matches) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """(threshold falling, suggestions at or above it, right ones among them) at every probability that occurs."""
+def _from_the_top(matches: Matches) -> tuple[Floats, Ints, Ints]:
+    """(probability falling, suggestions at or above it, right ones among them) at every probability that occurs."""
     p, right = suggestions(matches)
     order = np.argsort(-p, kind="stable")
-    p, hits = p[order], np.cumsum(right[order])
-    last = np.flatnonzero(np.append(p[1:] != p[:-1], True)) if len(p) else np.zeros(0, np.int64)
-    return p[last].astype(np.float64), last + 1, hits[last]
+    p, hits = p[order], np.cumsum(right[order], dtype=np.int64)
+    last = np.flatnonzero(np.append(p[1:] != p[:-1], len(p) > 0))
+    return p[last], last.astype(np.int64) + 1, hits[last]
 
 
 def at_thresholds(matches: Matches) -> list[dict[str, Any]]:
@@ -118,7 +126,7 @@ def at_thresholds(matches: Matches) -> list[dict[str, Any]]:
 
 def _f1(matches: Matches, threshold: float) -> dict[str, float]:
     """Micro-F1 and macro-F1 (of labels with test positives) of the labels at or above a threshold, in percent."""
-    kept = (matches.top >= 0) & (matches.probability >= threshold)
+    kept = (matches.top >= 0) & (_known(matches) >= threshold)
     n = len(matches.labels)
     predicted = np.bincount(matches.top[kept], minlength=n)
     correct = np.bincount(matches.top[kept & matches.hits], minlength=n)
