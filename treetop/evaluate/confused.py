@@ -14,7 +14,7 @@ from treetop.core.dataset import Ints
 from treetop.evaluate.match import Matches
 
 ROWS = 100_000  # documents looked at, evenly over the data
-LEAST = 3  # documents of a close pair; fewer are chance
+LEAST, DAMPING = 3, 5.0  # documents of a close pair
 MOST = 50  # missed labels of a document; one that misses more says nothing about single pairs
 
 
@@ -30,7 +30,7 @@ def confused_pairs(matches: Matches, n: int = 30, specific: int = 15) -> tuple[l
     """The `n` most frequent pairs, and the `specific` closest ones; the lower columns first among equals.
 
     Frequent labels are wrong beside everything. Close are pairs whose errors come together: documents of the pair over
-    the geometric mean of those with either error, of `LEAST` documents or more.
+    the geometric mean of those with either error (and `DAMPING`, as few may be chance), `LEAST` documents or more.
     """
     n_labels = np.int64(len(matches.labels))
     rows = np.arange(len(matches)) if len(matches) <= ROWS else np.linspace(0, len(matches) - 1, ROWS).astype(np.int64)
@@ -39,7 +39,7 @@ def confused_pairs(matches: Matches, n: int = 30, specific: int = 15) -> tuple[l
     keys, counts = np.unique(predicted * n_labels + true, return_counts=True)
     a, b = np.divmod(keys, n_labels)
     errors = [np.bincount(labels, minlength=int(n_labels)) for _, labels in (wrong, missed)]
-    close = np.where(counts >= LEAST, counts / np.sqrt(np.maximum(errors[0][a] * errors[1][b], 1.0)), 0.0)
+    close = np.where(counts >= LEAST, counts / (np.sqrt(errors[0][a] * errors[1][b]) + DAMPING), 0.0)
     frequent, closest = np.lexsort((keys, -counts))[:n], np.lexsort((keys, -counts, -close))[:specific]
     made = [[Confusion(int(a[i]), int(b[i]), int(counts[i])) for i in chosen] for chosen in (frequent, closest)]
     return made[0], [pair for pair in made[1] if pair.documents >= LEAST]

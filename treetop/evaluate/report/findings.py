@@ -21,7 +21,8 @@ from treetop.evaluate.twins import twins
 PRECISIONS = (95, 90, 80, 70, 50)
 SURE = 0.9  # probability above which a wrong label is more likely an omission in the data
 LONG = 240  # characters of a text
-SHOWN = 6  # labels of a document or of a group
+SHOWN = 6  # labels of a group
+TRUE = 3  # labels of a document
 
 
 class Suspect(NamedTuple):
@@ -120,7 +121,7 @@ def _suspects(matches: Matches, documents: Dataset) -> list[Suspect]:
         text, left_out = excerpt(documents.texts[row], LONG)
         true = matches.true[matches.true_indptr[row] : matches.true_indptr[row + 1]]
         rare = true[np.argsort(matches.counts[true], kind="stable")]  # what is rare says most about the text
-        names = tuple(name_of(matches, documents.labels, c) for c in rare[:SHOWN].tolist())
+        names = tuple(name_of(matches, documents.labels, c) for c in rare[:TRUE].tolist())
         name, id = name_of(matches, documents.labels, column), documents.ids[row] if documents.ids is not None else ""
         made.append(Suspect(text, left_out, id, name, probability, names, len(true) - len(names)))
     return made

@@ -69,7 +69,8 @@ tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line)
 .says { margin: 6px 0 0; padding-left: 20px; max-width: 82ch; font-size: 16px; } .says li { margin: 0 0 8px; }
 .text { max-width: 46ch; overflow-wrap: anywhere; } td small { overflow-wrap: anywhere; }
 details { border-top: 1px solid var(--line); padding: 8px 0; } details details, .leaf { margin-inline-start: 22px; }
-summary { cursor: pointer; } .leaf { border-top: 1px solid var(--line); padding: 8px 0 8px 16px; }
+summary { cursor: pointer; } .leaf { border-top: 1px solid var(--line); padding: 8px 0 0 16px; margin-block: 8px 0; }
+details + h3 { margin-top: 18px; }
 summary b, .leaf b { font-weight: 600; overflow-wrap: anywhere; }
 .examples article { border-top: 1px solid var(--line); padding: 20px 0 6px; margin-top: 20px; }
 blockquote { margin: 0 0 12px; padding: 2px 14px; border-inline-start: 3px solid var(--accent); max-width: 82ch;

@@ -11,6 +11,7 @@ from treetop.evaluate.report.conclusions import accept_sentence
 from treetop.evaluate.report.findings import Confused, Findings, Region, Suspect
 from treetop.evaluate.report.page import section
 from treetop.evaluate.trust import BINS, FIRST, Accepted
+from treetop.evaluate.twins import LABELS
 
 OPEN = 10  # rows of a table that are shown at once
 
@@ -129,8 +130,9 @@ def alike_section(found: Findings) -> str:
     if not rows:
         return ""
     note = (
-        "Names that differ in case, spaces and punctuation only, or in the order or number of their words. Two labels "
-        "for one thing take texts from each other: treetop labels merge makes them one."
+        "Names that differ in case, spaces and punctuation only, or in the order or number of their words (those of "
+        f"the {LABELS:,} most frequent labels are compared). Two labels for one thing take texts from each other: "
+        "treetop labels merge makes them one."
     )
     return section("Nearly the same labels", note, f"<table><tbody>{rows}</tbody></table>")
 
