@@ -15,7 +15,7 @@ def test_the_most_probable_wrong_labels_come_first():
         if matches.top[row, place] >= 0 and not matches.hits[row, place]
     ]
     seen, expected = {}, []
-    for probability, row, column in sorted(wrong, key=lambda item: -item[0]):
+    for probability, row, column in sorted(wrong, key=lambda item: (-item[0], matches.counts[item[2]], item[1])):
         if probability >= LIKELY and seen.setdefault(column, 0) < PER_LABEL:
             seen[column] += 1
             expected.append((row, column, probability))

@@ -22,7 +22,7 @@ class Missing(NamedTuple):
 
 
 def missing_labels(matches: Matches, n: int = 50) -> list[Missing]:
-    """Up to `n`, the most probable first; equally probable ones in the order of the documents."""
+    """Up to `n`, the most probable first, among equals those of rare labels: they say more."""
     if matches.probability is None:
         return []
     wrong = (matches.top >= 0) & ~matches.hits & (matches.probability >= LIKELY)
@@ -30,7 +30,7 @@ def missing_labels(matches: Matches, n: int = 50) -> list[Missing]:
     columns, p = matches.top[rows, places], matches.probability[rows, places]
     chosen: list[Missing] = []
     seen: dict[int, int] = {}
-    for i in np.argsort(-p, kind="stable")[: TRIED * n].tolist():
+    for i in np.lexsort((rows, matches.counts[columns], -p))[: TRIED * n].tolist():
         column = int(columns[i])
         if seen.get(column, 0) < PER_LABEL:
             seen[column] = seen.get(column, 0) + 1

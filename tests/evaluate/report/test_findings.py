@@ -52,6 +52,8 @@ def test_a_calibrated_tree_has_every_section(model):
     assert 3 <= len(sentences) <= 5 and all(sentence.endswith(".") for sentence in sentences)
     assert f"{100 * matches.hits[:, 0].mean():.1f} % of the texts" in sentences[0]
     assert html.count('<svg class="plane"') == 2 and "Expected calibration error" in html
+    half = score_matches(matches, resamples=0).thresholds[0]
+    assert f'<td class="number">{half["microF1"]:.2f}</td>' in html and "best F1 on held-out texts" in html
 
 
 def test_the_sentence_about_accepting_holds(model):

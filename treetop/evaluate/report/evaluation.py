@@ -128,7 +128,22 @@ def metrics(page: Page) -> str:
         rows.append(f"<tr><th>{name}<small>{MEANINGS.get(name, '')}</small></th>{cells}</tr>")
     table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     note = "Coverage (C) and macroF1 are not sums over documents; resampling would bias them, so they have no interval."
-    return section("Metrics", note, table)
+    return section("Metrics", note, f"{table}{_thresholds(page)}")
+
+
+def _thresholds(page: Page) -> str:
+    """F1 of the labels of a calibrated model at or above a probability."""
+    if not page.scores.thresholds:
+        return ""
+    keys = ("microF1", "macroF1", "precision", "recall", "labels_per_document")
+    head = "".join(f'<th class="number">{key.replace("_", " ")}</th>' for key in keys)
+    rows = ""
+    for row in page.scores.thresholds:
+        name = "best F1 on held-out texts" if row["name"] == "best F1" else "more likely right than wrong"
+        cells = "".join(f'<td class="number">{row[key]:.2f}</td>' for key in keys)
+        rows += f"<tr><th>≥ {row['threshold']:.2f}<small>{name}</small></th>{cells}</tr>"
+    title = "<h3>Labels of at least a probability</h3>"
+    return f"{title}<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def along_k(page: Page) -> str:

@@ -64,8 +64,9 @@ def missing_section(found: Findings) -> str:
     rows = [_suspect(item) for item in found.missing]
     head = '<th>Text</th><th>Label it lacks</th><th class="number">Probability</th><th>Labels it has, rare first</th>'
     note = (
-        "Labels that the model is sure of and the data do not have, the most probable first, at most five of one "
-        "label. Some are errors of the model, others omissions of whoever labelled the texts."
+        "Labels that the model is sure of and the data do not have, the most probable first and rare ones first "
+        "among equals, at most five of one label. Some are errors of the model, others omissions of whoever labelled "
+        "the texts."
     )
     return section("Likely missing labels", note, _folded(head, rows)) if rows else ""
 
