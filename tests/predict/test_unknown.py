@@ -2,11 +2,15 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import toy
 import treetop
+from treetop.core.abilities import MovesToDevice
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
+from treetop.features.views import Views
+from treetop.predict.unknown import unknown_rows
 
 NOTHING = ["zzxqy qqqq", "", "?!", "   "]
 
@@ -59,3 +63,29 @@ def test_rows_stay_aligned_over_batches(monkeypatch):
     texts = ["cat", "zzxqy", "dog", "horse", "qqqq"]
     assert np.flatnonzero(model.predict_known(texts, 1)[1]).tolist() == [1, 4]
     assert np.flatnonzero(model.unknown(texts)).tolist() == [1, 4]
+
+
+class Joined(MovesToDevice):
+    """tf-idf beside an encoder, whose views must not be computed."""
+
+    def views(self, texts):
+        rows = sparse.csr_matrix(np.array([[1.0] if "cat" in text else [0.0] for text in texts]).reshape(-1, 1))
+        return Views({"tfidf": lambda: rows, "fused": lambda: pytest.fail("computed")})
+
+    def to(self, device):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ({"tfidf"}, [False, True, True]),
+        ({"fused"}, [False, False, True]),
+        ({"fused", "tfidf"}, [False, False, True]),
+        ({"none", "tfidf"}, [False, True, True]),
+        ({"none"}, [False, False, False]),
+    ],
+)
+def test_views_of_an_encoder_are_not_computed(read, expected):
+    features, texts = {"joined": Joined()}, Texts.of(["cat", "zzxqy", "?! _"])
+    assert unknown_rows(features, read, features["joined"].views(texts), texts).tolist() == expected
