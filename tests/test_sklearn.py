@@ -95,3 +95,19 @@ def test_jobs_are_counted_as_scikit_learn_counts(monkeypatch):
     assert found == {None: None, 1: 1, 3: 3, -1: 8, -2: 7, -9: 1}
     with pytest.raises(ConfigError, match="threads: 0 is out of range"):
         XMCClassifier("popular", n_jobs=0).fit(["a", "b"], [["a"], ["b"]])
+
+
+def test_probabilities_where_the_model_is_calibrated():
+    data = toy.dataset(n=6000)
+    estimator = XMCClassifier("popular", k=3)
+    assert not hasattr(estimator, "predict_proba")
+    few = estimator.fit(list(data.texts)[:50], lists(data)[:50])
+    assert not hasattr(few, "predict_proba")
+    many = clone(estimator).fit(list(data.texts), lists(data))
+    found = many.predict_proba(["cat dogs", "x"])
+    assert sparse.issparse(found) and found.shape == (2, len(many.classes_)) and found.nnz == 6
+    for row, labels in enumerate(many.model_.predict(["cat dogs", "x"], 3)):
+        for label in labels:
+            assert found[row, list(many.classes_).index(label.id)] == pytest.approx(label.probability)
+    without = XMCClassifier("popular", calibrate=False).fit(list(data.texts), lists(data))
+    assert not hasattr(without, "predict_proba")

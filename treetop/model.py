@@ -31,6 +31,7 @@ from treetop.predict.calibrate import Calibration
 from treetop.predict.chain import check_members
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.overlay import Overlay
+from treetop.predict.unknown import unknown_rows
 
 if TYPE_CHECKING:
     from treetop.edit.replay import LabelHistory
@@ -107,29 +108,52 @@ class Model:
     def predict(self, texts: str | Sequence[str] | Texts, k: int = 5, threshold: float | None = None) -> Any:
         """The best `k` labels of each text, best first: a list of lists, or one list for a single string.
 
-        `threshold` leaves out labels of a lower probability, which a calibrated model has (`treetop calibrate`).
+        `threshold` leaves out labels of a lower probability, which a calibrated model has (`treetop calibrate`), and
+        all labels of texts of which it knows nothing (`unknown`).
         """
         if isinstance(texts, str):
             return self.predict([texts], k, threshold)[0]
-        ranking = self.rank(texts, k)
+        return self.predict_known(texts, k, threshold)[0]
+
+    def predict_known(
+        self, texts: Sequence[str] | Texts, k: int = 5, threshold: float | None = None
+    ) -> tuple[list[list[Label]], NDArray[np.bool_]]:
+        """Like `predict`, and which texts are `unknown`; each text is read once."""
+        packed, k = _packed(texts), self._checked_k(k)
+        parts, unknown, start = [], [], 0
+        for views in one_ahead(self.batches(packed, {})):
+            parts.append(self._rank_batch(views, k))
+            stop = start + len(parts[-1])
+            unknown.append(unknown_rows(self.features, self._read, views, packed.span(start, stop)))
+            start = stop
+        ranking, nothing = Ranking.concat(parts), np.concatenate(unknown)
         if threshold is not None:
-            ranking = ranking.where(self._sure(ranking) >= threshold)
-        return _named(ranking, self.labels, self.probabilities(ranking))
+            known = np.repeat(~nothing, np.diff(ranking.indptr))
+            ranking = ranking.where((self._sure(ranking) >= threshold) & known)
+        return _named(ranking, self.labels, self.probabilities(ranking)), nothing
+
+    def unknown(self, texts: Sequence[str] | Texts) -> NDArray[np.bool_]:
+        """(n_texts,) which texts have no term the model knows or, where an encoder reads them, no letter or digit."""
+        packed = _packed(texts)
+        spans = threads.blocks(len(packed), BATCH) or [(0, 0)]
+        parts = [packed.span(*span) for span in spans]
+        return np.concatenate([unknown_rows(self.features, self._read, self.views(part), part) for part in parts])
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
-        if isinstance(texts, bytes | Mapping | set) or not isinstance(texts, Iterable):
-            raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
-        return self._rank(Texts.of(texts), {}, k)
+        return self._rank(_packed(texts), {}, k)
 
     def rank_dataset(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Like `rank` for the rows of a Dataset, which may bring precomputed features instead of texts."""
         return self._rank(dataset.texts, dataset.features, k)
 
-    def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int) -> Ranking:
+    def _checked_k(self, k: int) -> int:
         if type(k) is not int or k < 1:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
-        k = min(k, len(self.labels))
+        return min(k, len(self.labels))
+
+    def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int) -> Ranking:
+        k = self._checked_k(k)
         return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
 
     def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
@@ -300,6 +324,12 @@ class Model:
         """Ask the golden inputs again; the answers must be the stored ones, scores within 1e-4."""
         trained = self.trained  # changes to labels change answers, and nothing else may
         golden.check(self.golden, lambda texts: trained.predict(texts, golden.DEPTH))
+
+
+def _packed(texts: Any) -> Texts:
+    if isinstance(texts, bytes | Mapping | set) or not isinstance(texts, Iterable):
+        raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
+    return Texts.of(texts)
 
 
 def _named(ranking: Ranking, labels: LabelSet, probabilities: Floats | None) -> list[list[Label]]:

@@ -20,7 +20,14 @@ from treetop.training import fit
 
 extra("sklearn", "sklearn")
 from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
+from sklearn.utils.metaestimators import available_if  # noqa: E402
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data  # noqa: E402
+
+
+def _calibrated(estimator: XMCClassifier) -> bool:
+    """Whether scores have probabilities."""
+    check_is_fitted(estimator)
+    return estimator.model_.calibration is not None
 
 
 class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -28,7 +35,8 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     `X` is a list (or Series) of strings, or a sparse or dense matrix of features; `y` is a list of lists of label
     names, an indicator matrix, or one label per row. `predict` marks the best `k` labels of each row in a sparse
-    indicator; nothing of size rows x labels is ever dense.
+    indicator; nothing of size rows x labels is ever dense. With `calibrate` some documents are held out where there are
+    enough (`docs/probabilities.md`), and there is a `predict_proba`.
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings: Mapping[str, Any] | None = None,
         random_state: int = 0,
         n_jobs: int | None = None,
+        calibrate: bool = True,
     ) -> None:
         self.recipe = recipe
         self.k = k
@@ -47,6 +56,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.calibrate = calibrate
 
     @property
     def _threads(self) -> int | None:
@@ -73,6 +83,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings=self.settings or {},
             seed=_seed(self.random_state),
             threads=self._threads,
+            calibrate=self.calibrate,
         )
         self.model_: Model = model
         return self
@@ -100,6 +111,15 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Csr:
         """(rows, labels) sparse scores of the best `k` labels; higher is better, comparable inside one model."""
         matrix = self._rank(X, self.k).to_csr(len(self.model_.labels))
+        matrix.sort_indices()
+        return matrix
+
+    @available_if(_calibrated)
+    def predict_proba(self, X: Any) -> Csr:
+        """(rows, labels) sparse probabilities of the best `k` labels; only where the fitted model is calibrated."""
+        ranking = self._rank(X, self.k)
+        matrix = ranking.to_csr(len(self.model_.labels))
+        matrix.data = np.asarray(self.model_.probabilities(ranking))
         matrix.sort_indices()
         return matrix
 

@@ -100,6 +100,30 @@ def test_a_precision_never_reached_prints_no_labels_and_says_so(home):
     assert done.exit_code == 0
 
 
+def test_texts_without_a_known_word_are_marked_and_counted(home, tmp_path):
+    text = "cat dogs\nzzxqy\n?!\n"
+    done = run("predict", home / "sure", "-", text=text)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row.get("unknown") for row in rows] == [None, True, True] and all(row["ids"] for row in rows)
+    assert "2 of 3 texts have no word the model knows" in done.stderr
+    for option in ("--threshold", "--precision", "--recall"):
+        done = run("predict", home / "sure", "-", option, 0.1, text=text)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [bool(row["ids"]) for row in rows] == [True, False, False]
+    assert "no word" not in run("predict", home / "sure", "-", text="cat dogs\n").stderr
+    done = run("predict", home / "sure", "-", "--threshold", 0.0, "--out", tmp_path / "t.csv", text=text)
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines[0] == "id,text,ids,labels,scores,probabilities" and lines[2] == ",zzxqy,,,,"
+
+
+def test_evaluate_prints_f1_at_thresholds(home):
+    shown = run("evaluate", home / "sure", home / "data").stdout
+    assert "labels by probability" in shown and "best F1 on held-out" in shown
+    found = json.loads(run("evaluate", home / "sure", home / "data", "--json").stdout)
+    assert [row["name"] for row in found["thresholds"]] == ["half", "best F1"]
+    assert "by probability" not in run("evaluate", home / "plain", home / "data").stdout
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

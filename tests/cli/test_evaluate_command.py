@@ -35,6 +35,12 @@ class Stub:
         self.card = treetop.model.Card(name)
         self.sign = -1 if name == "reverse" else 1
 
+    calibration = None
+    members = ((),)
+
+    def probabilities(self, ranking):
+        return None
+
     def rank_dataset(self, dataset, k):
         order = np.argsort(-self.sign * self.counts, kind="stable")[:k].astype(np.int32)
         n, ids = len(dataset), np.tile(order, len(dataset))

@@ -24,6 +24,11 @@ class Descending:
         self.card = UNSAVED
         self.asked: list[tuple[int, int]] = []
 
+    calibration = None
+
+    def probabilities(self, ranking):
+        return None
+
     def rank_dataset(self, dataset, k):
         self.asked.append((len(dataset), k))
         n = min(k, len(self.labels))

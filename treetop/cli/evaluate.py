@@ -71,6 +71,7 @@ def evaluate(
         from treetop.core.texts import readable
         from treetop.evaluate.report.evaluation import Page, write_report
         from treetop.evaluate.report.examples import Examples
+        from treetop.evaluate.report.findings import Findings
 
         facts = {
             "Model": readable(model.resolve().name),
@@ -79,7 +80,8 @@ def evaluate(
         }
         facts["Trained on"] = f"{opened.n_train:,} documents, {len(opened.labels):,} labels"
         examples = Examples.of({facts["Model"]: matches}, dataset, k=max(ks))
-        page = Page.of(matches, scores, facts, examples=examples, training=of_model(model))
+        findings = Findings.of(matches, dataset, opened.members[0])
+        page = Page.of(matches, scores, facts, examples=examples, training=of_model(model), findings=findings)
         note(f"report: {write_report(report, page)}")
     if as_json:
         echo(json_line(scores.to_dict()))
@@ -87,7 +89,8 @@ def evaluate(
     from rich.console import Console
 
     console = Console()
-    for table in (metrics_table(scores), bins_table(scores)):
+    tables = [metrics_table(scores), bins_table(scores), *([thresholds_table(scores)] if scores.thresholds else [])]
+    for table in tables:
         print_whole(console, table)
         console.print()
     counts = scores.counts
@@ -159,4 +162,20 @@ def bins_table(scores: Scores) -> Table:
     for row in scores.bins:
         counts = "–".join(f"{count:,}" for count in sorted(set(row["train_counts"])))
         table.add_row(row["name"], counts, f"{row['labels']:,}", f"{row['P@5_share']:.2f}", f"{row['R@10']:.2f}")
+    return table
+
+
+def thresholds_table(scores: Scores) -> Table:
+    """F1 of the labels of a calibrated model at or above a probability."""
+    from rich.table import Table
+
+    names = {"half": "0.5", "best F1": "best F1 on held-out"}
+    titles = ("microF1", "macroF1", "precision", "recall")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("labels by probability")
+    for title in ("at least", *titles, "labels per text"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in scores.thresholds:
+        figures = (f"{row[key]:.2f}" for key in (*titles, "labels_per_document"))
+        table.add_row(names.get(row["name"], row["name"]), f"{row['threshold']:.2f}", *figures)
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 # unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
 CHUNK = 4096
 LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
-Answer: TypeAlias = "tuple[Input, dict[str, list[Any]]]"
+Answer: TypeAlias = "tuple[Input, dict[str, Any]]"
 TABLES = {".csv": ",", ".tsv": "\t"}  # suffixes of --out that give a table, and their delimiters
 OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
 THRESHOLD = "Lowest probability to print (of a calibrated model)."
@@ -47,7 +48,8 @@ def predict(
 ) -> None:
     """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order.
 
-    Where the input has an `id` for each text, the line begins with it.
+    Where the input has an `id` for each text, the line begins with it. A text without any word the model knows has
+    "unknown": true, and no labels with --threshold, --precision or --recall.
     """
     if sum(value is not None for value in (threshold, precision, recall)) > 1:
         raise ConfigError("--threshold, --precision, --recall: each sets the lowest probability. Give one of them.")
@@ -63,16 +65,19 @@ def predict(
     lowest = _lowest(opened, threshold, precision, recall)
     most = k or (5 if recall is None else 100)
     with pool.limited(threads):
-        answers = (answer for chunk in _chunks(texts) for answer in _answers(opened, chunk, most, lowest))
+        seen: Counter[str] = Counter()
+        answers = _counted((a for chunk in _chunks(texts) for a in _answers(opened, chunk, most, lowest)), seen)
         if out is None:
             _write_lines(sys.stdout, answers)
             sys.stdout.flush()
-            return
-        with replacing_file(out) as target:
-            if out.suffix in TABLES:
-                _write_table(target, answers, TABLES[out.suffix])
-            else:
-                _write_lines(target, answers)
+        else:
+            with replacing_file(out) as target:
+                if out.suffix in TABLES:
+                    _write_table(target, answers, TABLES[out.suffix])
+                else:
+                    _write_lines(target, answers)
+    if seen["unknown"]:
+        note(f"{seen['unknown']:,} of {seen['all']:,} texts have no word the model knows")
 
 
 def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
@@ -123,16 +128,23 @@ def _lowest(model: Any, threshold: float | None, precision: float | None, recall
 
 def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> Iterator[Answer]:
     texts = [given.text for given in inputs]
-    for given, row in zip(inputs, model.predict(texts, k, lowest), strict=True):
-        yield (
-            given,
-            {
-                "ids": [label.id for label in row],
-                "labels": [label.name for label in row],
-                "scores": [label.score for label in row],
-                "probabilities": [label.probability for label in row],
-            },
-        )
+    rows, unknown = model.predict_known(texts, k, lowest)
+    for given, row, nothing in zip(inputs, rows, unknown.tolist(), strict=True):
+        answer = {
+            "ids": [label.id for label in row],
+            "labels": [label.name for label in row],
+            "scores": [label.score for label in row],
+            "probabilities": [label.probability for label in row],
+        }
+        yield given, {**answer, "unknown": True} if nothing else answer
+
+
+def _counted(answers: Iterable[Answer], seen: Counter[str]) -> Iterator[Answer]:
+    """The same answers; `seen` counts them all, and those to texts of which the model knows nothing."""
+    for given, answer in answers:
+        seen["all"] += 1
+        seen["unknown"] += "unknown" in answer
+        yield given, answer
 
 
 def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:

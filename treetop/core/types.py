@@ -197,19 +197,21 @@ class Join:
 
 @dataclass(frozen=True)
 class Scores:
-    """Metrics in percent with 95 % intervals, and shares per frequency bin (`evaluate/`)."""
+    """Metrics in percent with 95 % intervals, shares per frequency bin, F1 at thresholds (`evaluate/`)."""
 
     values: dict[str, float]
     intervals: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     bins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    thresholds: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # of a calibrated model
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
 
     def to_dict(self) -> dict[str, Any]:
         """What `treetop evaluate --json` prints."""
-        return {**self.values, "intervals": self.intervals, "bins": self.bins, "counts": self.counts}
+        more = {"thresholds": self.thresholds} if self.thresholds else {}
+        return {**self.values, "intervals": self.intervals, "bins": self.bins, "counts": self.counts, **more}
 
 
 class Stored(Protocol):

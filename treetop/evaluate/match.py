@@ -13,13 +13,19 @@ from treetop.core.card import Card
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.log import logger
-from treetop.core.types import Ranking
+from treetop.core.types import Floats, Ranking
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.kernels.metrics import Doubles, Ids, find_hits, first_allowed, grouped, row_sums
 from treetop.kernels.runtime import threads
 
 DEPTH = 10  # bins and curves look this deep whatever cuts are asked for
 BLOCK = 4096  # rows per block; sums are added in block order
+
+
+class HasThreshold(Protocol):
+    """What evaluation needs of a calibration."""
+
+    def threshold_for_f1(self) -> float: ...
 
 
 class Ranks(Protocol):
@@ -33,7 +39,10 @@ class Ranks(Protocol):
     def n_train(self) -> int: ...
     @property
     def card(self) -> Card: ...
+    @property
+    def calibration(self) -> HasThreshold | None: ...
     def rank_dataset(self, dataset: Dataset, k: int) -> Ranking: ...
+    def probabilities(self, ranking: Ranking) -> Floats | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +58,18 @@ class Matches:
     labels: LabelSet
     n_known: int  # labels from this column on are unknown to the model
     n_filtered: int = 0
+    probability: Floats | None = None  # (n_documents, depth) of a calibrated model; 0 where there is no prediction
+    f1_threshold: float | None = None  # where F1 was best on the documents of the calibration
 
     @classmethod
-    def of(cls, ranking: Ranking, dataset: Dataset, counts: Ints, n_train: int, *, depth: int = DEPTH) -> Matches:
+    def of(
+        cls, ranking: Ranking, dataset: Dataset, counts: Ints, n_train: int, *, depth: int = DEPTH,
+        probabilities: Floats | None = None, f1_threshold: float | None = None,
+    ) -> Matches:  # fmt: skip
         """Match a ranking with a dataset whose first columns are the model's (`Dataset.align`).
 
-        `counts` (training documents per label of the model) and `n_train` give propensities and frequency bins.
+        `counts` (training documents per label of the model) and `n_train` give propensities and frequency bins;
+        `probabilities` are those of the ranking's entries.
         """
         _check(ranking, dataset, counts, depth)
         rows = np.flatnonzero(dataset.documents)
@@ -69,7 +84,10 @@ class Matches:
         wide = np.zeros(dataset.n_labels, np.int64)
         wide[: len(counts)] = counts
         weights = inverse_propensity(wide, n_train, *dataset.propensity)
-        return cls(top, hits, indptr, true, wide, weights, dataset.labels, len(counts), len(pairs))
+        sure = None if probabilities is None else _probability_of(top, rows, ranking, probabilities, dataset.n_labels)
+        return cls(
+            top, hits, indptr, true, wide, weights, dataset.labels, len(counts), len(pairs), sure, f1_threshold
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.top)
@@ -127,7 +145,22 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
     pairs = dataset.filter_pairs
     most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
     ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
-    return Matches.of(ranking, dataset, model.counts, model.n_train, depth=max(depth, DEPTH))
+    threshold = None if model.calibration is None else model.calibration.threshold_for_f1()
+    return Matches.of(
+        ranking, dataset, model.counts, model.n_train, depth=max(depth, DEPTH),
+        probabilities=model.probabilities(ranking), f1_threshold=threshold,
+    )  # fmt: skip
+
+
+def _probability_of(top: Ids, rows: Ints, ranking: Ranking, probabilities: Floats, n_labels: int) -> Floats:
+    """(rows, depth) probabilities of the labels in `top`, each that of its first place in the ranking."""
+    n = np.int64(n_labels)
+    keys = np.repeat(np.arange(len(ranking), dtype=np.int64), np.diff(ranking.indptr)) * n + ranking.ids
+    order = np.argsort(keys, kind="stable")
+    table, present = np.zeros(top.shape, np.float32), top >= 0
+    asked = (rows[:, None] * n + top)[present]
+    table[present] = probabilities[order[np.searchsorted(keys[order], asked)]]
+    return table
 
 
 def _check(ranking: Ranking, dataset: Dataset, counts: Ints, depth: int) -> None:

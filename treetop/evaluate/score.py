@@ -13,6 +13,7 @@ from treetop.evaluate.bootstrap import resampled
 from treetop.evaluate.match import DEPTH, Matches, Ranks, match
 from treetop.evaluate.metrics import KS, METRICS, checked_ks, facts, label_wise, rates
 from treetop.evaluate.slices import bins
+from treetop.evaluate.trust import at_thresholds
 
 
 def evaluate_model(
@@ -68,4 +69,4 @@ def score_matches(matches: Matches, *, ks: Sequence[int] = KS, resamples: int = 
         for name in [name for name in values if name in drawn]:
             low, high = np.percentile(drawn[name], [2.5, 97.5])
             intervals[name] = (float(low), float(high))
-    return Scores(values, intervals, bins(matches), facts(matches))
+    return Scores(values, intervals, bins(matches), facts(matches), at_thresholds(matches))

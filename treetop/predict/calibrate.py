@@ -61,6 +61,12 @@ class Calibration:
             )
         return float(threshold[np.flatnonzero(reached * self.documents / (self.documents + 1) >= recall)[-1]])
 
+    def threshold_for_f1(self) -> float:
+        """The threshold at which the harmonic mean of precision and mean recall was highest; of equals the highest."""
+        threshold, precision, recall = self.cuts.astype(np.float64)
+        f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+        return float(threshold[len(f1) - 1 - np.argmax(f1[::-1])])
+
     def to_part(self) -> Part:
         return Part(self.kind, {"documents": self.documents}, {"knots": self.knots, "cuts": self.cuts})
 

@@ -10,6 +10,7 @@ from treetop.evaluate.report.examples import RARE, Answer, Example, Examples, Tr
 from treetop.evaluate.report.page import section
 
 LONG = 80  # characters of a label's name
+TIP = 500  # and of its tooltip
 RIGHT = '<span class="sign" role="img" aria-label="right">✓</span>'
 WRONG = '<span class="sign" role="img" aria-label="wrong">×</span>'
 
@@ -105,10 +106,10 @@ def _answer(answer: Answer) -> str:
 
 
 def short_name(name: str) -> str:
-    """A label's name as HTML; a long one is shortened, with the full name as a tooltip."""
+    """A label's name as HTML; a long one is shortened, with the rest of it in a tooltip."""
     if len(name) <= LONG:  # bdi: right-to-left names do not affect the text around them
         return f"<bdi>{escape(name)}</bdi>"
-    return f'<bdi title="{escape(name)}">{escape(name[:LONG].rsplit(" ", 1)[0])} …</bdi>'
+    return f'<bdi title="{escape(name[:TIP])}">{escape(name[:LONG].rsplit(" ", 1)[0])} …</bdi>'
 
 
 def _tag(count: int | None) -> str:

@@ -52,6 +52,35 @@ def lines(
     return f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Curves">{"".join(parts)}</svg>'
 
 
+def plane(x: Sequence[float], y: Sequence[float], titles: tuple[str, str], *, diagonal: bool = False) -> str:
+    """Points (percent, percent) joined by a line over the whole range from 0 to 100; `titles` name both axes."""
+    side, left, top = 320, 56, 12
+
+    def at(a: float, b: float) -> tuple[float, float]:
+        return left + side * a / 100, top + side * (1 - b / 100)
+
+    parts = []
+    for tick in range(0, 101, 20):
+        (a, _), (_, b) = at(tick, 0), at(0, tick)
+        parts.append(f'<line class="grid" x1="{left}" x2="{left + side}" y1="{b:.1f}" y2="{b:.1f}"/>')
+        parts.append(f'<text class="tick" x="{left - 8}" y="{b + 4:.1f}" text-anchor="end">{tick}</text>')
+        parts.append(f'<text class="tick" x="{a:.1f}" y="{top + side + 20}" text-anchor="middle">{tick}</text>')
+    if diagonal:
+        parts.append(f'<line class="line dashed" x1="{left}" y1="{top + side}" x2="{left + side}" y2="{top}"/>')
+    places = [at(a, b) for a, b in zip(x, y, strict=True)]
+    parts.append(f'<polyline class="line s0" points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in places)}"/>')
+    for (a, b), p, q in zip(places, x, y, strict=True):
+        title = f"<title>{escape(titles[0])} {p:.1f}, {escape(titles[1])} {q:.1f}</title>"
+        parts.append(f'<circle class="dot s0" cx="{a:.1f}" cy="{b:.1f}" r="3">{title}</circle>')
+    middle = left + side / 2
+    parts.append(f'<text x="{middle:.0f}" y="{top + side + 42}" text-anchor="middle">{escape(titles[0])}</text>')
+    turned = f'transform="rotate(-90 14 {top + side / 2:.0f})" text-anchor="middle"'
+    parts.append(f'<text x="14" y="{top + side / 2:.0f}" {turned}>{escape(titles[1])}</text>')
+    box = f"0 0 {left + side + 20} {top + side + 50}"
+    name = escape(" and ".join(titles))
+    return f'<svg class="plane" viewBox="{box}" role="img" aria-label="{name}">{"".join(parts)}</svg>'
+
+
 def bar(value: float, ceiling: float) -> str:
     """A horizontal bar for a table cell."""
     width = 100 * min(max(value / ceiling, 0), 1) if ceiling > 0 else 0

@@ -18,9 +18,18 @@ from treetop.evaluate.metrics import curves
 from treetop.evaluate.per_label import extremes
 from treetop.evaluate.report import charts
 from treetop.evaluate.report.cards import short_name, texts_section
+from treetop.evaluate.report.conclusions import conclusions_section
 from treetop.evaluate.report.epochs import training_section
 from treetop.evaluate.report.examples import Examples
+from treetop.evaluate.report.findings import Findings
 from treetop.evaluate.report.page import document, number_cell, section, spanned, write
+from treetop.evaluate.report.review import (
+    alike_section,
+    confused_section,
+    missing_section,
+    probabilities_section,
+    tree_section,
+)
 
 MEANINGS = {
     "P": "share of the first k that are right",
@@ -56,6 +65,7 @@ class Page:
     worst: Sequence[Mapping[str, Any]]
     examples: Examples | None = None
     training: Sequence[Point] = ()  # the curve of the model's training (`core/curve.py`)
+    findings: Findings | None = None
 
     @classmethod
     def of(
@@ -66,11 +76,12 @@ class Page:
         *,
         examples: Examples | None = None,
         training: Sequence[Point] = (),
+        findings: Findings | None = None,
     ) -> Page:
         """A page about a matched ranking; `facts` are shown as they are, "Model" and "Data" make the title."""
         title = " on ".join(facts[key] for key in ("Model", "Data") if key in facts) or "Evaluation"
         best, worst = extremes(matches, 12)
-        return cls(title, facts, scores, curves(matches), best, worst, examples, training)
+        return cls(title, facts, scores, curves(matches), best, worst, examples, training, findings)
 
 
 def write_report(folder: Path, page: Page) -> Path:
@@ -117,7 +128,22 @@ def metrics(page: Page) -> str:
         rows.append(f"<tr><th>{name}<small>{MEANINGS.get(name, '')}</small></th>{cells}</tr>")
     table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     note = "Coverage (C) and macroF1 are not sums over documents; resampling would bias them, so they have no interval."
-    return section("Metrics", note, table)
+    return section("Metrics", note, f"{table}{_thresholds(page)}")
+
+
+def _thresholds(page: Page) -> str:
+    """F1 of the labels of a calibrated model at or above a probability."""
+    if not page.scores.thresholds:
+        return ""
+    keys = ("microF1", "macroF1", "precision", "recall", "labels_per_document")
+    head = "".join(f'<th class="number">{key.replace("_", " ")}</th>' for key in keys)
+    rows = ""
+    for row in page.scores.thresholds:
+        name = "best F1 on held-out texts" if row["name"] == "best F1" else "more likely right than wrong"
+        cells = "".join(f'<td class="number">{row[key]:.2f}</td>' for key in keys)
+        rows += f"<tr><th>≥ {row['threshold']:.2f}<small>{name}</small></th>{cells}</tr>"
+    title = "<h3>Labels of at least a probability</h3>"
+    return f"{title}<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def along_k(page: Page) -> str:
@@ -195,13 +221,29 @@ def training(page: Page) -> str:
     return training_section(page.training)
 
 
+def conclusions(page: Page) -> str:
+    """What a reader should take from the page."""
+    return "" if page.findings is None else conclusions_section(page.scores, page.curves, page.findings)
+
+
+def _found(part: Callable[[Findings], str]) -> Callable[[Page], str]:
+    """A section about the findings as a section of the page."""
+    return lambda page: "" if page.findings is None else part(page.findings)
+
+
 SECTIONS: tuple[Callable[[Page], str], ...] = (
+    conclusions,
     headline,
     about,
+    _found(probabilities_section),
     metrics,
     along_k,
     frequency,
     by_label,
+    _found(confused_section),
+    _found(missing_section),
+    _found(alike_section),
+    _found(tree_section),
     training,
     texts,
 )

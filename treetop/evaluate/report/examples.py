@@ -67,7 +67,7 @@ class Examples:
     @classmethod
     def of(cls, models: Mapping[str, Matches], dataset: Dataset, *, k: int = SHOWN, n: int = TEXTS) -> Examples:
         """Choose up to `n` documents of `dataset`, which every model of `models` was matched with."""
-        documents = dataset if dataset.documents.all() else dataset.take(np.flatnonzero(dataset.documents))
+        documents = documents_of(dataset)
         for name, matches in models.items():
             if len(matches) != len(documents):
                 raise InputError(f"examples: {name} has answers to {len(matches)} of {len(documents)} documents.")
@@ -140,19 +140,33 @@ def _example(models: Mapping[str, Matches], documents: Dataset, row: int, k: int
         )
         for column in np.sort(columns).tolist()
     )
-    text = " ".join(documents.texts[row].split())
-    short = text if len(text) <= LONG else text[:LONG].rsplit(" ", 1)[0]
+    short, left_out = excerpt(documents.texts[row], LONG)
     name = documents.ids[row] if documents.ids is not None else ""
-    return Example(row, name, short, len(text) - len(short), true, answers)
+    return Example(row, name, short, left_out, true, answers)
+
+
+def documents_of(dataset: Dataset) -> Dataset:
+    """The rows that are evaluated."""
+    return dataset if dataset.documents.all() else dataset.take(np.flatnonzero(dataset.documents))
+
+
+def excerpt(text: str, most: int) -> tuple[str, int]:
+    """The beginning of a text in one line, up to a space, and how many characters are left out."""
+    text = " ".join(text.split())
+    short = text if len(text) <= most else text[:most].rsplit(" ", 1)[0]
+    return short, len(text) - len(short)
 
 
 def _answers(matches: Matches, known: LabelSet, row: int, k: int) -> Iterable[Answer]:
     for column, right in zip(matches.top[row, :k].tolist(), matches.hits[row, :k].tolist(), strict=True):
         if column >= 0:
-            name, label = matches.labels.names[column], matches.labels.ids[column]
-            if name == label and label in known.columns:  # trained without names: the data may have them
-                name = known.names[known.columns[label]]
-            yield Answer(name, right, int(matches.counts[column]))
+            yield Answer(name_of(matches, known, column), right, int(matches.counts[column]))
+
+
+def name_of(matches: Matches, known: LabelSet, column: int) -> str:
+    """The name of a label; of a model that was trained without names, that in the data."""
+    name, label = matches.labels.names[column], matches.labels.ids[column]
+    return known.names[known.columns[label]] if name == label and label in known.columns else name
 
 
 def _ids(matches: Matches, columns: NDArray[np.int32]) -> set[str]:

@@ -65,6 +65,13 @@ tbody.group + tbody.group tr:first-child > * { border-top: 2px solid var(--line)
 .dot.s0, .chart .end.s0 { fill: var(--s0); } .dot.s1, .chart .end.s1 { fill: var(--s1); }
 .dot.s2, .chart .end.s2 { fill: var(--s2); } .dot.s3, .chart .end.s3 { fill: var(--s3); }
 .line.dashed { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 3 5; } .dot.dashed { fill: transparent; }
+.plane { width: 100%; max-width: 440px; height: auto; } .plane text { font-size: 13px; fill: var(--soft); }
+.says { margin: 6px 0 0; padding-left: 20px; max-width: 82ch; font-size: 16px; } .says li { margin: 0 0 8px; }
+.text { min-width: 28ch; max-width: 46ch; overflow-wrap: anywhere; } td small { overflow-wrap: anywhere; }
+details { border-top: 1px solid var(--line); padding: 8px 0; } details details, .leaf { margin-inline-start: 22px; }
+summary { cursor: pointer; } .leaf { border-top: 1px solid var(--line); padding: 8px 0 0 16px; margin-block: 8px 0; }
+details + h3, table + h3 { margin-top: 18px; }
+summary b, .leaf b { font-weight: 600; overflow-wrap: anywhere; }
 .examples article { border-top: 1px solid var(--line); padding: 20px 0 6px; margin-top: 20px; }
 blockquote { margin: 0 0 12px; padding: 2px 14px; border-inline-start: 3px solid var(--accent); max-width: 82ch;
   overflow-wrap: anywhere; }
