@@ -251,8 +251,9 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
     model = planned.fit(split.train, first)
     if model.calibration is None:
         model = taught(model, split.held_out, held.aim, job.seed, job.device)
-    if again is None:
+    if again is None and not constant(planned.recipe.rpartition("+")[2], "COMPARES", False):
         warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
+    if again is None:
         return model
     return dataclasses.replace(planned.fit(again, job), fusion=model.fusion, calibration=model.calibration)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from treetop.cli import (
+    advise,
     bench,
     blend,
     calibrate,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 for command in (
     demo.demo,
+    advise.advise,
     fit.fit,
     blend.blend,
     calibrate.calibrate,

@@ -1,0 +1,174 @@
+"""From data to a choice: which recipe to train, what it will reach and how long it will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from treetop.assemble.advise.choice import Choice, Estimate, choose, estimated
+from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, seconds_at
+from treetop.assemble.advise.facts import Facts
+from treetop.assemble.advise.judging import folds, ladder
+from treetop.assemble.advise.trials import Bench, Trial
+from treetop.assemble.held_out.hold_out import HoldOut, expected_size
+from treetop.core.dataset import Dataset
+from treetop.core.errors import InputError, ResourceError
+from treetop.core.forecast import duration
+from treetop.core.log import logger
+from treetop.core.work import Job
+from treetop.training import Plan, plan
+
+SHARE = 0.25  # of the time budget that trials may take
+SAFETY = 1.3  # by which training may take longer than expected
+HOPELESS = 3.0  # times the budget: a forecast beyond it needs no trial
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is advised, and what it rests on."""
+
+    facts: Facts
+    estimates: tuple[Estimate, ...]
+    choice: Choice
+    seconds: float  # of the whole budget
+    spent: float  # on trials
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """A row of plain values for each candidate."""
+        return [
+            {
+                "recipe": e.name, "P@1": _points(e.p1), "P@5": _points(e.p5), "sample": e.size,
+                "seconds": round(e.seconds, 1), "fits": e.fits, "chosen": e is self.choice.estimate,
+            }
+            for e in self.estimates
+        ]  # fmt: skip
+
+
+@dataclass(eq=False)
+class Adviser:
+    """Trials of one data set, under one clock."""
+
+    dataset: Dataset
+    job: Job
+    budget: Mapping[str, float] = field(default_factory=dict)
+    share: float = SHARE
+    names: Sequence[str] = ()  # candidates; none: by data and machine
+    encoder: str = ""
+    now: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.facts = Facts.of(self.dataset, self.job.device)
+        self.seconds = self.budget.get("time", GPU_SECONDS if self.facts.gpu else CPU_SECONDS)
+        self.clock = Clock(self.seconds, self.now)
+        self.plans = {name: plan_of((name,), self.encoder) for name in self.names or self.facts.candidates}
+        self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
+        held = self.job.held_out
+        self.held = expected_size(self.dataset) if held is None else len(held)
+
+    def advise(self) -> Advice:
+        """Try candidates on growing samples for as long as the share of the budget allows; then choose."""
+        self._try()
+        n = self.facts.documents
+        labels = np.diff(self.dataset.Y.indptr)[self.dataset.documents]
+        ceiling = float(np.minimum(labels[labels > 0], 5).mean()) / 5.0 if (labels > 0).any() else 1.0
+        spent = self.clock.spent
+        estimates = []
+        for sources, done in self.trials.items():
+            seconds = self._seconds(sources)
+            fits = SAFETY * seconds <= self.seconds - spent and self._has_room(sources)
+            estimates.append(estimated(sources, done, n, ceiling, seconds, fits))
+        return Advice(self.facts, tuple(estimates), choose(estimates, self.trials), self.seconds, spent)
+
+    def _try(self) -> None:
+        """Candidates on every rung of the ladder, then their blends; a candidate that takes too long stays below."""
+        try:
+            found = folds(self.dataset, self.job.seed) if len(self.plans) > 1 else []
+        except InputError:  # all texts are the same
+            found = []
+        if not found:
+            return
+        job = replace(self.job, work=None, held_out=None, everything=None, reads={})
+        trying = Clock(self.share * self.seconds, self.now)
+        trying.started[:] = self.clock.started
+        bench = Bench(self.dataset, found, job, trying, self.now, self.job.aim)
+        alive = [name for name in self.plans if self._seconds((name,)) <= HOPELESS * self.seconds]
+        for size in ladder(min(len(fold.rows) for fold in found)):
+            for name in list(alive):
+                if not self._one(bench, name, size):
+                    alive.remove(name)
+            self._blends(bench, [name for name in alive if self.trials[(name,)]], size)
+            if not alive:
+                return
+
+    def _one(self, bench: Bench, name: str, size: int) -> bool:
+        """One trial; False where there is no time for it, or no use in it."""
+        done = self.trials[(name,)]
+        if (done and self._seconds((name,)) > self.seconds) or not bench.may_try(self.plans[name], size, done):
+            return False
+        trial = bench.run(name, self.plans[name], size)
+        if trial is None:
+            return False
+        done.append(trial)
+        logger.info(
+            "%s on %s documents: P@1 %.1f, P@5 %.1f in %s", name, f"{size:,}", 100 * trial.p1, 100 * trial.p5,
+            duration(trial.train + trial.rank),
+        )  # fmt: skip
+        return True
+
+    def _blends(self, bench: Bench, names: Sequence[str], size: int) -> None:
+        """All of these, and those that train in seconds; only where a fusion could be learnt."""
+        if len(bench.folds) > 1 or not (self.job.held_out is not None or HoldOut().holds_out(self.dataset)):
+            return
+        quick = [name for name in names if self.plans[name].refits]
+        for sources in dict.fromkeys((tuple(names), tuple(quick))):
+            before = self.trials.get(sources, [])
+            expected = before[-1].rank if before else 0.0
+            if len(sources) > 1 and expected <= bench.clock.left and bench.clock.left > 0:
+                parts = [self.trials[(name,)][-1] for name in sources]
+                self.trials.setdefault(sources, []).append(bench.blend(" + ".join(sources), parts))
+
+    def _seconds(self, sources: tuple[str, ...]) -> float:
+        """Expected seconds of training on all documents, with what is learnt on held-out ones."""
+        if len(sources) > 1:
+            fused = self.trials[sources][-1]
+            return sum(self._seconds((s,)) for s in sources) + fused.rank * self.held / max(1, len(fused.hits))
+        planned, done, n = self.plans[sources[0]], self.trials[sources], self.facts.documents
+        twice = 2.0 if planned.refits and self.held else 1.0
+        if not done:
+            return twice * float(planned.module.forecast(self.dataset, planned.config).time)
+        sizes = [t.size for t in done]
+        train, rank = [t.train for t in done], [t.rank for t in done]
+        if planned.settings.get("frozen"):  # texts of smaller samples are not read again
+            train = list(np.cumsum(train))
+        ranked = seconds_at(n, sizes, rank) * self.held / max(1, len(done[-1].hits))
+        return twice * seconds_at(n, sizes, train) / done[-1].rounds + ranked
+
+    def _has_room(self, sources: tuple[str, ...]) -> bool:
+        """Whether memory and model stay within the budget and the machine, by the recipe's forecast."""
+        limits = {name: limit for name, limit in self.budget.items() if name in {"memory", "model"}}
+        planned = plan_of(sources, self.encoder)
+        try:
+            planned.module.forecast(self.dataset, planned.config).check(limits, None)
+        except ResourceError:
+            return False
+        return True
+
+
+def plan_of(sources: tuple[str, ...], encoder: str = "") -> Plan:
+    """One recipe, its preset behind a colon, or the blend of several."""
+    if len(sources) > 1:
+        return plan("blend", settings={"sources": list(sources), "encoder": encoder})
+    name, _, preset = sources[0].partition(":")
+    planned = plan(name, preset=preset or "default")
+    if encoder and "encoder" in planned.settings:
+        planned = plan(name, preset=preset or "default", settings={"encoder": {"model": encoder}})
+    return planned
+
+
+def _points(expected: Any) -> float | None:
+    return None if expected is None else round(100 * float(expected.value), 1)
