@@ -108,7 +108,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
             raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
-    values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
+    values: dict[str, Any] = {} if preset == "default" else read_yaml(preset_file(base, preset))
     if isinstance(settings, Mapping):
         values = merged(values, settings)
     else:
@@ -130,8 +130,11 @@ def presets(recipe: str) -> list[str]:
     return ["default", *found]
 
 
-def _preset_file(recipe: str, preset: str) -> Path:
+def preset_file(recipe: str, preset: str) -> Path:
+    """The YAML file of a preset of a recipe, by its name or its path."""
     known = presets(recipe)
+    if preset.endswith(".yaml"):  # a file of one's own, such as `treetop tune` writes
+        return Path(preset)
     if preset not in known:
         listed = ", ".join(known)
         raise ConfigError(

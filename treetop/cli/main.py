@@ -24,6 +24,7 @@ from treetop.cli import (
     predict,
     recipes,
     streams,
+    tune,
     verify,
 )
 from treetop.core.errors import TreetopError, shortened, visible
@@ -43,6 +44,7 @@ for command in (
     demo.demo,
     advise.advise,
     fit.fit,
+    tune.tune,
     blend.blend,
     calibrate.calibrate,
     predict.predict,

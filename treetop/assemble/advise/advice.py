@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treetop.assemble.advise.choice import Choice, Estimate, choose, estimated
+from treetop.assemble.advise.choice import Choice, Estimate, caught_up, choose, estimated
 from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, seconds_at
 from treetop.assemble.advise.facts import Facts
 from treetop.assemble.advise.judging import folds, ladder
@@ -82,6 +82,7 @@ class Adviser:
             seconds = self._seconds(sources)
             fits = SAFETY * seconds <= self.seconds - spent and self._has_room(sources)
             estimates.append(estimated(sources, done, n, ceiling, seconds, fits))
+        estimates = caught_up(estimates, self.trials, n, ceiling)
         return Advice(self.facts, tuple(estimates), choose(estimates, self.trials), self.seconds, spent)
 
     def _try(self) -> None:

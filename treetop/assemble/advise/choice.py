@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.advise.curve import Expected, extrapolated
+from treetop.assemble.advise.curve import Expected, borrowed, extrapolated
 from treetop.assemble.advise.trials import Trial
 from treetop.core.forecast import duration
 
@@ -55,9 +55,28 @@ def estimated(
     sizes = [trial.size for trial in trials]
     p1 = extrapolated(sizes, [trial.p1 for trial in trials], n)
     p5 = extrapolated(sizes, [trial.p5 for trial in trials], n, ceiling)
-    noise = NOISE * trials[-1].hits.std(0) / np.sqrt(len(trials[-1].hits)) / (1.0, 5.0)
+    noise = NOISE * trials[-1].hits.std(0)[:2] / np.sqrt(len(trials[-1].hits)) / (1.0, 5.0)
     p1, p5 = (Expected(p.value, p.spread + float(more)) for p, more in zip((p1, p5), noise, strict=True))
     return Estimate(sources, seconds, fits, p1, p5, sizes[-1])
+
+
+def caught_up(
+    estimates: Sequence[Estimate], trials: Mapping[tuple[str, ...], Sequence[Trial]], n: int, ceiling: float
+) -> list[Estimate]:
+    """Estimates of candidates with a single sample, by the rise of the one that was tried on the largest."""
+    guide = max((e for e in estimates if e.p1 is not None), key=lambda e: (e.size, -len(e.sources)), default=None)
+    made = []
+    for e in estimates:
+        done = trials[e.sources]
+        then = None if guide is None or len(done) != 1 or e.size >= n else _same_size(done[0], trials[guide.sources])
+        if then is not None and guide is not None and e.p1 and e.p5 and guide.p1 and guide.p5 and guide.size > e.size:
+            p1 = borrowed(done[0].p1, then.p1, guide.p1.value)
+            p5 = borrowed(done[0].p5, then.p5, guide.p5.value, ceiling)
+            e = replace(
+                e, p1=Expected(p1.value, p1.spread + e.p1.spread), p5=Expected(p5.value, p5.spread + e.p5.spread)
+            )
+        made.append(e)
+    return made
 
 
 def choose(estimates: Sequence[Estimate], trials: Mapping[tuple[str, ...], Sequence[Trial]]) -> Choice:
@@ -106,8 +125,8 @@ def wins(one: Trial, other: Trial | None) -> bool:
     """Whether one trial is better than another on the same documents by more than chance."""
     if other is None or len(one.hits) != len(other.hits):
         return False
-    scale = np.maximum(np.maximum(one.hits.mean(0), other.hits.mean(0)), 1e-9)
-    gain = ((one.hits - other.hits) / scale).sum(1)
+    ours, theirs = one.hits[:, :2], other.hits[:, :2]
+    gain = ((ours - theirs) / np.maximum(np.maximum(ours.mean(0), theirs.mean(0)), 1e-9)).sum(1)
     return bool(gain.mean() > NOISE * gain.std() / np.sqrt(len(gain)))
 
 

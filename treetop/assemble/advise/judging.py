@@ -13,7 +13,7 @@ SEED = 2 * 10**9  # added to a run's seed: other documents than those that `fit`
 FEW = 2000  # documents below which several hold-outs judge in turn
 ROUNDS, TINY = 5, 0.2  # hold-outs of few documents, and the share of each
 SHARE, MOST = 0.1, 2000  # documents that judge otherwise
-FIRST, STEP = 1000, 4  # documents of the smallest sample, and how many times more the next has
+FIRST, STEP = 500, 4  # documents of the smallest sample, and how many times more the next has
 
 
 class Fold(NamedTuple):

@@ -26,7 +26,7 @@ CAUTION = 1.25  # by which a trial may take longer than expected
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One candidate trained on `size` documents; `hits`: (judges, 2) right labels among the first, the first five."""
+    """One candidate trained on `size` documents; `hits`: (judges, 3) as `found` counts them."""
 
     name: str
     size: int
@@ -108,8 +108,9 @@ class Bench:
 
 
 def found(judged: Judged, score: NDArray[np.floating]) -> NDArray[np.float64]:
-    """(documents, 2) right labels among the first, and among the first five."""
+    """(documents, 3) right labels among the first, the first five, and these by their inverse propensity."""
     n, place = len(judged.pairs.indptr) - 1, places(judged.pairs, score)
-    columns = [np.bincount(judged.pairs.rows, judged.hit * (place < k), n) for k in (1, 5)]
+    first, five = judged.hit * (place < 1), judged.hit * (place < 5)
+    columns = [np.bincount(judged.pairs.rows, hit, n) for hit in (first, five, five * judged.gain)]
     made: NDArray[np.float64] = np.stack(columns, axis=1).astype(np.float64)
     return made
