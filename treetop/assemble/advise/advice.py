@@ -24,6 +24,7 @@ from treetop.training import Plan, plan
 
 SHARE = 0.25  # of the time budget that trials may take
 SAFETY = 1.3  # by which training may take longer than expected
+LEAST_OFF = 0.5  # of a recipe's forecast, where one small trial was quicker
 HOPELESS = 3.0  # times the budget: a forecast beyond it needs no trial
 
 
@@ -140,14 +141,19 @@ class Adviser:
             return sum(self._seconds((s,)) for s in sources) + fused.rank * self.held / max(1, len(fused.hits))
         planned, done, n = self.plans[sources[0]], self.trials[sources], self.facts.documents
         twice = 2.0 if planned.refits and self.held else 1.0
+        needs = float(planned.module.forecast(self.dataset, planned.config).time)
         if not done:
-            return twice * float(planned.module.forecast(self.dataset, planned.config).time)
-        sizes = [t.size for t in done]
-        train, rank = [t.train for t in done], [t.rank for t in done]
+            return twice * needs
+        last, sizes = done[-1], [t.size for t in done]
+        judged = self.held / max(1, len(last.hits))
+        if len(done) == 1:  # much of which may be the start of a process: the recipe knows better how it grows
+            sample = self.dataset.take(np.flatnonzero(self.dataset.documents)[: last.size])
+            off = last.train / last.rounds / max(float(planned.module.forecast(sample, planned.config).time), 1e-9)
+            return twice * needs * max(off, LEAST_OFF) + judged * last.rank * (n / last.size) ** 0.5
+        train = [t.train / t.rounds for t in done]
         if planned.settings.get("frozen"):  # texts of smaller samples are not read again
             train = list(np.cumsum(train))
-        ranked = seconds_at(n, sizes, rank) * self.held / max(1, len(done[-1].hits))
-        return twice * seconds_at(n, sizes, train) / done[-1].rounds + ranked
+        return twice * seconds_at(n, sizes, train) + judged * seconds_at(n, sizes, [t.rank for t in done])
 
     def _has_room(self, sources: tuple[str, ...]) -> bool:
         """Whether memory and model stay within the budget and the machine, by the recipe's forecast."""

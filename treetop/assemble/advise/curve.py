@@ -3,8 +3,8 @@
 Two curves pass through the largest sample. In one the error falls as a power of the number of documents: the score
 slows down at once. In the other the log odds of a hit rise with the logarithm of that number, SHRUNK: a low score first
 gains speed, as it does where labels are many and texts few. The truth was between them on data of both kinds
-(`docs/choosing.md`), so the estimate is their mean, and half of what lies between them is its uncertainty. A recipe that
-was tried on one sample only is taken to rise BORROWED times as fast, in log odds, as one that was tried on more.
+(`docs/choosing.md`), so the estimate is their mean, and half of what lies between them is its uncertainty. A recipe
+that was tried on one sample only is taken to rise BORROWED times as fast, in log odds, as one that was tried on more.
 """
 
 from __future__ import annotations
