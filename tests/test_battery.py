@@ -28,6 +28,7 @@ TINY: dict[str, dict] = {
     "parabel": SMALL_TREE,
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL_TREE,
+    "auto": {"candidates": ["popular", "neighbours"]},
 }
 RECIPES = registry.names("recipe")
 if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):

@@ -11,7 +11,7 @@ import numpy as np
 
 from treetop.assemble.advise.choice import Choice, Estimate, caught_up, choose, estimated
 from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, seconds_at
-from treetop.assemble.advise.facts import Facts
+from treetop.assemble.advise.facts import CPU, Facts
 from treetop.assemble.advise.judging import folds, ladder
 from treetop.assemble.advise.trials import Bench, Trial
 from treetop.assemble.held_out.hold_out import HoldOut, expected_size
@@ -23,6 +23,8 @@ from treetop.core.work import Job
 from treetop.training import Plan, plan
 
 SHARE = 0.25  # of the time budget that trials may take
+BLENDS = 0.4  # of that, kept for blends
+DEEPER = 2.0  # a blend learns from more labels of a document than a trial, most of them sampled
 SAFETY = 1.3  # by which training may take longer than expected
 LEAST_OFF = 0.5  # of a recipe's forecast, where one small trial was quicker
 HOPELESS = 3.0  # times the budget: a forecast beyond it needs no trial
@@ -66,7 +68,9 @@ class Adviser:
         self.facts = Facts.of(self.dataset, self.job.device)
         self.seconds = self.budget.get("time", GPU_SECONDS if self.facts.gpu else CPU_SECONDS)
         self.clock = Clock(self.seconds, self.now)
-        self.plans = {name: plan_of((name,), self.encoder) for name in self.names or self.facts.candidates}
+        names = tuple(self.names) or self.facts.candidates
+        self.late = {n: self.facts.reading for n in names if self._is_late(n)}  # torch is not even loaded
+        self.plans = {name: plan_of((name,), self.encoder) for name in names if name not in self.late}
         self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
         held = self.job.held_out
         self.held = expected_size(self.dataset) if held is None else len(held)
@@ -83,11 +87,12 @@ class Adviser:
             seconds = self._seconds(sources)
             fits = SAFETY * seconds <= self.seconds - spent and self._has_room(sources)
             estimates.append(estimated(sources, done, n, ceiling, seconds, fits))
+        estimates += [Estimate((name,), seconds, False) for name, seconds in self.late.items()]
         estimates = caught_up(estimates, self.trials, n, ceiling)
         return Advice(self.facts, tuple(estimates), choose(estimates, self.trials), self.seconds, spent)
 
     def _try(self) -> None:
-        """Candidates on every rung of the ladder, then their blends; a candidate that takes too long stays below."""
+        """Candidates on every rung of the ladder, then blends; a candidate that takes too long goes no further."""
         try:
             found = folds(self.dataset, self.job.seed) if len(self.plans) > 1 else []
         except InputError:  # all texts are the same
@@ -95,17 +100,17 @@ class Adviser:
         if not found:
             return
         job = replace(self.job, work=None, held_out=None, everything=None, reads={})
-        trying = Clock(self.share * self.seconds, self.now)
+        trying = Clock(self.share * (1.0 - BLENDS) * self.seconds, self.now)
         trying.started[:] = self.clock.started
         bench = Bench(self.dataset, found, job, trying, self.now, self.job.aim)
         alive = [name for name in self.plans if self._seconds((name,)) <= HOPELESS * self.seconds]
         for size in ladder(min(len(fold.rows) for fold in found)):
-            for name in list(alive):
-                if not self._one(bench, name, size):
-                    alive.remove(name)
-            self._blends(bench, [name for name in alive if self.trials[(name,)]], size)
-            if not alive:
-                return
+            alive = [name for name in alive if self._one(bench, name, size)]
+        self._blends(replace(bench, clock=replace(trying, seconds=self.share * self.seconds)))
+
+    def _is_late(self, name: str) -> bool:
+        """Whether reading the texts alone takes longer than the budget."""
+        return not self.names and name in CPU and self.facts.reading > self.seconds
 
     def _one(self, bench: Bench, name: str, size: int) -> bool:
         """One trial; False where there is no time for it, or no use in it."""
@@ -122,23 +127,30 @@ class Adviser:
         )  # fmt: skip
         return True
 
-    def _blends(self, bench: Bench, names: Sequence[str], size: int) -> None:
-        """All of these, and those that train in seconds; only where a fusion could be learnt."""
+    def _blends(self, bench: Bench) -> None:
+        """All that were tried, and those that train in seconds, on the two largest samples that all have in common."""
         if len(bench.folds) > 1 or not (self.job.held_out is not None or HoldOut().holds_out(self.dataset)):
-            return
-        quick = [name for name in names if self.plans[name].refits]
-        for sources in dict.fromkeys((tuple(names), tuple(quick))):
-            before = self.trials.get(sources, [])
-            expected = before[-1].rank if before else 0.0
-            if len(sources) > 1 and expected <= bench.clock.left and bench.clock.left > 0:
-                parts = [self.trials[(name,)][-1] for name in sources]
-                self.trials.setdefault(sources, []).append(bench.blend(" + ".join(sources), parts))
+            return  # a fusion could not be learnt
+        tried = tuple(name for name in self.plans if self.trials[(name,)])
+        quick = tuple(name for name in tried if self.plans[name].refits)
+        for sources in dict.fromkeys((quick, tried)):
+            if len(sources) < 2:
+                continue
+            common = set.intersection(*({t.size for t in self.trials[(name,)]} for name in sources))
+            made = []
+            for size in sorted(common)[:-3:-1]:
+                if bench.may_blend(len(sources)):
+                    parts = [next(t for t in self.trials[(name,)] if t.size == size) for name in sources]
+                    made.append(bench.blend(" + ".join(sources), parts))
+            if made:
+                self.trials[sources] = made[::-1]
 
     def _seconds(self, sources: tuple[str, ...]) -> float:
         """Expected seconds of training on all documents, with what is learnt on held-out ones."""
         if len(sources) > 1:
             fused = self.trials[sources][-1]
-            return sum(self._seconds((s,)) for s in sources) + fused.rank * self.held / max(1, len(fused.hits))
+            learnt = fused.rank * self.held / max(1, len(fused.hits)) * DEEPER
+            return sum(self._seconds((s,)) for s in sources) + learnt
         planned, done, n = self.plans[sources[0]], self.trials[sources], self.facts.documents
         twice = 2.0 if planned.refits and self.held else 1.0
         needs = float(planned.module.forecast(self.dataset, planned.config).time)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.advise.curve import Expected, borrowed, extrapolated
+from treetop.assemble.advise.curve import BORROWED, Expected, borrowed, extrapolated
 from treetop.assemble.advise.trials import Trial
 from treetop.core.forecast import duration
 
@@ -67,11 +67,12 @@ def caught_up(
     guide = max((e for e in estimates if e.p1 is not None), key=lambda e: (e.size, -len(e.sources)), default=None)
     made = []
     for e in estimates:
-        done = trials[e.sources]
+        done = trials.get(e.sources, [])
         then = None if guide is None or len(done) != 1 or e.size >= n else _same_size(done[0], trials[guide.sources])
         if then is not None and guide is not None and e.p1 and e.p5 and guide.p1 and guide.p5 and guide.size > e.size:
-            p1 = borrowed(done[0].p1, then.p1, guide.p1.value)
-            p5 = borrowed(done[0].p5, then.p5, guide.p5.value, ceiling)
+            share = 1.0 if {*guide.sources} <= {*e.sources} else BORROWED  # a blend rises with its part
+            p1 = borrowed(done[0].p1, then.p1, guide.p1.value, share=share)
+            p5 = borrowed(done[0].p5, then.p5, guide.p5.value, ceiling, share)
             e = replace(
                 e, p1=Expected(p1.value, p1.spread + e.p1.spread), p5=Expected(p5.value, p5.spread + e.p5.spread)
             )

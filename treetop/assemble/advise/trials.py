@@ -18,9 +18,10 @@ from treetop.core.log import logger, quiet
 from treetop.core.types import Ranking
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.predict.fuse.fuse import DEPTH
 from treetop.training import Plan
 
+DEPTH = 20  # labels of each candidate that are judged, and fused
+PAIR = 1e-4  # seconds in which a fusion learns from one of them, at most
 CAUTION = 1.25  # by which a trial may take longer than expected
 
 
@@ -75,6 +76,10 @@ class Bench:
     def may_try(self, plan: Plan, size: int, done: Sequence[Trial]) -> bool:
         """Whether a trial is expected to end in time."""
         return CAUTION * self.expected(plan, size, done) <= self.clock.left
+
+    def may_blend(self, n: int) -> bool:
+        """Whether a fusion of so many trials is expected to end in time."""
+        return PAIR * n * DEPTH * len(self.folds[0].judges) <= self.clock.left
 
     def run(self, name: str, plan: Plan, size: int) -> Trial | None:
         """Train and judge; None where the recipe refuses the data."""
