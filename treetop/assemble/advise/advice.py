@@ -89,7 +89,7 @@ class Adviser:
             estimates.append(estimated(sources, done, n, ceiling, seconds, fits))
         estimates += [Estimate((name,), seconds, False) for name, seconds in self.late.items()]
         estimates = caught_up(estimates, self.trials, n, ceiling)
-        return Advice(self.facts, tuple(estimates), choose(estimates, self.trials), self.seconds, spent)
+        return Advice(self.facts, tuple(estimates), choose(estimates, self.trials, self._trusted), self.seconds, spent)
 
     def _try(self) -> None:
         """Candidates on every rung of the ladder, then blends; a candidate that takes too long goes no further."""
@@ -108,6 +108,12 @@ class Adviser:
             alive = [name for name in alive if self._one(bench, name, size)]
         self._blends(replace(bench, clock=replace(trying, seconds=self.share * self.seconds)))
 
+    @property
+    def _trusted(self) -> str:
+        """A recipe that is taken untried where documents are fewer than labels: it reads label texts."""
+        few = self.facts.documents < self.facts.labels
+        return next((name for name in CPU if few and name in self.plans and not self.names), "")
+
     def _is_late(self, name: str) -> bool:
         """Whether reading the texts alone takes longer than the budget."""
         return not self.names and name in CPU and self.facts.reading > self.seconds
@@ -115,9 +121,10 @@ class Adviser:
     def _one(self, bench: Bench, name: str, size: int) -> bool:
         """One trial; False where there is no time for it, or no use in it."""
         done = self.trials[(name,)]
-        if (done and self._seconds((name,)) > self.seconds) or not bench.may_try(self.plans[name], size, done):
+        rounds = bench.rounds(self.plans[name], size, done)
+        if (done and self._seconds((name,)) > self.seconds) or not rounds:
             return False
-        trial = bench.run(name, self.plans[name], size)
+        trial = bench.run(name, self.plans[name], size, rounds)
         if trial is None:
             return False
         done.append(trial)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treetop.assemble.advise.curve import BORROWED, Expected, borrowed, extrapolated
+from treetop.assemble.advise.curve import Expected, borrowed, extrapolated
 from treetop.assemble.advise.trials import Trial
 from treetop.core.forecast import duration
 
@@ -70,9 +70,8 @@ def caught_up(
         done = trials.get(e.sources, [])
         then = None if guide is None or len(done) != 1 or e.size >= n else _same_size(done[0], trials[guide.sources])
         if then is not None and guide is not None and e.p1 and e.p5 and guide.p1 and guide.p5 and guide.size > e.size:
-            share = 1.0 if {*guide.sources} <= {*e.sources} else BORROWED  # a blend rises with its part
-            p1 = borrowed(done[0].p1, then.p1, guide.p1.value, share=share)
-            p5 = borrowed(done[0].p5, then.p5, guide.p5.value, ceiling, share)
+            p1 = borrowed(done[0].p1, then.p1, guide.p1.value)
+            p5 = borrowed(done[0].p5, then.p5, guide.p5.value, ceiling)
             e = replace(
                 e, p1=Expected(p1.value, p1.spread + e.p1.spread), p5=Expected(p5.value, p5.spread + e.p5.spread)
             )
@@ -80,12 +79,22 @@ def caught_up(
     return made
 
 
-def choose(estimates: Sequence[Estimate], trials: Mapping[tuple[str, ...], Sequence[Trial]]) -> Choice:
+def choose(
+    estimates: Sequence[Estimate], trials: Mapping[tuple[str, ...], Sequence[Trial]], trusted: str = ""
+) -> Choice:
     """The best single recipe that fits; a blend that fits where it wins by more than noise.
 
-    Recipes that were not tried are chosen where nothing was, the first that fits; where nothing fits, the quickest.
+    Recipes that were not tried are chosen where nothing was, the first that fits; where nothing fits, the quickest. The
+    one that is `trusted` is taken untried where it fits.
     """
     fitting = [e for e in estimates if e.fits]
+    for e in fitting:
+        if e.name == trusted and e.p1 is None:
+            return Choice(
+                e,
+                f"{e.name} could not be tried in the budget, but it fits, in {_about(e)}. It reads label texts, which "
+                "is worth more than any trial of other recipes where documents are fewer than labels.",
+            )
     tried = [e for e in fitting if e.p1 is not None]
     singles = [e for e in tried if len(e.sources) == 1]
     if not singles:

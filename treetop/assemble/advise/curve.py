@@ -45,11 +45,11 @@ def extrapolated(sizes: Sequence[int], scores: Sequence[float], n: int, ceiling:
     return Expected((low + high) / 2.0, (high - low) / 2.0)
 
 
-def borrowed(score: float, before: float, after: float, ceiling: float = 1.0, share: float = BORROWED) -> Expected:
+def borrowed(score: float, before: float, after: float, ceiling: float = 1.0) -> Expected:
     """The score at full size from one sample, on which another recipe reached `before`, expected to reach `after`."""
     top = max(ceiling, EDGE)
     here, low, high = _inside(np.array([score, before, after], np.float64) / top)
-    rise = share * max(math.log(high / (1.0 - high)) - math.log(low / (1.0 - low)), 0.0)
+    rise = BORROWED * max(math.log(high / (1.0 - high)) - math.log(low / (1.0 - low)), 0.0)
     value = max(score, top / (1.0 + math.exp(-math.log(here / (1.0 - here)) - rise)))
     return Expected(value, value - score)
 

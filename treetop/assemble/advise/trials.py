@@ -66,26 +66,31 @@ class Bench:
         """Seconds a trial will take, by the recipe's forecast or by smaller trials."""
         first = len(done) == 1 and bool(plan.settings.get("frozen"))  # most of its time may have gone into label texts
         if done and not first:
-            return seconds_at(size, [t.size for t in done], [t.train + t.rank for t in done])
+            return seconds_at(
+                size, [t.size for t in done], [len(self.folds) * (t.train + t.rank) / t.rounds for t in done]
+            )
         needs = [
             plan.module.forecast(self.folds[0].sample(self.dataset, n), plan.config).time
             for n in (size, *(t.size for t in done))
         ]
-        return (done[0].train + done[0].rank) * needs[0] / needs[1] if done else len(self.folds) * float(needs[0])
+        one = (done[0].train + done[0].rank) / done[0].rounds * needs[0] / needs[1] if done else needs[0]
+        return len(self.folds) * float(one)
 
-    def may_try(self, plan: Plan, size: int, done: Sequence[Trial]) -> bool:
-        """Whether a trial is expected to end in time."""
-        return CAUTION * self.expected(plan, size, done) <= self.clock.left
+    def rounds(self, plan: Plan, size: int, done: Sequence[Trial]) -> int:
+        """With how many of the folds a trial is expected to end in time; 0: none."""
+        one = CAUTION * self.expected(plan, size, done) / len(self.folds)
+        return min(len(self.folds), int(max(self.clock.left, 0.0) / max(one, 1e-9)))
 
     def may_blend(self, n: int) -> bool:
         """Whether a fusion of so many trials is expected to end in time."""
         return PAIR * n * DEPTH * len(self.folds[0].judges) <= self.clock.left
 
-    def run(self, name: str, plan: Plan, size: int) -> Trial | None:
-        """Train and judge; None where the recipe refuses the data."""
+    def run(self, name: str, plan: Plan, size: int, rounds: int | None = None) -> Trial | None:
+        """Train and judge, on all folds or the first ones; None where the recipe refuses the data."""
         hits, train, rank = [], 0.0, 0.0
         counts = ranking = None
-        for fold in self.folds:
+        folds = self.folds[:rounds]
+        for fold in folds:
             sample, judges, started = fold.sample(self.dataset, size), self.judges(fold), self.now()
             try:
                 with quiet():
@@ -99,7 +104,7 @@ class Bench:
                 return None
             judged = Judged.of([ranking], judges, counts, size)
             hits.append(found(judged, judged.pairs.score[:, 0]))
-        return Trial(name, size, np.concatenate(hits), train, rank, len(self.folds), counts, ranking)
+        return Trial(name, size, np.concatenate(hits), train, rank, len(folds), counts, ranking)
 
     def blend(self, name: str, parts: Sequence[Trial]) -> Trial:
         """A fusion of trials of the same sample, learnt on one half of the judges for the other."""
