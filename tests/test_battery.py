@@ -30,9 +30,15 @@ TINY: dict[str, dict] = {
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL_TREE,
     "blend": {"sources": ["popular", "neighbours"]},
+    "auto": {"candidates": ["popular", "neighbours"]},
 }
 METHODS = dict.fromkeys(["dismec", "xr_linear", "parabel", "bonsai", "extremetext"], "exact")
-METHODS |= {"popular": "count", "neighbours": "votes", "blend": "count or votes"}  # others: integrated gradients
+METHODS |= {
+    "popular": "count",
+    "neighbours": "votes",
+    "blend": "count or votes",
+    "auto": "count or votes",
+}  # others: integrated gradients
 RECIPES = registry.names("recipe")
 if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):
     import toy_encoder

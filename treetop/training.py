@@ -112,7 +112,7 @@ def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | 
             raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
-    values: dict[str, Any] = {} if preset == "default" else read_yaml(_preset_file(base, preset))
+    values: dict[str, Any] = {} if preset == "default" else read_yaml(preset_file(base, preset))
     if isinstance(settings, Mapping):
         values = merged(values, settings)
     else:
@@ -134,8 +134,11 @@ def presets(recipe: str) -> list[str]:
     return ["default", *found]
 
 
-def _preset_file(recipe: str, preset: str) -> Path:
+def preset_file(recipe: str, preset: str) -> Path:
+    """The YAML file of a preset of a recipe, by its name or its path."""
     known = presets(recipe)
+    if preset.endswith(".yaml"):  # a file of one's own, such as `treetop tune` writes
+        return Path(preset)
     if preset not in known:
         listed = ", ".join(known)
         raise ConfigError(
@@ -258,8 +261,9 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
             model = taught(model, split.held_out, held.aim, job.seed, job.device)
         except InputError as error:  # the model itself is sound
             logger.warning("scores without probabilities: %s", error)
-    if again is None:
+    if again is None and not constant(planned.recipe.rpartition("+")[2], "COMPARES", False):
         warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
+    if again is None:
         return model
     return dataclasses.replace(planned.fit(again, job), fusion=model.fusion, calibration=model.calibration)
 

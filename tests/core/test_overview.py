@@ -8,7 +8,7 @@ def test_main_settings_exist_and_every_recipe_has_some():
     assert {row[0] for found in rows.values() for row in found}.issuperset(MAIN)
     for name, found in rows.items():
         shown = main_rows(found)
-        assert len(shown) <= MOST and (len(shown) > 3 or name in ("popular", "blend")), name
+        assert len(shown) <= MOST and (len(shown) > 3 or name in {"popular", "blend", "auto"}), name
 
 
 def test_settings_of_another_package_are_shown_at_the_top():

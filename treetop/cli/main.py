@@ -9,6 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from treetop.cli import (
+    advise,
     bench,
     blend,
     calibrate,
@@ -23,6 +24,7 @@ from treetop.cli import (
     predict,
     recipes,
     streams,
+    tune,
     verify,
 )
 from treetop.core.errors import TreetopError, shortened, visible
@@ -40,7 +42,9 @@ app = typer.Typer(
 )
 for command in (
     demo.demo,
+    advise.advise,
     fit.fit,
+    tune.tune,
     blend.blend,
     calibrate.calibrate,
     predict.predict,

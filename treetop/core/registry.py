@@ -110,6 +110,7 @@ TABLE: dict[str, dict[str, str]] = {
         "dexml": "treetop.recipes.dexml",
         "renee": "treetop.recipes.renee",
         "blend": "treetop.recipes.blend",
+        "auto": "treetop.recipes.auto",
     },
     "augment": {
         "gandalf": "treetop.augment.gandalf",

@@ -37,6 +37,7 @@ class Job:
     held_out: Any = None  # documents kept out of training (a Dataset), for figures after every epoch
     aim: Any = "balanced"  # what a fusion learnt on them serves: balanced, precision or tail
     everything: Any = None  # training rows and held-out ones together (a Dataset), for what is fitted again at the end
+    reads: dict[Any, Any] | None = None  # what a frozen encoder made of texts, kept between trainings on samples
 
     def within(self, name: str) -> Job:
         """The same job with its stages in a folder of their own, where stages of one name are made more than once."""

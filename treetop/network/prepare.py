@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,25 @@ class Prepared:
         """Views by the encoder as it is, made once; one stage."""
 
         def make() -> Part:
-            return Part("stage.views.1", {}, self._kept(self.vectors()))
+            reads = None if self.tokens.rows is not None else job.reads
+            views = self._kept(self.vectors()) if reads is None else self._remembered(reads)
+            return Part("stage.views.1", {}, views)
 
         return Cached(job.stage(name, make).arrays, self.tokens.lengths, self.device)
+
+    def _remembered(self, reads: dict[Any, Any]) -> dict[str, NDArray[np.float16]]:
+        """The same, of which texts that an earlier training has read are not read again."""
+        part = self.features.to_part()
+        some = next(iter(part.arrays.values())).reshape(-1)[:1000]
+        known = reads.setdefault((str(part.config), some.tobytes()), {})  # of this encoder
+        keys = [self.tokens.ids[start:end].tobytes() for start, end in pairwise(self.tokens.offsets.tolist())]
+        new = list({key: row for row, key in enumerate(keys) if key not in known}.values())
+        if new:
+            fresh = self._kept(self.vectors(tokens=self.tokens.take(np.array(new, np.int64))))
+            for place, row in enumerate(new):
+                known[keys[row]] = {name: view[place] for name, view in fresh.items()}
+        names = known[keys[0]] if keys else {}
+        return {name: np.stack([known[key][name] for key in keys]) for name in names}
 
     def _kept(self, vectors: Mapping[str, Floats]) -> dict[str, NDArray[np.float16]]:
         """Vectors of a frozen encoder by the short names of their views."""

@@ -29,6 +29,12 @@ from treetop.shortlist.everything import Everything
 GROUP = "linear, trees"
 REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
+TUNES = {  # settings that `treetop tune` tries
+    "linear.cost": [0.5, 1.0, 3.0, 10.0],
+    "linear.threshold": [0.003, 0.01, 0.03],
+    "tfidf.ngrams": [[1, 1], [1, 2], [1, 3]],
+    "tfidf.char_ngrams": [None, [3, 5]],
+}
 
 
 @dataclass(frozen=True, kw_only=True)

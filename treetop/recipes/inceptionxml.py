@@ -47,6 +47,12 @@ from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
+TUNES = {  # settings that `treetop tune` tries
+    "train.epochs": [8.0, 15.0, 25.0],
+    "encoder_optimizer.lr": [0.0005, 0.001, 0.002],
+    "dropout": [0.4, 0.6, 0.75],
+    "network.filters": [32, 64],
+}
 META, EXTREME = TASKS
 
 

@@ -53,6 +53,12 @@ from treetop.rank.head import Head
 
 GROUP = "transformer, trees"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
+TUNES = {  # settings that `treetop tune` tries
+    "train.epochs": [3.0, 5.0, 8.0, 12.0],
+    "encoder_optimizer.lr": [0.0001, 0.0003, 0.0006],
+    "head_optimizer.lr": [0.001, 0.003, 0.01],
+    "dropout": [0.1, 0.3, 0.5],
+}
 FEW = 50_000  # labels below which clusters cost more than they save
 
 

@@ -22,6 +22,12 @@ from treetop.shortlist.everything import Everything
 
 GROUP = "baselines"
 REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
+TUNES = {  # settings that `treetop tune` tries
+    "k": [30, 100, 300],
+    "power": [1.0, 2.0, 3.0, 5.0],
+    "tfidf.ngrams": [[1, 1], [1, 2], [1, 3]],
+    "tfidf.char_ngrams": [None, [3, 5]],
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,12 @@ from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
+TUNES = {  # settings that `treetop tune` tries
+    "train.epochs": [4.0, 6.0, 10.0, 15.0],
+    "encoder_optimizer.lr": [0.0001, 0.0003, 0.0006],
+    "head_optimizer.lr": [0.001, 0.003, 0.01],
+    "dropout": [0.1, 0.3, 0.5],
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,12 @@ from treetop.network.pool_heads import ClassifierConfig
 
 GROUP = "dual encoders, full classifiers"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
+TUNES = {  # settings that `treetop tune` tries
+    "train.epochs": [10.0, 20.0, 30.0],
+    "encoder_optimizer.lr": [0.0001, 0.0002, 0.0004],
+    "head_optimizer.lr": [0.0002, 0.0004, 0.002, 0.005],
+    "classifier.dropout": [0.0, 0.1, 0.3],
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,12 @@ class HoldOut:
 OFF = HoldOut(calibrate=False)
 
 
+def expected_size(dataset: Dataset) -> int:
+    """About how many documents are held out by default; 0: too few are there."""
+    share = _share(dataset)
+    return int(share * int(dataset.documents.sum())) if share <= LARGEST else 0
+
+
 def _share(dataset: Dataset) -> float:
     """Of the documents that are to be held out; more than LARGEST: there are too few."""
     n = int(dataset.documents.sum())

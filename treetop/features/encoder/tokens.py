@@ -57,6 +57,12 @@ class Tokens:
         ids = np.concatenate([part.ids for part in parts])
         return cls(ids, _ends([np.diff(part.offsets) for part in parts]), rows)
 
+    def take(self, rows: Ints) -> Tokens:
+        """These rows; each must be one sequence."""
+        counts = np.diff(self.offsets)[rows]
+        starts = np.repeat(self.offsets[rows] - np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)[:-1]]), counts)
+        return Tokens(self.ids[starts + np.arange(len(starts))], _ends([counts]))
+
     def to_part(self) -> Part:
         arrays: dict[str, NDArray[Any]] = {"ids": self.ids, "offsets": self.offsets}
         if self.rows is not None:

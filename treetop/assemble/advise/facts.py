@@ -1,0 +1,106 @@
+"""What the data and the machine are like, and which recipes are worth a trial there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from treetop.core.dataset import Dataset
+from treetop.core.forecast import available_memory, size
+
+WORD = re.compile(r"[^\W\d_]{3,}")
+LOOKED = 2000  # texts and labels that are looked at
+INFORMATIVE = 0.5  # share of labels with words above which label texts are worth reading
+QUICK = ("xr_linear", "neighbours")
+CPU, GPU = ("unidec:cpu",), ("lightxml", "renee", "unidec")
+TOKENS, LONGEST = 1.4, 128  # of a word, and of a text
+SPEED = 2000.0  # tokens a second that the default encoder reads on one core
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # without any of them there is no GPU, and no need for torch
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Data and machine in a few numbers."""
+
+    documents: int
+    labels: int
+    labels_per_document: float
+    words_per_document: float
+    label_texts: float  # share of labels with a word in text or name
+    cores: int
+    memory: float  # bytes
+    label_words: float  # words of a label's text or name
+    gpu: bool
+    encoder: bool  # torch and an encoder are on this machine
+
+    @classmethod
+    def of(cls, dataset: Dataset, device: str = "auto") -> Facts:
+        """The facts of training rows, looked at by samples where that is enough."""
+        documents = np.flatnonzero(dataset.documents)
+        some = documents[:: max(1, len(documents) // LOOKED)]
+        words = [len(text.split()) for text in dataset.texts.take(some)]
+        encoder, (share, label_words) = _has_encoder(), _label_texts(dataset)
+        return cls(
+            documents=len(documents), labels=dataset.n_labels,
+            labels_per_document=float(dataset.label_counts.sum()) / max(1, len(documents)),
+            words_per_document=float(np.mean(words)) if words else 0.0, label_texts=share,
+            label_words=label_words, cores=len(os.sched_getaffinity(0)), memory=available_memory(),
+            gpu=encoder and _has_gpu(device), encoder=encoder,
+        )  # fmt: skip
+
+    def describe(self) -> str:
+        """Two lines a person reads."""
+        gpu = "a GPU" if self.gpu else "no GPU"
+        return (
+            f"{self.documents:,} documents of {self.words_per_document:.0f} words, {self.labels:,} labels, "
+            f"{self.labels_per_document:.1f} per document; {100 * self.label_texts:.0f} % of them have words\n"
+            f"{self.cores} cores, {size(self.memory)} of memory, {gpu}"
+            f"{'' if self.encoder else ', no encoder (torch is not installed, or the encoder is not here)'}"
+        )
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Recipes to try, quick ones first; presets stand behind a colon."""
+        if not self.encoder or not self.words_per_document:
+            return QUICK
+        reading = GPU if self.gpu else CPU
+        return (*QUICK, *(name for name in reading if name == "lightxml" or self.label_texts >= INFORMATIVE))
+
+    @property
+    def reading(self) -> float:
+        """Seconds in which an encoder reads all texts and labels once; 0 on a GPU."""
+        texts = self.documents * min(TOKENS * self.words_per_document, LONGEST)
+        labels = self.labels * min(TOKENS * self.label_words, LONGEST)
+        return 0.0 if self.gpu else (texts + labels) / (SPEED * max(1, self.cores))
+
+
+def _label_texts(dataset: Dataset) -> tuple[float, float]:
+    """(share of labels with a word, mean number of words)"""
+    labels = dataset.labels
+    some = np.arange(0, len(labels), max(1, len(labels) // LOOKED))
+    texts = [text or name for text, name in zip(labels.texts.take(some), labels.names.take(some), strict=True)]
+    if not texts:
+        return 0.0, 0.0
+    words = [len(text.split()) for text in texts]
+    return float(np.mean([bool(WORD.search(text)) for text in texts])), float(np.mean(words))
+
+
+def _has_encoder() -> bool:
+    if not all(importlib.util.find_spec(package) for package in ("torch", "transformers", "tokenizers")):
+        return False
+    from treetop.features.encoder.sources import DEFAULT, local_config
+
+    return bool(local_config(DEFAULT))
+
+
+def _has_gpu(device: str) -> bool:
+    if device == "cpu" or (device == "auto" and not any(Path(file).exists() for file in DRIVERS)):
+        return False
+    from treetop.tensors import devices
+
+    return devices.pick(device).type == "cuda"

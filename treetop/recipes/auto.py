@@ -1,0 +1,83 @@
+"""Auto: tries recipes on samples of the data, then trains the one that promises most within the time budget.
+
+Features, labels, tree, shortlist and rank: those of the recipe that is chosen. Key idea: which recipe is best depends
+on the number of texts per label, on label texts and on the machine; trials on growing samples, judged on other
+documents, say more than a rule. A learning curve takes their scores to all documents, their seconds say what fits the
+budget (`--budget time=10min`; without one 15 minutes, on a GPU 5). Candidates: `xr_linear`, `neighbours`, where there
+is an encoder `unidec:cpu`, or on a GPU `lightxml`, `renee` and `unidec`; and the blend of those that were tried.
+
+Trials take a quarter of the budget at most. As they depend on the clock, so may the choice: the same seed gives the
+same model only where the same recipe is chosen. `treetop advise` shows the trials and trains nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from treetop.assemble.advise.advice import SHARE, Adviser, plan_of
+from treetop.assemble.advise.said import card_line, lines
+from treetop.assemble.held_out.scores import taught
+from treetop.core.config import setting
+from treetop.core.dataset import Dataset
+from treetop.core.errors import ConfigError
+from treetop.core.forecast import Forecast
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.work import Job
+from treetop.model import Model
+from treetop.training import Plan
+
+GROUP = "ours"
+COMPARES = True  # a linear recipe is among the candidates: no need to try it afterwards
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of `auto`."""
+
+    candidates: tuple[str, ...] = setting(
+        (), "recipes to try, each with a preset behind a colon where it has one; empty: by data and machine"
+    )
+    share: float = setting(SHARE, "share of the time budget that trials may take", low=0.0, high=0.9)
+    encoder: str = setting("", "encoder of the recipes that read texts with one; empty: their own")
+
+    def __post_init__(self) -> None:
+        if any(name.partition(":")[0].rpartition("+")[2] in {"auto", "blend"} for name in self.candidates):
+            raise ConfigError(
+                "candidates: neither auto nor blend can be one. Name single recipes; blends are tried too."
+            )
+
+
+def forecast(dataset: Dataset, config: Config) -> Forecast:
+    """Of the first candidate, which is trained where the budget is short."""
+    planned = plan_of(config.candidates[:1] or ("xr_linear",), config.encoder)
+    needs: Forecast = planned.module.forecast(dataset, planned.config)
+    return replace(needs, copies=0.0)  # no probe: trials are one
+
+
+def fit(dataset: Dataset, config: Config, job: Job) -> Model:
+    """Try, choose, train."""
+
+    def make() -> Part:
+        adviser = Adviser(dataset, job, job.budget, config.share, config.candidates, config.encoder)
+        advice = adviser.advise()
+        for line in lines(advice):
+            logger.info("%s", line)
+        sources = list(advice.choice.estimate.sources)
+        return Part("stage.advice.1", {"sources": sources, "said": card_line(advice)})
+
+    chosen = job.stage("advice", make).config  # kept, so that a run that is continued trains the same recipe
+    model = _train(plan_of(tuple(chosen["sources"]), config.encoder), dataset, job)
+    said = {**model.card.data, "chosen": " + ".join(chosen["sources"]), "auto": chosen["said"]}
+    return replace(model, card=replace(model.card, data=said))
+
+
+def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
+    """As `fit` would: without held-out documents, with what they teach, and where it is quick on all once more."""
+    again = job.everything if planned.refits else None
+    model = planned.fit(dataset, job if again is None else job.within("held-out"))
+    if job.held_out is not None and model.calibration is None:
+        model = taught(model, job.held_out, job.aim, job.seed, job.device)
+    if again is None:
+        return model
+    return replace(planned.fit(again, job.within("all")), fusion=model.fusion, calibration=model.calibration)
