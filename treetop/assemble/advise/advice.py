@@ -26,6 +26,7 @@ SHARE = 0.25  # of the time budget that trials may take
 BLENDS = 0.4  # of that, kept for blends
 DEEPER = 2.0  # a blend learns from more labels of a document than a trial, most of them sampled
 SAFETY = 1.3  # by which training may take longer than expected
+UNTRIED = 2.5  # the same, where only the recipe's forecast says what it takes
 LEAST_OFF = 0.5  # of a recipe's forecast, where one small trial was quicker
 HOPELESS = 3.0  # times the budget: a forecast beyond it needs no trial
 
@@ -111,8 +112,9 @@ class Adviser:
     @property
     def _trusted(self) -> str:
         """A recipe that is taken untried where documents are fewer than labels: it reads label texts."""
-        few = self.facts.documents < self.facts.labels
-        return next((name for name in CPU if few and name in self.plans and not self.names), "")
+        few = self.facts.documents < self.facts.labels and not self.names
+        names = (name for name in CPU if few and name in self.plans)
+        return next((name for name in names if UNTRIED * self._seconds((name,)) <= self.clock.left), "")
 
     def _is_late(self, name: str) -> bool:
         """Whether reading the texts alone takes longer than the budget."""
