@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, repeat
@@ -13,18 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from treetop.core import golden, store, target
 from treetop.core.abilities import check_device
 from treetop.core.card import UNSAVED, Card
 from treetop.core.dataset import Csr, Dataset, LabelSet
-from treetop.core.errors import ConfigError, InputError, choose
+from treetop.core.errors import ConfigError, choose
 from treetop.core.part_checks import check_counts
 from treetop.core.sealed import Check
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, Ranking, Scores, View
-from treetop.kernels.runtime import threads
 from treetop.predict.beam import descend, one_ahead
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
 from treetop.predict.calibrate import Calibration
@@ -32,12 +29,12 @@ from treetop.predict.chain import check_members
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.overlay import Overlay
 from treetop.predict.unknown import unknown_rows
+from treetop.reads import ReadsTexts, packed_texts
+from treetop.relabels import Relabels
 
 if TYPE_CHECKING:
     from treetop.edit.replay import LabelHistory
     from treetop.explain.explanation import Explanation
-
-BATCH = 16384  # documents looked at together; linear results do not depend on it
 
 
 UNCALIBRATED = (
@@ -56,7 +53,7 @@ class Label(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(ReadsTexts, Relabels):
     """Ranks labels for texts; made by `treetop.fit` or `treetop.load`. It is immutable: edits return a new model.
 
     >>> import treetop
@@ -119,7 +116,7 @@ class Model:
         self, texts: Sequence[str] | Texts, k: int = 5, threshold: float | None = None
     ) -> tuple[list[list[Label]], NDArray[np.bool_]]:
         """Like `predict`, and which texts are `unknown`; each text is read once."""
-        packed, k = _packed(texts), self._checked_k(k)
+        packed, k = packed_texts(texts), self._checked_k(k)
         parts, unknown, start = [], [], 0
         for views in one_ahead(self.batches(packed, {})):
             parts.append(self._rank_batch(views, k))
@@ -132,16 +129,9 @@ class Model:
             ranking = ranking.where((self._sure(ranking) >= threshold) & known)
         return _named(ranking, self.labels, self.probabilities(ranking)), nothing
 
-    def unknown(self, texts: Sequence[str] | Texts) -> NDArray[np.bool_]:
-        """(n_texts,) which texts have no term the model knows or, where an encoder reads them, no letter or digit."""
-        packed = _packed(texts)
-        spans = threads.blocks(len(packed), BATCH) or [(0, 0)]
-        parts = [packed.span(*span) for span in spans]
-        return np.concatenate([unknown_rows(self.features, self._read, self.views(part), part) for part in parts])
-
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
-        return self._rank(_packed(texts), {}, k)
+        return self._rank(packed_texts(texts), {}, k)
 
     def rank_dataset(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Like `rank` for the rows of a Dataset, which may bring precomputed features instead of texts."""
@@ -155,11 +145,6 @@ class Model:
     def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int) -> Ranking:
         k = self._checked_k(k)
         return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
-
-    def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
-        """Views of the texts, some thousands of texts at a time; one batch at least."""
-        for start, stop in threads.blocks(len(texts), BATCH) or [(0, 0)]:
-            yield self.views(texts.span(start, stop), {name: X[start:stop] for name, X in given.items()})
 
     def probabilities(self, ranking: Ranking) -> Floats | None:
         """P(label is right) of each entry of a ranking by this model; None where it is not calibrated."""
@@ -190,32 +175,6 @@ class Model:
         found = [descend(member, views, wide) for member in self.members]
         return checked_scores(blended(found, self.blend, k, self.weights))
 
-    def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
-        """Texts as named matrices, a row each; precomputed ones win, the others are computed when first read."""
-        made = self._views(Texts.of(texts), given or {})
-        if lacking := sorted(self._read - set(made)):
-            raise InputError(
-                f"texts: the model was trained on precomputed features ('{lacking[0]}'), and texts have none. Give "
-                "data that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
-            )
-        return made
-
-    def _views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
-        maps: list[Any] = [dict(given), *(features.views(texts) for features in self.features.values())]
-        if "none" in self._read:
-            maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
-        return ChainMap(*maps)
-
-    @property
-    def _read(self) -> set[str]:
-        """Names of the views that levels read."""
-        return {level.view for member in self.members for level in member}
-
-    @property
-    def answers_texts(self) -> bool:
-        """Whether a text is enough to answer; not where training read precomputed features."""
-        return self._read <= set(self._views(Texts.of([]), {}))
-
     def evaluate(self, dataset: Dataset, **options: Any) -> Scores:
         """Scores on the rows of a Dataset; labels the model does not know stay in and count as misses."""
         from treetop.evaluate.score import evaluate_model
@@ -242,51 +201,6 @@ class Model:
         return dataclasses.replace(self, features=features, members=members)
 
     # --- labels after training ----------------------------------------------------------------------------------
-
-    def add_labels(self, labels: LabelSet | Mapping[str, Any], *, who: str = "", note: str = "") -> Model:
-        """A model that also knows these labels by their texts, {id: text} or {id: {"name": ..., "text": ...}}.
-
-        Nothing is trained. Like the methods below it returns a new model and leaves this one as it is; `save` writes
-        the change beside what was trained.
-        """
-        from treetop import edit
-
-        return edit.add(self, labels, edit.By(who, note))
-
-    def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
-        """Never return these labels (ids or names) again, until they are restored."""
-        from treetop import edit
-
-        return edit.retire(self, labels, edit.By(who, note))
-
-    def restore_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
-        """Return these retired or merged labels again."""
-        from treetop import edit
-
-        return edit.restore(self, labels, edit.By(who, note))
-
-    def rename_labels(
-        self, labels: Mapping[str, Any], *, re_encode: bool = False, who: str = "", note: str = ""
-    ) -> Model:
-        """Give labels other names, {id: name}, or texts, {id: {"text": ...}}; their scores stay.
-
-        `re_encode` renews the vectors of labels that were added by text.
-        """
-        from treetop import edit
-
-        return edit.rename(self, labels, edit.By(who, note), re_encode=re_encode)
-
-    def merge_labels(self, labels: Mapping[str, str], *, who: str = "", note: str = "") -> Model:
-        """Send the scores of labels to others, {label: label it goes into}, where the highest counts."""
-        from treetop import edit
-
-        return edit.merge(self, labels, edit.By(who, note))
-
-    def undo_labels(self, *, who: str = "", note: str = "") -> Model:
-        """Take the last change to the labels back."""
-        from treetop import edit
-
-        return edit.undo(self, edit.By(who, note))
 
     @property
     def n_trained(self) -> int:
@@ -324,12 +238,6 @@ class Model:
         """Ask the golden inputs again; the answers must be the stored ones, scores within 1e-4."""
         trained = self.trained  # changes to labels change answers, and nothing else may
         golden.check(self.golden, lambda texts: trained.predict(texts, golden.DEPTH))
-
-
-def _packed(texts: Any) -> Texts:
-    if isinstance(texts, bytes | Mapping | set) or not isinstance(texts, Iterable):
-        raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
-    return Texts.of(texts)
 
 
 def _named(ranking: Ranking, labels: LabelSet, probabilities: Floats | None) -> list[list[Label]]:

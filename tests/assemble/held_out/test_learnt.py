@@ -223,3 +223,15 @@ def test_where_no_label_or_every_label_is_right_probabilities_say_so(world, righ
 
 def _empty():
     return Ranking(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float32))
+
+
+def test_labels_a_source_did_not_return_come_behind_those_it_did(world):
+    """A source of one label each, all with the same score, is as good as that label, whatever others returned."""
+    sources, dataset, counts = world
+    first = Ranking(np.arange(N + 1), sources[0].top(1).ids, np.ones(N, np.float32), np.ones(N, np.float32))
+    judged = Judged.of([first, sources[1]], dataset, counts, N)
+    right = np.asarray(dataset.Y[np.arange(N), first.ids]).ravel() > 0
+    learnt = learn_fusion(judged, counts, N, dataset.propensity, "balanced", 0)
+    assert learnt.sources[0].p1 == pytest.approx(right.mean())
+    logits = alone(judged, 0).logits(judged.pairs, counts)
+    assert judged.quality(logits).p1 == pytest.approx(right.mean())

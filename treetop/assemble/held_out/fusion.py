@@ -44,7 +44,8 @@ def learn_fusion(
     judged: Judged, counts: Ints, n_train: int, propensity: tuple[float, float], aim: Aim, seed: int
 ) -> Fused:
     """The kind and the lift that serve `aim` best on documents they were not learnt on, then learnt on all."""
-    sources = tuple(judged.quality(score) for score in judged.pairs.score.T)
+    returned = np.where(judged.pairs.found, judged.pairs.score, -np.inf)  # others come last, not beside the lowest
+    sources = tuple(judged.quality(score) for score in returned.T)
     p = {name: probability(crossed(judged, counts, learn, seed)) for name, learn in LEARN.items()}
     best, plain = _best(sources), _best([judged.quality(values) for values in p.values()])
     kept = Quality(*(KEPT * value for value in plain))

@@ -37,7 +37,7 @@ def alone(judged: Judged, source: int) -> Logistic:
     """One source as it is: its ranking, its score as log odds."""
     knots = maps_of(judged)
     weight = np.zeros(2 * knots.shape[1] + 2, np.float32)
-    weight[source] = 1.0
+    weight[[source, knots.shape[1] + source]] = 1.0, SLOPE  # a label it did not return comes behind its lowest
     return Logistic(knots, weight)
 
 

@@ -1,0 +1,72 @@
+"""What a model makes of texts before anything is ranked: named views, some thousands of texts at a time."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.dataset import Csr
+from treetop.core.errors import InputError
+from treetop.core.texts import Texts
+from treetop.core.types import Features, Level, View
+from treetop.kernels.runtime import threads
+from treetop.predict.unknown import unknown_rows
+
+BATCH = 16384  # documents looked at together; linear results do not depend on it
+
+
+class ReadsTexts:
+    """A model's side that reads: features give views, levels say which of them they need."""
+
+    features: Mapping[str, Features]
+    members: Sequence[Sequence[Level]]
+
+    def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
+        """Views of the texts, some thousands of texts at a time; one batch at least."""
+        for start, stop in threads.blocks(len(texts), BATCH) or [(0, 0)]:
+            yield self.views(texts.span(start, stop), {name: X[start:stop] for name, X in given.items()})
+
+    def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
+        """Texts as named matrices, a row each; precomputed ones win, the others are computed when first read."""
+        made = self._views(Texts.of(texts), given or {})
+        if lacking := sorted(self._read - set(made)):
+            raise InputError(
+                f"texts: the model was trained on precomputed features ('{lacking[0]}'), and texts have none. Give "
+                "data that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
+            )
+        return made
+
+    def _views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
+        maps: list[Any] = [dict(given), *(features.views(texts) for features in self.features.values())]
+        if "none" in self._read:
+            maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
+        return ChainMap(*maps)
+
+    @property
+    def _read(self) -> set[str]:
+        """Names of the views that levels read."""
+        return {level.view for member in self.members for level in member}
+
+    @property
+    def answers_texts(self) -> bool:
+        """Whether a text is enough to answer; not where training read precomputed features."""
+        return self._read <= set(self._views(Texts.of([]), {}))
+
+    def unknown(self, texts: Sequence[str] | Texts) -> NDArray[np.bool_]:
+        """(n_texts,) which texts have no term the model knows or, where an encoder reads them, no letter or digit."""
+        packed = packed_texts(texts)
+        spans = threads.blocks(len(packed), BATCH) or [(0, 0)]
+        parts = [packed.span(*span) for span in spans]
+        return np.concatenate([unknown_rows(self.features, self._read, self.views(part), part) for part in parts])
+
+
+def packed_texts(texts: Any) -> Texts:
+    """Texts from a list of strings; refuses what is none."""
+    if isinstance(texts, bytes | Mapping | set) or not isinstance(texts, Iterable):
+        raise InputError(f"texts: expected a string or a list of strings, got {type(texts).__name__}.")
+    return Texts.of(texts)

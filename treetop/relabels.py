@@ -1,0 +1,64 @@
+"""Labels after training: what `Model` offers of `edit/`. Each method returns a new model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from treetop.core.dataset import LabelSet
+
+if TYPE_CHECKING:
+    from treetop.model import Model
+
+
+class Relabels:
+    """A model whose labels can be added, renamed, merged, retired and restored without training."""
+
+    @property
+    def _model(self) -> Model:
+        return cast("Model", self)
+
+    def add_labels(self, labels: LabelSet | Mapping[str, Any], *, who: str = "", note: str = "") -> Model:
+        """A model that also knows these labels by their texts, {id: text} or {id: {"name": ..., "text": ...}}.
+
+        Nothing is trained. Like the methods below it returns a new model and leaves this one as it is; `save` writes
+        the change beside what was trained.
+        """
+        from treetop import edit
+
+        return edit.add(self._model, labels, edit.By(who, note))
+
+    def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
+        """Never return these labels (ids or names) again, until they are restored."""
+        from treetop import edit
+
+        return edit.retire(self._model, labels, edit.By(who, note))
+
+    def restore_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
+        """Return these retired or merged labels again."""
+        from treetop import edit
+
+        return edit.restore(self._model, labels, edit.By(who, note))
+
+    def rename_labels(
+        self, labels: Mapping[str, Any], *, re_encode: bool = False, who: str = "", note: str = ""
+    ) -> Model:
+        """Give labels other names, {id: name}, or texts, {id: {"text": ...}}; their scores stay.
+
+        `re_encode` renews the vectors of labels that were added by text.
+        """
+        from treetop import edit
+
+        return edit.rename(self._model, labels, edit.By(who, note), re_encode=re_encode)
+
+    def merge_labels(self, labels: Mapping[str, str], *, who: str = "", note: str = "") -> Model:
+        """Send the scores of labels to others, {label: label it goes into}, where the highest counts."""
+        from treetop import edit
+
+        return edit.merge(self._model, labels, edit.By(who, note))
+
+    def undo_labels(self, *, who: str = "", note: str = "") -> Model:
+        """Take the last change to the labels back."""
+        from treetop import edit
+
+        return edit.undo(self._model, edit.By(who, note))
