@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.assemble.held_out.judged import Judged
+from treetop.assemble.held_out.judged import Judged, places
 from treetop.assemble.held_out.rising import rising_rate
 from treetop.core.dataset import Ints
 from treetop.core.errors import InputError
@@ -14,6 +14,8 @@ from treetop.predict.calibrate import BINS, Calibration, frequency_bin
 
 FEWEST = 500  # documents; fewer say too little about rare labels and high thresholds
 KNOTS = 100
+RETURNED = 5  # labels of a document that users see; further down the same score is less often right
+FURTHER = 0.1  # what a pair beyond them counts
 CUTS = 1000
 
 
@@ -28,9 +30,10 @@ def learn_calibration(judged: Judged, counts: Ints, positives: Ints) -> Calibrat
         raise InputError("calibration: no label is returned for any held-out document. Give documents like the others.")
     score, counted = judged.pairs.score[:, 0], counts[judged.pairs.ids]
     bins = frequency_bin(counted)
-    everywhere = np.ones(len(score), bool)
+    weight = np.where(places(judged.pairs, score) < RETURNED, 1.0, FURTHER).astype(np.float32)
     maps = [
-        _map(score, judged.hit, bins == b if (judged.hit[bins == b] > 0).any() else everywhere) for b in range(BINS)
+        _map(score, judged.hit, weight, bins == b if (judged.hit[bins == b] > 0).any() else bins >= 0)
+        for b in range(BINS)
     ]
     knots: Floats = np.stack(maps, axis=1).astype(np.float32)
     calibration = Calibration(knots, np.zeros((3, 1), np.float32), n)
@@ -38,9 +41,8 @@ def learn_calibration(judged: Judged, counts: Ints, positives: Ints) -> Calibrat
     return Calibration(knots, _cuts(p, judged.hit, judged.pairs.rows, positives), n)
 
 
-def _map(score: Floats, hit: Floats, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-    ones = np.ones(int(chosen.sum()), np.float32)
-    return np.stack(rising_rate(score[chosen], hit[chosen], ones, KNOTS))
+def _map(score: Floats, hit: Floats, weight: Floats, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return np.stack(rising_rate(score[chosen], hit[chosen], weight[chosen], KNOTS))
 
 
 def _cuts(p: Floats, hit: Floats, rows: Ints, positives: Ints) -> Floats:
