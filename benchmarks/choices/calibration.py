@@ -1,4 +1,4 @@
-"""How much labels beyond the first five count when probabilities are learnt: expected calibration error on held-out rows.
+"""How much labels beyond the first five count when probabilities are learnt: calibration error on held-out rows.
 
     python benchmarks/choices/calibration.py wordnet ../shared/data/finna-yso-en-25k --record
 
