@@ -10,4 +10,5 @@ file is one part: what it prepares, and what one case does.
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))  # `import toy`, also when no pytest is around
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "helpers"), str(TESTS)]  # `import toy`, also when no pytest is around

@@ -29,6 +29,8 @@ LINEAR: dict[str, dict[str, Any]] = {
     "parabel": SMALL,
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL,
+    "blend": {"sources": ["popular", "neighbours"]},
+    "auto": {"candidates": ["popular", "neighbours"]},
 }
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "xr_linear:float16": ("xr_linear", {"linear": {"storage": "float16"}}),
@@ -44,7 +46,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lightxml:members": ("lightxml", {"members": 2}),
     "cascadexml:linear": ("cascadexml", {"ranker": "both"}),
 }
-EXTRA = ("edited", "blended", "fused")  # made of trained models
+EXTRA = ("edited", "blended", "fused", "heads")  # made of trained models, or taught by held-out documents
 
 
 def names(asked: str) -> list[str]:
@@ -93,6 +95,9 @@ def build(name: str, folder: Path) -> None:
         models = [treetop.fit(recipe, toy.dataset(), settings=LINEAR[recipe]) for recipe in ("xr_linear", "neighbours")]
         joined = treetop.blend(models, held_out=toy.dataset(seed=2, n=600))
         calibrated(joined, toy.dataset(seed=3, n=600)).save(folder)
+    elif name == "heads":
+        settings = {**_settings("unidec"), "search": {"heads": "both"}}
+        treetop.fit("unidec", toy.dataset(), settings=settings, held_out=toy.dataset(seed=2, n=600), out=folder)
     elif name == "blended":
         models = [treetop.fit(recipe, toy.dataset(), settings=LINEAR[recipe]) for recipe in ("xr_linear", "parabel")]
         treetop.blend(models, weights=[2, 1]).save(folder)
