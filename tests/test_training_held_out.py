@@ -134,7 +134,9 @@ def test_a_blend_is_trained_in_one_go_and_its_quick_recipes_on_all_documents(lar
     assert model.n_train == 7000 and model.fusion.scorer.n_sources == 2 and probabilities_hold(model)
     best = max(treetop.fit(r, large, calibrate=False).evaluate(TEST, resamples=0)["P@1"] for r in settings["sources"])
     assert model.evaluate(TEST, resamples=0)["P@1"] >= best - 1.0
-    treetop.load(tmp_path / "m", check="full").check_golden()
+    opened = treetop.load(tmp_path / "m", check="full")
+    opened.check_golden()
+    assert [way.recipe for way in opened.explain("cat dogs", 1)[0].members] == settings["sources"]
     ranks = treetop.fit("blend", TRAIN, settings=settings)  # too few documents to hold some out
     assert ranks.fusion is None and ranks.blend == "rank_average"
 

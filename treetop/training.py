@@ -259,12 +259,14 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
     if model.calibration is None:
         try:
             model = taught(model, split.held_out, held.aim, job.seed, job.device)
+            logger.info("probabilities: learnt on %s held-out documents", f"{len(split.held_out):,}")
         except InputError as error:  # the model itself is sound
             logger.warning("scores without probabilities: %s", error)
     if again is None and not constant(planned.recipe.rpartition("+")[2], "COMPARES", False):
         warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
     if again is None:
         return model
+    logger.info("training again, on all %s documents", f"{int(again.documents.sum()):,}")
     return dataclasses.replace(planned.fit(again, job), fusion=model.fusion, calibration=model.calibration)
 
 

@@ -117,3 +117,17 @@ def test_types_read_well():
     assert type_name(tuple[int, int] | None) == "list of 2 int or null"
     assert type_name(tuple[tuple[int, ...], ...]) == "list of list of int"
     assert type_name(float | None) == "float or null"
+
+
+@dataclass(frozen=True)
+class Named:
+    names: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(("written", "names"), [("a,b", ("a", "b")), (" a , b,", ("a", "b")), ("a", ("a",)), ("", ())])
+def test_a_list_of_names_may_be_written_with_commas(written, names):
+    assert build(Named, {"names": written}).names == names
+
+
+def test_names_with_commas_from_the_command_line():
+    assert build(Named, override({}, ["names=xr_linear,unidec:cpu"])).names == ("xr_linear", "unidec:cpu")

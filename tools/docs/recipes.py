@@ -81,7 +81,8 @@ def _caption(first: str, second: str, measured: Mapping[records.Key, Any], sourc
     presets = sorted({f"`{found['preset']}`" for found in measured.values() if found["preset"] != "default"})
     usual = f", by default settings or the preset named ({', '.join(presets)})" if presets else ""
     parts = [f"{', '.join(names)}: `{source}`" for source, names in sources.items()]
-    made = f"Test rows. {first} on two CPU cores{usual}: `benchmarks/results/recipes/{first}.jsonl`."
+    made = "Test rows; trained on all documents, none held out (`--no-calibrate`). "
+    made += f"{first} on two CPU cores{usual}: `benchmarks/results/recipes/{first}.jsonl`."
     if parts:
         made += f" {second} by default settings, from `benchmarks/results/`: {'; '.join(parts)}. `gpu/`: one H200."
     return f"{made} –: no record yet."

@@ -65,6 +65,9 @@ class Card:
 
     def recipes(self, n: int) -> list[str]:
         """The recipe that trained each of the model's `n` members."""
+        named = self.data.get("members")
+        if isinstance(named, list) and len(named) == n and all(isinstance(name, str) for name in named):
+            return [str(name) for name in named]
         found: list[str] = []
         for model in self.models:  # one of them may be a blend itself
             settings = model.get("settings")

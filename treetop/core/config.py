@@ -163,6 +163,8 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if isinstance(value, str) and arguments == (str, Ellipsis):  # names as a command line has them: a,b
+        value = [name.strip() for name in value.split(",") if name.strip()]
     if not isinstance(value, list | tuple):
         raise ConfigError(f"{where}: expected a list, got {type(value).__name__} {shown(value)}. Write [a, b].")
     if len(arguments) == 2 and arguments[1] is Ellipsis:

@@ -11,6 +11,7 @@ With too few documents to hold some out, labels are ranked by the average of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from treetop.assemble.blend import side_by_side
@@ -24,6 +25,7 @@ from treetop.model import Model
 from treetop.training import Plan, plan
 
 GROUP = "ours"
+COMPARES = True  # a linear recipe is among the sources as they come: no need to try it afterwards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +61,26 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     plans, alike = _plans(config), [1.0] * len(config.sources)
     models = [planned.fit(dataset, job.within(f"source-{s}")) for s, planned in enumerate(plans)]
     if job.held_out is None:
-        return side_by_side(models, alike, "rank_average", learn=False)
-    learnt = taught(side_by_side(models, alike, "average", learn=True), job.held_out, job.aim, job.seed, job.device)
+        return _named(side_by_side(models, alike, "rank_average", learn=False), config, models)
+    joined = _named(side_by_side(models, alike, "average", learn=True), config, models)
+    learnt = taught(joined, job.held_out, job.aim, job.seed, job.device)
     if job.everything is None or not any(planned.refits for planned in plans):
         return learnt
     final = [
         planned.fit(job.everything, job.within(f"source-{s}-all")) if planned.refits else model
         for s, (planned, model) in enumerate(zip(plans, models, strict=True))
     ]
-    whole = side_by_side(final, alike, "average", learn=True)
+    whole = _named(side_by_side(final, alike, "average", learn=True), config, final)
     return replace(
         whole, fusion=learnt.fusion, calibration=learnt.calibration, counts=job.everything.label_counts,
         n_train=int(job.everything.documents.sum()),
     )  # fmt: skip
+
+
+def _named(model: Model, config: Config, models: Sequence[Model]) -> Model:
+    """The model with a card that says which source each member is from."""
+    pairs = zip(config.sources, models, strict=True)
+    return replace(model, card=replace(model.card, data={"members": [s for s, m in pairs for _ in m.members]}))
 
 
 def _plans(config: Config) -> list[Plan]:

@@ -64,8 +64,9 @@ def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) 
     lists = source_rankings(model, fusion, rows)
     judged = Judged.of(lists, rows, _counts(model, rows), model.n_train)
     learnt = learn_fusion(judged, model.counts, model.n_train, rows.propensity, aim, seed)
-    for number, alone in enumerate(learnt.sources, 1):
-        logger.info("source %d alone: P@1 %.2f, P@5 %.2f on held-out documents", number, 100 * alone.p1, 100 * alone.p5)
+    names = _source_names(model, fusion)
+    for name, alone in zip(names, learnt.sources, strict=True):
+        logger.info("%s alone: P@1 %.2f, P@5 %.2f on held-out documents", name, 100 * alone.p1, 100 * alone.p5)
     logger.info(
         "fused (%s, rare labels lifted by %g): P@1 %.2f, P@5 %.2f", learnt.name, learnt.fusion.rarity.lift,
         100 * learnt.quality.p1, 100 * learnt.quality.p5,
@@ -74,6 +75,15 @@ def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) 
     calibration = learn_calibration(replace(judged, pairs=pairs), model.counts, np.diff(rows.Y.indptr))
     model = replace(model, fusion=replace(fusion, scorer=learnt.fusion), calibration=calibration)
     return model.with_golden(Texts.of([str(row["text"]) for row in model.golden])) if model.golden else model
+
+
+def _source_names(model: Model, fusion: Fusion) -> list[str]:
+    """What the log calls each source: its place, and its recipe where they differ."""
+    recipes, names, start = model.card.recipes(len(model.members)), list[str](), 0
+    for number, (n, _) in enumerate(fusion.sources, 1):
+        names.append(f"source {number}" + (f" ({recipes[start]})" if len(set(recipes)) > 1 else ""))
+        start += n
+    return names
 
 
 def provisional(sources: Sequence[tuple[int, Blend]]) -> Fusion:
