@@ -1,0 +1,76 @@
+"""Labels found by the beginnings of words."""
+
+import time
+
+import numpy as np
+import pytest
+
+from treetop.core.dataset import LabelSet
+from treetop.serve.search import LabelIndex, normalised
+
+NAMES = [
+    "Apple pie",
+    "pie",
+    "Café au lait",
+    "pineapple",
+    "rock 'n' roll",
+    "apple",
+    "the very long name of something",
+    "日本 語",
+]
+COUNTS = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+
+
+@pytest.fixture(scope="module")
+def index():
+    return LabelIndex.of(LabelSet.of([f"X{i}" for i in range(len(NAMES))], NAMES), COUNTS)
+
+
+def found(index, query, limit=20, offset=0):
+    columns, total = index.find(query, limit, offset)
+    return [NAMES[column] for column in columns], total
+
+
+def slow(query):
+    """The same by looking at every word of every name and at every id."""
+    words = normalised(query).split()
+    hits = [
+        column for column, name in enumerate(NAMES)
+        if all(any(part.startswith(word) for part in [*normalised(name).split(), f"x{column}"]) for word in words)
+    ]  # fmt: skip
+    whole = " ".join(words)
+    key = lambda c: (not " ".join(normalised(NAMES[c]).split()).startswith(whole), -COUNTS[c], c)  # noqa: E731
+    return [NAMES[column] for column in sorted(hits, key=key)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "a", "app", "APPLE", "pie app", "pie", "cafe", "CAFÉ", "lait au", "rock n", "x3", "zzz", "very long", "日",
+     "the very long name of something", "the very long name of somethings", "!!!", " "],
+)  # fmt: skip
+def test_finds_what_a_look_at_every_name_finds(index, query):
+    assert found(index, query)[0] == slow(query)
+
+
+def test_pages(index):
+    whole, total = found(index, "p")
+    assert total == len(whole) == 3
+    assert found(index, "p", 2, 1) == (whole[1:3], total)
+    assert found(index, "p", 2, 100) == ([], total)
+
+
+def test_no_labels_and_empty_names():
+    assert LabelIndex.of(LabelSet.of(["a", "b"], ["", "  "]), np.array([1, 2])).find("", 5) == ([1, 0], 2)
+    assert LabelIndex.of(LabelSet.of(["a", "b"], ["", "  "]), np.array([1, 2])).find("b", 5) == ([1], 1)
+
+
+@pytest.mark.slow
+def test_a_million_labels_are_searched_in_a_tenth_of_a_second():
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefghij"), 6)) for _ in range(20_000)]
+    names = [" ".join(words[i] for i in row) for row in rng.integers(0, len(words), (10**6, 3))]
+    index = LabelIndex.of(LabelSet.of([str(i) for i in range(10**6)], names), rng.integers(0, 1000, 10**6))
+    for query in ("", "a", "abc", "a b", names[7]):
+        started = time.perf_counter()
+        index.find(query, 20)
+        assert time.perf_counter() - started < 0.1, repr(query)

@@ -1,0 +1,1 @@
+"""How fast and how steady is the server? Load at a fixed rate on a real one (`make bench-serve`)."""

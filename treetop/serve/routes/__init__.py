@@ -1,0 +1,1 @@
+"""What can be asked? One file per kind of question."""
