@@ -6,11 +6,12 @@ that is found out by a probe; those that do not are padded.
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -72,6 +73,12 @@ class Pooling:
         return f"{self.kind}:{','.join(str(layer) for layer in self.layers)}"
 
 
+class Layers(Protocol):
+    """Something that computes hidden states faster than the modules do."""
+
+    def states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]: ...
+
+
 class Encoder(nn.Module):
     """A transformer that reads packed sequences; `forward` gives one tensor (rows, width) per pooling."""
 
@@ -89,7 +96,7 @@ class Encoder(nn.Module):
         self.offset = 0
         with model_errors():
             self.packs = self._probe()
-        self._quick: QuickLayers | None = None
+        self._quick: Layers | None = None
         self.eval()
 
     @property
@@ -155,6 +162,16 @@ class Encoder(nn.Module):
         self._quick = QuickLayers.of(self)
         if self._quick is None:
             packed_linear.exchange(self.body)
+
+    def in_runtime(self) -> Encoder | None:
+        """A copy whose layers run in ONNX Runtime in prediction; None if it does not have BERT's architecture."""
+        if QuickLayers.of(self) is None:
+            return None
+        from treetop.features.encoder.runtime_layers import RuntimeLayers
+
+        quick = copy.copy(self)
+        quick._quick = RuntimeLayers(self)
+        return quick
 
     def forward(self, packed: Packed, poolings: Sequence[Pooling], detached: Collection[str] = ()) -> dict[str, Tensor]:
         """Per view (rows, width); gradients reach the transformer from all views except those `detached`."""

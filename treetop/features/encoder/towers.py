@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
+from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
@@ -79,7 +79,7 @@ class DeviceTower:
         return F.normalize(projected, dim=1) if self.tower.unit else projected
 
 
-class Towers(MovesToDevice, SharesOut):
+class Towers(MovesToDevice, HasFastForm, SharesOut):
     """Views of texts by a transformer and the heads on it.
 
     `encoder/dual` and `encoder/classifier` are the heads' vectors; `encoder/search` joins them, each at its weight, and
@@ -158,6 +158,10 @@ class Towers(MovesToDevice, SharesOut):
         """The same on another device."""
         moved = self.transformer.to(device)
         return self if moved is self.transformer else Towers(moved, self.towers)
+
+    def fast(self) -> Towers:
+        """The same with the encoder's fast form."""
+        return Towers(self.transformer.fast(), self.towers)
 
     def to_part(self) -> Part:
         arrays: dict[str, Floats] = {}
