@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from treetop.core.abilities import HasLabelVectors, HasNearTexts, Shares
+from treetop.core.abilities import HasLabelVectors, HasNearTexts, NearText, Shares
 from treetop.core.dataset import RETIRED
-from treetop.core.types import Level, Ranking, View
+from treetop.core.types import Floats, Level, Ranking, View
+from treetop.documents.kept import Documents, nearest
 from treetop.explain.below import labels_below, most_frequent
 from treetop.explain.explanation import Explanation, Joined, Neighbour, Source, Step, Text, Way
 from treetop.explain.path import Key, Margin, Pace, walk
@@ -38,11 +39,13 @@ class Scored:
         return self.paces[-1].score
 
 
-def explain(model: Model, text: str, k: int) -> list[Explanation]:
-    """See `Model.explain`."""
+def explain(model: Model, text: str, k: int, only: Sequence[int] | None = None) -> list[Explanation]:
+    """See `Model.explain`; with `only` just those labels, as far as they are among the best `k`."""
     ranking = model.rank([text], k)
-    sure = model.probabilities(ranking)
     asked = _Asked(model, text, model.views([text]), len(ranking.ids))
+    if only is not None:
+        ranking = ranking.where(np.isin(ranking.ids, only))
+    sure = model.probabilities(ranking, model.unknown([text]))
     found = [(column, asked.ways(column)) for column in ranking.ids.tolist()]
     told = asked.shares([scored for _, ways in found for scored in ways])
     return [
@@ -50,7 +53,7 @@ def explain(model: Model, text: str, k: int) -> list[Explanation]:
             model.labels.ids[column], model.labels.names[column], float(ranking.score[i]),
             None if sure is None else float(sure[i]), int(model.counts[column]), asked.joined(column, ways),
             [asked.way(m, scored, told) for m, scored in enumerate(ways)], asked.neighbours(column),
-            asked.texts(ways),
+            asked.texts(column, ways),
         )
         for i, (column, ways) in enumerate(found)
     ]  # fmt: skip
@@ -217,14 +220,31 @@ class _Asked:
                 return [Neighbour(names.ids[c], names.names[c], cosine) for c, cosine in pairs[:NEAR]]
         return None
 
-    def texts(self, ways: Sequence[Scored]) -> list[Text] | None:
-        """The training texts that voted for the label, where a member counts such votes."""
+    @cached_property
+    def similarities(self) -> Floats | None:
+        """Cosines with all training texts, where the model keeps them."""
+        return None if self.model.documents is None else self.model.documents.similarities(self.views)
+
+    def texts(self, column: int, ways: Sequence[Scored]) -> list[Text] | None:
+        """The nearest training texts with the label: those that voted, where they do, else of all that are kept."""
+        documents, similar = self.model.documents, self.similarities
         for scored in ways:
             level = scored.levels[-1]
             if isinstance(level.rank, HasNearTexts):
                 near = level.rank.near_texts(self.views[level.view], scored.column)
-                return [Text(text.row, text.similarity, text.vote) for text in near[:NEAR]]
-        return None
+                kept = None if documents is None or len(documents) != level.rank.n_documents else documents
+                return [_voter(text, kept) for text in near[:NEAR]]
+        if documents is None or similar is None:
+            return None
+        found = nearest(similar, NEAR, documents.carrying(column))
+        return [Text(int(documents.rows[d]), float(similar[d]), None, documents.texts[d]) for d in found.tolist()]
+
+
+def _voter(near: NearText, kept: Documents | None) -> Text:
+    """A training text that voted; its own words where the model keeps the very documents that vote."""
+    if kept is None:
+        return Text(near.row, near.similarity, near.vote, None)
+    return Text(int(kept.rows[near.row]), near.similarity, near.vote, kept.texts[near.row])
 
 
 def _place(ranking: Ranking, node: int) -> tuple[int | None, float | None]:

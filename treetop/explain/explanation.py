@@ -81,11 +81,12 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Text:
-    """A training text that voted for the label."""
+    """A training text that carries the label and resembles the text."""
 
-    row: int
+    row: int  # in the training data, from 0
     similarity: float
-    vote: float
+    vote: float | None  # its part of the score; None: training texts do not vote
+    text: str | None  # None: the model keeps no training texts
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Explanation:
     joined: Joined | None  # None: one member
     members: list[Way]
     neighbours: list[Neighbour] | None  # None: its labels have no vectors
-    texts: list[Text] | None  # None: the model keeps no training texts
+    texts: list[Text] | None  # nearest first; None: the model neither keeps training texts nor lets them vote
 
     @property
     def words(self) -> list[Word]:
