@@ -18,7 +18,7 @@ import numpy as np
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
-from treetop.assemble.held_out.scores import taught
+from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.assemble.probe import probed
 from treetop.augment.compose import (
     Augmentation,
@@ -30,7 +30,7 @@ from treetop.augment.compose import (
     split_name,
     with_augmentations,
 )
-from treetop.core import curve, registry
+from treetop.core import curve, deadline, registry
 from treetop.core.abilities import check_device
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
@@ -46,7 +46,7 @@ from treetop.core.errors import (
     shown,
     visible,
 )
-from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size
+from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size, with_documents
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
@@ -54,6 +54,8 @@ from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, wor
 from treetop.data.frame import from_lists
 from treetop.kernels.runtime import threads as pool
 from treetop.model import Model, load
+
+STEPS = 0.85  # of a time budget, until which networks train: labels are read, scores judged and files written after it
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ class Plan:
 
             devices.pick(device)
 
-    def forecast(self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF) -> Forecast:
+    def forecast(
+        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False
+    ) -> Forecast:
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         made: Forecast = self.module.forecast(dataset, self.config)
         made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
@@ -88,11 +92,13 @@ class Plan:
             )
             again = 2 if self.refits else 1
             made = dataclasses.replace(made, memory=made.memory + more, floor=made.floor + more, time=again * made.time)
+        if keep_texts:
+            made = with_documents(made, dataset, encoded=bool(to_dict(self.config).get("encoder")))
         return with_augmentations(made, self.augmentations, dataset)
 
     @property
     def refits(self) -> bool:
-        """Whether what is learnt on held-out documents is kept for a second model, trained on all of them."""
+        """Whether calibration and fusion from held-out documents are kept for a second model, trained on all."""
         return bool(constant(self.recipe.rpartition("+")[2], "REFITS", False))
 
     def fit(self, dataset: Dataset, job: Job) -> Model:
@@ -164,16 +170,18 @@ def fit(
     calibrate: bool = True,
     aim: Aim = "balanced",
     held_out: Dataset | None = None,
+    keep_texts: bool = False,
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
     With `out` the model is saved there, and a killed run goes on with `resume=True`, which is also content with the
     model of a finished run of the same job. `calibrate` holds documents out of training (or takes those of `held_out`):
     on them the scores of a recipe's parts are fused to serve `aim`, and scores get probabilities; linear recipes are
-    then trained once more, on all documents. With `calibrate=False` all documents are trained on once.
+    then trained once more, on all documents. With `calibrate=False` all documents are trained on once. `keep_texts`
+    puts the training texts into the model, which then finds those nearest to a text (`Model.nearest`).
     """
     check_run(seed, device, threads)
-    dataset = _dataset(texts, labels)
+    started, dataset = time.monotonic(), _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
     folder = None if out is None else Path(out)
     limits, held = parse_budget(budget), HoldOut(calibrate, aim, held_out)
@@ -181,20 +189,23 @@ def fit(
         folder is not None
         and resume
         and not overwrite
-        and _is_there(folder, _key(planned, dataset, held, seed, limits))
+        and _is_there(folder, _key(planned, dataset, held, Job(seed, device, None, limits, keep_texts=keep_texts)))
     ):
         logger.info("%s: the model of this job exists already", folder)
         return load(folder)
     planned.check_device(device)
-    needs = planned.forecast(dataset, probe=bool(limits.keys() & {"memory", "time"}), held=held)
+    probe = bool(limits.keys() & {"memory", "time"})
+    needs = planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts)
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):
         limits["weights"] = needs.model_within(limits["memory"])
-    with pool.limited(threads):
+    job = Job(seed, device, None, limits, ends=started + limits.get("time", np.inf), keep_texts=keep_texts)
+    ends = started + STEPS * limits.get("time", np.inf)
+    with pool.limited(threads), deadline.ending(steps=ends):
         if folder is None:
-            return _train(planned, dataset, held, Job(seed, device, None, limits))
-        return _train_into(folder, planned, dataset, held, Job(seed, device, None, limits), resume, overwrite)
+            return _train(planned, dataset, held, job)
+        return _train_into(folder, planned, dataset, held, job, resume, overwrite)
 
 
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
@@ -246,7 +257,10 @@ def _train(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> Model:
     facts |= {"sha256": dataset.fingerprint, **model.card.data}
     if limits := _limits(job.budget):
         facts["budget"] = limits
+    facts |= {"keep_texts": True} if job.keep_texts else {}
     model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
+    if job.keep_texts:
+        model = dataclasses.replace(model, documents=model.to(job.device).with_documents(dataset).documents)
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
@@ -255,16 +269,17 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
     again = split.everything if planned.refits else None
     first = job if again is None else job.within("held-out")
     first = dataclasses.replace(first, held_out=split.held_out, everything=split.everything, aim=held.aim)
+    started = time.monotonic()
     model = planned.fit(split.train, first)
     if model.calibration is None:
         try:
-            model = taught(model, split.held_out, held.aim, job.seed, job.device)
-            logger.info("probabilities: learnt on %s held-out documents", f"{len(split.held_out):,}")
+            model = fitted_to_held_out(model, split.held_out, held.aim, job.seed, job.device)
+            logger.info("probabilities: calibrated on %s held-out documents", f"{len(split.held_out):,}")
         except InputError as error:  # the model itself is sound
             logger.warning("scores without probabilities: %s", error)
     if again is None and not constant(planned.recipe.rpartition("+")[2], "COMPARES", False):
         warn_if_linear_is_better(planned.recipe, model, split.train, split.held_out, job)
-    if again is None:
+    if again is None or not job.may_repeat(time.monotonic() - started):
         return model
     logger.info("training again, on all %s documents", f"{int(again.documents.sum()):,}")
     return dataclasses.replace(planned.fit(again, job), fusion=model.fusion, calibration=model.calibration)
@@ -276,15 +291,16 @@ def _limits(budget: Mapping[str, float]) -> str:
     return f"{limits}, so weights may be fewer and narrower than the settings say" if limits else ""
 
 
-def _key(planned: Plan, dataset: Dataset, held: HoldOut, seed: int, budget: Mapping[str, float]) -> dict[str, Any]:
+def _key(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> dict[str, Any]:
     """All that decides a model."""
     return {
         "data": dataset.fingerprint,
         "settings": planned.settings,
         "recipe": planned.recipe,
-        "seed": seed,
+        "seed": job.seed,
         "hold_out": held.key,
-        "budget": {name: limit for name, limit in budget.items() if name in {"model", "memory"}},
+        "keep_texts": job.keep_texts,
+        "budget": {name: limit for name, limit in job.budget.items() if name in {"model", "memory"}},
         "format": FORMAT_VERSION,
     }
 
@@ -301,13 +317,14 @@ def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
     said = {name: manifest.get(name) for name in ("recipe", "seed", "format")}
     said |= {"data": data.get("sha256"), "settings": current_names(str(key["recipe"]), manifest.get("config"))}
     said |= {"budget": run.get("budget", rounded), "hold_out": data.get("hold_out", "off")}
+    said["keep_texts"] = data.get("keep_texts", False)
     return is_finished(folder, key, said)
 
 
 def _train_into(
     folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool
 ) -> Model:
-    key = _key(planned, dataset, held, job.seed, job.budget)
+    key = _key(planned, dataset, held, job)
     rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
     target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
     work = open_work(target, key, resume=resume, overwrite=overwrite)

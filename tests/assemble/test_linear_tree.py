@@ -11,7 +11,7 @@ from scipy import sparse
 
 import toy
 import treetop
-from treetop.assemble.linear.tree import LinearConfig, Task, _inside, level_relevance, level_targets, train_member
+from treetop.assemble.linear.tree import LinearConfig, Task, _members, level_relevance, level_targets, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Level, Ranking
@@ -133,18 +133,18 @@ def test_targets_and_negatives(parts):
     levels = levels_of(parts)
     task = Task(X, data.Y)
     t = len(tree.parents) - 1
-    tfn = _inside(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn"))
-    man = _inside(task, tree, targets, levels[:t], t, LinearConfig(negatives="man", train_beam=2))
-    both = _inside(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn+man", train_beam=2))
+    tfn = _members(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn"))
+    man = _members(task, tree, targets, levels[:t], t, LinearConfig(negatives="man", train_beam=2))
+    both = _members(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn+man", train_beam=2))
     positive = tfn[0].toarray() > 0
     assert ((man[0].toarray() > 0) >= positive).all()  # positives are always rows
     assert (man[1].toarray() > 0).sum(1).max() <= 2  # but only the beam gives negatives
     assert np.array_equal(both[0].toarray() > 0, (man[1].toarray() > 0) | positive)
     late = LinearConfig(negatives="man_last", train_beam=2)
     for depth in range(1, t + 1):
-        found = _inside(task, tree, targets, levels[:depth], depth, late)
+        found = _members(task, tree, targets, levels[:depth], depth, late)
         twin = LinearConfig(negatives="tfn+man" if depth == t else "tfn", train_beam=2)
-        wanted = _inside(task, tree, targets, levels[:depth], depth, twin)
+        wanted = _members(task, tree, targets, levels[:depth], depth, twin)
         assert all(np.array_equal(a.toarray() > 0, b.toarray() > 0) for a, b in zip(found, wanted, strict=True))
 
 

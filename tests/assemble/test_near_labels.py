@@ -10,7 +10,7 @@ import torch
 
 import toy
 from toy_network import CPU, batch
-from treetop.assemble.near_labels import OwnLabels, nearest, nearest_of_all, shortlists
+from treetop.assemble.near_labels import Positives, nearest, nearest_of_all, shortlists
 from treetop.core.types import Join, Level, Ranking
 from treetop.network.candidates.given import GivenLabels
 from treetop.network.targets import BatchTargets, TargetRows
@@ -32,7 +32,7 @@ def test_own_labels_then_found_ones_without_ignored_pairs(width):
     data = dataclasses.replace(toy.dataset(), filter_pairs=pairs)
     rows, found = found_for(len(data), data.n_labels, rng)
     data.Y.data[:] = rng.permutation(np.linspace(0.1, 1.0, data.Y.nnz))
-    made = shortlists(OwnLabels.of(data), found, width)
+    made = shortlists(Positives.of(data), found, width)
     ignored = set(map(tuple, pairs.tolist()))
     dense = data.Y.toarray()
     assert any((i, label) in ignored for i in range(len(data)) for label in data.Y[i].indices)
@@ -64,7 +64,7 @@ def test_values_stand_where_own_labels_stand(width):
     data.Y.data[:] = rng.permutation(np.linspace(0.1, 1.0, data.Y.nnz))
     weights = data.Y.copy()
     weights.data[:] = rng.uniform(1, 5, weights.nnz)
-    own = OwnLabels.of(dataclasses.replace(data, relevance=weights))
+    own = Positives.of(dataclasses.replace(data, relevance=weights))
     _, found = found_for(len(data), data.n_labels, np.random.default_rng(1))
     lists, rows = shortlists(own, found, width), np.array([7, 0, 59, 7])
     given = GivenLabels(lists, CPU)

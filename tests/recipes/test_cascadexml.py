@@ -12,6 +12,7 @@ from treetop.assemble.linear import concatenated
 from treetop.core.errors import ConfigError
 from treetop.predict import beam as predict_beam
 from treetop.recipes import cascadexml
+from treetop.training import plan
 
 
 def settings(encoder, **changes):
@@ -108,11 +109,11 @@ def test_the_linear_level_learns_from_texts_whose_clusters_are_kept(encoder, mon
     model = treetop.fit("cascadexml", data, settings=chosen)
     levels = model.members[0]
     above = predict_beam.descend(levels[:-1], model.features["fused"].views(data.texts), 2)
-    shortlist, inside = levels[-1].shortlist, seen[0].inside[0].tocsr()
+    shortlist, members = levels[-1].shortlist, seen[0].members[0].tocsr()
     for row in range(len(data)):
         kept = set(above.ids[above.indptr[row] : above.indptr[row + 1]].tolist())
         kept |= {shortlist.parents_of(label)[0] for label in data.Y[row].indices}
-        assert set(inside[row].indices.tolist()) == kept
+        assert set(members[row].indices.tolist()) == kept
 
 
 @pytest.mark.parametrize("warm", [False, True])
@@ -171,6 +172,24 @@ def test_levels_and_layers_scale_with_labels_and_depth():
     sizes = {n: cascadexml._resolutions(n, usual) for n in (115, 13_330, 30_938, 670_091)}
     assert sizes == {115: [], 13_330: [256, 2048], 30_938: [512, 4096], 670_091: [1024, 8192, 65536]}
     twelve, six = SimpleNamespace(depth=12), SimpleNamespace(depth=6)
-    assert cascadexml._layers((), 4, twelve) == [(5, 6), (8,), (10,), (12,)]
-    assert cascadexml._layers((), 3, six) == [(3, 4), (5,), (6,)]
-    assert cascadexml._layers((), 1, six) == [(6,)]
+    assert cascadexml._layers((), 4, twelve, "spread") == [(5, 6), (8,), (10,), (12,)]
+    assert cascadexml._layers((), 3, six, "spread") == [(3, 4), (5,), (6,)]
+    assert cascadexml._layers((), 1, six, "spread") == [(6,)]
+    assert cascadexml._layers((), 3, six, "last") == [(6,)] * 3
+
+
+def test_all_levels_may_read_the_last_layer(encoder, tmp_path):
+    data = toy.dataset(n=120)
+    model = treetop.fit("cascadexml", data, settings=settings(encoder, layers=[], read_layers="last"))
+    views = [level.view for level in model.members[0]]
+    assert len(views) == 3 and len(set(views)) == 1
+    floor = treetop.fit("popular", data).evaluate(toy.dataset(seed=1), resamples=0)["P@1"]
+    assert model.evaluate(toy.dataset(seed=1), resamples=0)["P@1"] > floor
+    model.save(tmp_path / "m")
+    assert treetop.load(tmp_path / "m").predict("cat horses") == model.predict("cat horses")
+    with pytest.raises(ConfigError, match="read_layers: .*'first'"):
+        plan("cascadexml", settings={"read_layers": "first"})
+
+
+def test_the_preset_of_the_published_layers_holds_whatever_the_default_is():
+    assert plan("cascadexml", preset="paper-layers").config.read_layers == "spread"

@@ -1,18 +1,20 @@
-"""Where stages are wired into trainings that several recipes share.
+"""How are stages combined into trainings that several recipes share?
 
-| file | wires |
-|---|---|
-| `view.py` | texts, or precomputed features, into the sparse matrix a recipe trains on |
-| `label_tree.py`, `label_graph.py` | a description of the labels into a tree; texts they share into a graph |
-| `linear/tree.py` | a tree and a sparse matrix into levels of linear rankers |
-| `linear/ensemble.py` | several such trees into a model; the shape of the data into a forecast |
-| `linear/one_vs_all.py`, `linear/concatenated.py` | a sparse matrix into one linear level, alone or below clusters |
-| `linear/budget.py`, `probe.py` | a byte budget into storage and thresholds that keep it; samples into a forecast |
-| `label_rows.py` | label texts into further rows to learn from |
-| `staged/coarse_to_fine.py` | an encoder and a tree into an encoder fine-tuned level by level |
-| `staged/level_start.py` | what a level begins with: candidates, and vectors by a linear solve |
-| `dual/` | an encoder, label texts and free label vectors into one search |
-| `label_text_bags.py` | bags of words and label texts into levels whose vectors are composed of parts |
-| `near_labels.py` | the labels nearest to each text into shortlists that label vectors learn from |
-| `members.py`, `blend.py` | several trainings, or trained models, into one model |
+| file | from | to |
+|---|---|---|
+| `view.py` | texts or precomputed features | the sparse matrix that a recipe trains on |
+| `label_tree.py`, `label_graph.py` | label descriptions; co-occurring labels | a label tree; a label graph |
+| `linear/tree.py` | a tree and a sparse matrix | levels of linear rankers |
+| `linear/ensemble.py` | several such trees; the shape of the data | a model; a forecast |
+| `linear/one_vs_all.py`, `linear/concatenated.py` | a sparse matrix | one linear level, alone or below clusters |
+| `linear/budget.py`, `probe.py` | a byte budget; samples | storage type and pruning thresholds; a forecast |
+| `label_rows.py` | label texts | additional training rows |
+| `staged/coarse_to_fine.py` | an encoder and a tree | an encoder fine-tuned level by level |
+| `staged/level_start.py` | the level above | a level's candidates, and its initial vectors by a linear solve |
+| `dual/` | an encoder, label texts and free label vectors | one search |
+| `label_text_bags.py` | bags of words and label texts | levels whose label vectors are composed of parts |
+| `near_labels.py` | the labels nearest to each text | shortlists to train label vectors on |
+| `members.py`, `blend.py` | several trainings; trained models | one model |
+| `held_out/` | documents held out of training | probabilities, a fusion |
+| `advise/`, `tune/` | trials on samples | which recipe to train; which settings |
 """

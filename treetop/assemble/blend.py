@@ -1,7 +1,7 @@
-"""Trained models joined into one: their scores averaged, or fused as held-out documents teach.
+"""Trained models joined into one: their scores are averaged, or fused by a model fitted on held-out documents.
 
-The members of all models stand side by side, and a model's weight is shared out among its own. Features that hold the
-same data are kept once; others of the same name are kept apart under a name of their own (`features/namespaced.py`).
+The blend has the members of all models, and each model's weight is divided among its members. Features with the same
+data are stored once; different features of the same name get namespaces (`features/namespaced.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.held_out.fusion import Aim
-from treetop.assemble.held_out.scores import check_unseen, fused, provisional
+from treetop.assemble.held_out.scores import check_unseen, fused, unfitted_fusion
 from treetop.core.card import BLEND, Card
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
@@ -38,12 +38,12 @@ def blend(
     held_out: Dataset | None = None,
     aim: Aim = "balanced",
 ) -> Model:
-    """One model of several (models or their folders) that joins their scores. All models must know the same labels.
+    """Join several models (or their folders) into one that combines their scores. All must have the same labels.
 
-    With `held_out`, documents that none of them was trained on, the fusion of their scores is learnt, for the ranking
-    that `aim` asks for: balanced, precision or tail, and the model is calibrated. Without it scores are averaged, each
-    model at its weight, however many members it has; without weights all count the same. Choose weights on held-out
-    rows, never on test.
+    With `held_out`, documents that none of them was trained on, a fusion of their scores is learned and the blend is
+    calibrated; `aim` chooses the kind of ranking: balanced, precision or tail. Without it, scores are averaged, with
+    one weight per model, however many members it has; the default is equal weights. Choose weights on held-out rows,
+    never on test.
 
     >>> import treetop
     >>> texts, labels = ["a cat", "a dog", "a cow"] * 2, [["pet", "cat"], ["pet", "dog"], ["cow"]] * 2
@@ -53,88 +53,88 @@ def blend(
     """
     if not isinstance(models, (str, Path, Model, Iterable)):
         raise InputError(f"blend: expected models or their folders, got {type(models).__name__}. Give a list.")
-    asked = [models] if isinstance(models, (str, Path, Model)) else list(models)
-    if len(asked) < 2:
-        raise InputError(f"blend: {len(asked)} model. Give two or more, or their folders.")
+    sources = [models] if isinstance(models, (str, Path, Model)) else list(models)
+    if len(sources) < 2:
+        raise InputError(f"blend: {len(sources)} model. Give two or more, or their folders.")
     check_blend(how, [])
-    given = check_weights(() if weights is None else weights, len(asked), "models") or (1.0,) * len(asked)
+    given = check_weights(() if weights is None else weights, len(sources), "models") or (1.0,) * len(sources)
     check_too_small(given)
     if held_out is not None and weights:
-        raise ConfigError("weights: they are learnt on the held-out documents. Give weights or held_out, not both.")
-    opened = [_opened(model, place) for place, model in enumerate(asked, 1)]
+        raise ConfigError("weights: they are learned on the held-out documents. Give weights or held_out, not both.")
+    opened = [_opened(model, number) for number, model in enumerate(sources, 1)]
     _check_labels(opened)
     if held_out is None:
         _check_scores(opened, how)
     else:
         for _, model in opened:
             check_unseen(model, held_out)
-    models_, first = [model for _, model in opened], opened[0][1]
-    joined = side_by_side(models_, given, how, learn=held_out is not None)
-    joined = replace(joined, card=_card(models_, given, how, held_out, aim))
+    trained, first = [model for _, model in opened], opened[0][1]
+    joined = side_by_side(trained, given, how, learn=held_out is not None)
+    joined = replace(joined, card=_card(trained, given, how, held_out, aim))
     if held_out is not None:
         joined = fused(joined, held_out, aim, joined.card.seed)
-    if not all(model.golden for model in models_):  # one of them reads ready-made features, not texts
+    if not all(model.golden for model in trained):  # one of them reads precomputed features, not texts
         return joined
     return joined.with_golden(Texts.of([str(row["text"]) for row in first.golden]))
 
 
 def side_by_side(models: Sequence[Model], weights: Sequence[float], how: Blend, *, learn: bool) -> Model:
-    """The members of all models in one, their features pooled; with `learn` a fusion of its sources is to be learnt."""
+    """A model with the members and features of all; with `learn`, it has a fusion that is still to be fitted."""
     first, pool, members, shares = models[0], _Pool(), list[list[Level]](), list[float]()
     for model, weight in zip(models, weights, strict=True):
-        views = pool.take(model.features)
+        views = pool.add(model.features)
         members += [[replace(at, view=views.get(at.view, at.view)) for at in levels] for levels in model.members]
         parts = proportions(model.weights, len(model.members))
         shares += [weight * part / sum(parts) for part in parts]
     uneven = tuple(shares) if len(set(shares)) > 1 else ()
-    untaught = provisional([source for model in models for source in _sources(model)]) if learn else None
+    fusion = unfitted_fusion([source for model in models for source in _sources(model)]) if learn else None
     return Model(
         first.labels, pool.features(), members, first.counts, first.n_train, first.card, how, weights=uneven,
-        fusion=untaught,
+        fusion=fusion,
     )  # fmt: skip
 
 
 def _sources(model: Model) -> Sequence[tuple[int, Blend]]:
-    """The members of each source of a model, and how they are averaged."""
+    """The sources of a model: the number of members of each, and how they are averaged."""
     return [(len(model.members), model.blend)] if model.fusion is None else model.fusion.sources
 
 
-def _opened(model: Model | str | Path, place: int) -> tuple[str, Model]:
-    """(what messages call it, the model as it was trained)"""
+def _opened(model: Model | str | Path, number: int) -> tuple[str, Model]:
+    """(its name in messages, the model as it was trained)"""
     if not isinstance(model, (str, Path, Model)):
-        raise InputError(f"model {place}: expected a model or its folder, got {type(model).__name__}.")
-    # every hash is looked at, as the blend gets hashes of its own, under which damage would pass for intact
-    name, found = (f"model {place}", model) if isinstance(model, Model) else (str(model), load(model, check="full"))
-    if found.edits is not None and (changes := len(found.edits.live())):
+        raise InputError(f"model {number}: expected a model or its folder, got {type(model).__name__}.")
+    # every hash is checked: the blend gets new hashes, which would hide damage to its models
+    name, opened = (f"model {number}", model) if isinstance(model, Model) else (str(model), load(model, check="full"))
+    if opened.edits is not None and (changes := len(opened.edits.live())):
         raise InputError(
             f"{name}: its labels were changed after training (changes: {changes}). Undo the changes in a copy "
             "(`treetop labels undo`; in Python use model.trained), and change the labels of the blend instead."
         )
-    return name, found.trained
+    return name, opened.trained
 
 
 def _check_labels(opened: Sequence[tuple[str, Model]]) -> None:
     """Refuse models of different labels."""
     (name, first), *others = opened
     for other, model in others:
-        if unlike := _unlike(first.labels.ids, model.labels.ids):
+        if difference := _difference(first.labels.ids, model.labels.ids):
             raise InputError(
-                f"{other}: other labels than {name}: {unlike}. A blend needs the same labels in the same order; "
+                f"{other}: other labels than {name}: {difference}. A blend needs the same labels in the same order; "
                 "train its models with the same label file."
             )
     data = first.card.origin(first.n_train)
     if foreign := [other for other, model in others if data.differs(model.card.origin(model.n_train))]:
-        said = ", ".join(foreign)
-        logger.warning("%s: trained on other data than %s, whose training counts the blend keeps", said, name)
+        names = ", ".join(foreign)
+        logger.warning("%s: trained on other data than %s; the blend keeps the label counts of the latter", names, name)
 
 
 def _check_scores(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
-    """Refuse models whose scores have no common average."""
+    """Refuse models whose scores cannot be averaged."""
     for other, model in opened:
         if model.fusion is not None:
             raise ConfigError(
-                f"{other}: the fusion of its members is learnt, so that it has no average with others. Give documents "
-                "that no model was trained on (--held-out), and the fusion of all is learnt."
+                f"{other}: its members are joined by a learned fusion, so its scores cannot be averaged with others. "
+                "Give documents that no model was trained on (--held-out), to learn a fusion of all."
             )
         if len(model.members) > 1 and model.blend != how:
             raise ConfigError(
@@ -147,21 +147,21 @@ def _check_scores(opened: Sequence[tuple[str, Model]], how: Blend) -> None:
             raise ConfigError(f"{other}: {error}") from None
 
 
-def _unlike(ours: Texts, theirs: Texts) -> str:
-    """How labels differ, in words; nothing where they do not."""
+def _difference(ours: Texts, theirs: Texts) -> str:
+    """How two lists of labels differ, in words; empty if they are equal."""
     if np.array_equal(ours.offsets, theirs.offsets) and np.array_equal(ours.blob, theirs.blob):
         return ""
     counts = f"{len(theirs):,} against {len(ours):,}, " if len(ours) != len(theirs) else ""
     if not counts and set(ours) == set(theirs):
         counts = "in another order, "
     pairs = enumerate(itertools.zip_longest(theirs, ours), 1)
-    place, (one, other) = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
-    there, here = ("none" if label is None else f"'{label}'" for label in (one, other))
-    return f"{counts}the first that differs is number {place:,}, {there} against {here}"
+    number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
+    their_label, our_label = ("none" if label is None else f"'{label}'" for label in pair)
+    return f"{counts}the first that differs is number {number:,}, {their_label} against {our_label}"
 
 
 def _card(models: Sequence[Model], weights: Sequence[float], how: str, held_out: Dataset | None, aim: Aim) -> Card:
-    made_of: list[dict[str, Any]] = [
+    parts: list[dict[str, Any]] = [
         {
             "recipe": model.card.recipe,
             "seal": model.seal,
@@ -174,57 +174,57 @@ def _card(models: Sequence[Model], weights: Sequence[float], how: str, held_out:
         for model, weight in zip(models, weights, strict=True)
     ]
     joined = {"how": how} if held_out is None else {"how": f"learnt, {aim}", "held_out": held_out.fingerprint}
-    return Card(BLEND, {**joined, "models": made_of}, models[0].card.seed, models[0].card.data)
+    return Card(BLEND, {**joined, "models": parts}, models[0].card.seed, models[0].card.data)
 
 
 class _Pool:
-    """The features of all models: in groups, the first without a name, in each of which views have one meaning."""
+    """The features of all models, in namespaces (the first has no name); a view is unique within its namespace."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, Features]] = {"": {}}
+        self._spaces: dict[str, dict[str, Features]] = {"": {}}
         self._views: dict[str, set[str]] = {"": set()}
         self._parts: list[tuple[str, Part]] = []
 
-    def take(self, features: Mapping[str, Features]) -> dict[str, str]:
-        """Take in a model's features; returns what each of its views is called here."""
-        names: dict[str, str] = {}
-        for group, key, item in _flat(features):
+    def add(self, features: Mapping[str, Features]) -> dict[str, str]:
+        """Add a model's features; returns the new name of each of its views."""
+        renamed: dict[str, str] = {}
+        for space, key, item in _flat(features):
             part, views = item.to_part(), list(item.views(NOTHING))
-            here = next((found for found, held in self._parts if held.same(part)), None)
-            if here is None:
-                here = next(name for name in _names(group) if self._has_room(name, key, views))
-                self._groups.setdefault(here, {})[key] = item
-                self._views.setdefault(here, set()).update(views)
-                self._parts.append((here, part))
+            target = next((stored for stored, other in self._parts if other.same(part)), None)
+            if target is None:
+                target = next(name for name in _names(space) if self._is_free(name, key, views))
+                self._spaces.setdefault(target, {})[key] = item
+                self._views.setdefault(target, set()).update(views)
+                self._parts.append((target, part))
             for view in views:  # of two features with the same view the first counts
-                names.setdefault(_under(group, view), _under(here, view))
-        return names
+                renamed.setdefault(_qualified(space, view), _qualified(target, view))
+        return renamed
 
-    def _has_room(self, name: str, key: str, views: Iterable[str]) -> bool:
-        taken = self._groups if name == "" else self._groups[""]  # groups and features without one stand side by side
-        fresh = (key if name == "" else name) not in taken
-        return fresh and key not in self._groups.get(name, {}) and self._views.get(name, set()).isdisjoint(views)
+    def _is_free(self, space: str, key: str, views: Iterable[str]) -> bool:
+        taken = self._spaces if space == "" else self._spaces[""]  # a model lists both under one set of names
+        unused = (key if space == "" else space) not in taken
+        return unused and key not in self._spaces.get(space, {}) and self._views.get(space, set()).isdisjoint(views)
 
     def features(self) -> dict[str, Features]:
-        """All of them, as a model holds them."""
-        lone, *named = self._groups.items()
-        return {**lone[1], **{name: Namespaced(name, held) for name, held in named}}
+        """All features, as a model lists them: those of a namespace as one."""
+        unnamed, *named = self._spaces.items()
+        return {**unnamed[1], **{name: Namespaced(name, inner) for name, inner in named}}
 
 
 def _flat(features: Mapping[str, Features]) -> Iterator[tuple[str, str, Features]]:
-    """(group, key, features) of each, those of a blend out of their groups."""
+    """(namespace, key, features) of all, those inside namespaces one by one."""
     for key, item in features.items():
         if isinstance(item, Namespaced):
-            yield from ((item.name, inner, held) for inner, held in item.held.items())
+            yield from ((item.name, inner, nested) for inner, nested in item.held.items())
         else:
             yield "", key, item
 
 
-def _names(wish: str) -> Iterator[str]:
-    """Groups to look for room in."""
-    yield wish
+def _names(preferred: str) -> Iterator[str]:
+    """Namespaces to try, in this order."""
+    yield preferred
     yield from (f"model-{n}" for n in itertools.count(2))
 
 
-def _under(group: str, view: str) -> str:
-    return f"{group}/{view}" if group else view
+def _qualified(space: str, view: str) -> str:
+    return f"{space}/{view}" if space else view

@@ -1,7 +1,7 @@
 """Label texts as additional training rows, each with its own label.
 
-A label seen three times has little training data; its text is one more text that surely has it. Whether label texts say
-anything about the documents (names do, codes do not) is seen from the words they share.
+For a label with three training texts, its own text is a fourth that certainly has the label. Whether label texts are
+informative about the documents (names are, codes are not) is judged by the words that both share.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from treetop.labels.text import label_words, plain
 
 ExcludedLabels = dict[str, set[int]]
 LabelRows = Literal["auto", "always", "never"]
-SAMPLE = 5000  # documents that are asked
-LEAST, TIMES = 0.02, 3.0  # share of pairs whose texts share words, and how much rarer chance pairs must do so
+SAMPLE = 5000  # documents to compare with label texts
+LEAST = 0.02  # informative: this share of (document, label) pairs have a word in common,
+TIMES = 3.0  # and so many times more of them than of random pairs
 
 
 def with_label_rows(dataset: Dataset, X: Csr, tfidf: Tfidf, how: LabelRows, *, seed: int) -> tuple[Dataset, Csr]:
@@ -48,7 +49,7 @@ def excluded_labels(dataset: Dataset) -> ExcludedLabels:
 
 
 def not_excluded(dataset: Dataset, labels: Ints, excluded: ExcludedLabels, name: str) -> Ints:
-    """The labels that are not excluded for a document with their own text, which a row would contradict."""
+    """The labels whose text may become a row: not those that the filter excludes for a document with the same text."""
     if not excluded:
         return labels
     texts = label_words(dataset.labels).take(labels)
@@ -67,7 +68,7 @@ def with_rows_of(dataset: Dataset, labels: Ints, excluded: ExcludedLabels) -> Da
 
 
 def with_texts_of(dataset: Dataset, labels: Ints, targets: Csr, excluded: ExcludedLabels) -> Dataset:
-    """The same with these targets; labels excluded for a document are excluded for an equal label text."""
+    """The same with given targets; labels excluded for a document are also excluded for a label text equal to it."""
     texts = label_words(dataset.labels).take(labels)
     rows = enumerate(texts if excluded else ())
     pairs = [(row, column) for row, text in rows for column in sorted(excluded.get(plain(text), ()))]
@@ -79,7 +80,7 @@ def with_texts_of(dataset: Dataset, labels: Ints, targets: Csr, excluded: Exclud
 
 
 def with_rows(dataset: Dataset, rows: Dataset, role: int) -> Dataset:
-    """The data set followed by other rows of one role; all are trained on."""
+    """The data set followed by rows of another role; all of these are trained on."""
     n, weights, pairs = len(rows), dataset.relevance, dataset.filter_pairs
     roles = np.full(len(dataset), DOCUMENT, np.uint8) if dataset.roles is None else dataset.roles
     if weights is not None:
@@ -100,15 +101,16 @@ def with_rows(dataset: Dataset, rows: Dataset, role: int) -> Dataset:
 
 
 def are_informative(X: Csr, words: Csr, dataset: Dataset, seed: int) -> bool:
-    """Whether documents share words with the texts of their own labels more often than with those of others."""
+    """Whether documents share words with the texts of their own labels more often than with random label texts."""
     rng = np.random.default_rng([seed, 5])
     rows = rng.permutation(np.flatnonzero(dataset.documents))[:SAMPLE]
     Y = dataset.Y[rows]
-    which = np.repeat(rows, np.diff(Y.indptr))
-    if len(which) == 0:
+    documents = np.repeat(rows, np.diff(Y.indptr))
+    if len(documents) == 0:
         return False
-    others = rng.integers(0, dataset.n_labels, len(which))
+    random = rng.integers(0, dataset.n_labels, len(documents))
     true, chance = (
-        int((np.asarray(X[which].multiply(words[labels]).sum(1)).ravel() > 0).sum()) for labels in (Y.indices, others)
+        int((np.asarray(X[documents].multiply(words[labels]).sum(1)).ravel() > 0).sum())
+        for labels in (Y.indices, random)
     )
-    return true >= LEAST * len(which) and true >= TIMES * chance
+    return true >= LEAST * len(documents) and true >= TIMES * chance

@@ -1,4 +1,4 @@
-"""What DECAF and ECLARE share: a bag of words, and label vectors composed of parts."""
+"""What DECAF and ECLARE share: a bag-of-words encoder, and label vectors composed of parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BagsConfig:
 
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
-    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    """Memory of word and label vectors with their optimiser states; time on two CPU cores."""
     n, view = dataset.n_labels, DOCUMENT.name
     sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)
@@ -91,7 +91,7 @@ def two_heads(
     clusters_view: str, labels_view: str, width: int, sizes: Sequence[int], keep: int, clusters: PartsPlan,
     labels: PartsPlan, *, dropouts: tuple[float, float] = (0.0, 0.0),
 ) -> list[HeadPlan]:  # fmt: skip
-    """All clusters, then the labels below the best ones; vectors of both are composed of parts."""
+    """A head over all clusters and one over the labels of the best clusters; vectors of both are composed of parts."""
     return [
         HeadPlan(
             view=clusters_view, view_width=width, n=sizes[0], name="clusters", parts=clusters, dropout=dropouts[0]
@@ -103,7 +103,7 @@ def two_heads(
 
 
 def words_of(prepared: Prepared, before: Blocks | None = None) -> LabelWords:
-    """The words that label vectors are composed from."""
+    """The words of label texts, from which label vectors are composed."""
     return LabelWords(prepared.features.tokenizer, prepared.tokens, prepared.features.encoder, before)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from treetop.assemble.held_out.scores import provisional
+from treetop.assemble.held_out.scores import unfitted_fusion
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import Level
@@ -33,7 +33,7 @@ def fit_members(
     """One model of `members` members, or of one for each of `encoders`; `build(m, job)` trains the m-th.
 
     With `words` levels may read the view `fused` of tf-idf and encoder, vectors of length `dense`. Where a member has
-    several rankers and documents are held out, the fusion of all is learnt.
+    several rankers and documents are held out, the fusion of all is learned.
     """
     transformers: list[Any] = []
     built: list[list[Level]] = []
@@ -47,7 +47,7 @@ def fit_members(
     )
     if job.held_out is None or len(built) == count_members(members, encoders):
         return model
-    return replace(model, fusion=provisional([(1, "average")] * len(built)))
+    return replace(model, fusion=unfitted_fusion([(1, "average")] * len(built)))
 
 
 def count_members(members: int, encoders: Sequence[str]) -> int:

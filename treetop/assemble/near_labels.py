@@ -20,15 +20,15 @@ BLOCK = 4_096  # texts whose near labels are held at a time
 
 
 @dataclass(frozen=True, eq=False)
-class OwnLabels:
-    """The labels of each row, highest target first, so that a short list drops the lowest."""
+class Positives:
+    """The positive labels of each row, highest target first: a shortlist that is too short drops the lowest."""
 
-    Y: Csr  # (rows, labels) columns of a row in that order, not ascending
+    Y: Csr  # (rows, labels) the columns of a row in this order, not ascending
     relevance: Csr | None  # in the same order
     ignored: NDArray[np.int64]  # row * labels + label of pairs that are neither positives nor negatives
 
     @classmethod
-    def of(cls, dataset: Dataset) -> OwnLabels:
+    def of(cls, dataset: Dataset) -> Positives:
         Y, n, ignored = dataset.Y, dataset.n_labels, dataset.ignored
         keys = np.zeros(0, np.int64) if ignored is None else _keys(ignored)
         rows = np.repeat(np.arange(len(dataset), dtype=np.int64), np.diff(Y.indptr))
@@ -49,9 +49,10 @@ def _keys(matrix: Csr) -> NDArray[np.int64]:
 
 
 def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
-    """The nearest labels of each of these vectors, nearest first.
+    """The labels nearest to each vector, nearest first.
 
-    On the CPU as the level finds them; a GPU looks at all in less time, and labels without texts it leaves out.
+    On the CPU by the level's own search; on a GPU by exact search, which is faster there, without labels that have no
+    texts.
     """
     if device.type == "cpu" or not isinstance(level.rank, Head):
         blocks = [H[start : start + BLOCK] for start in range(0, len(H), BLOCK)]
@@ -60,32 +61,35 @@ def nearest(H: Floats, level: Level, device: torch.device) -> Ranking:
 
 
 def nearest_of_all(H: Floats, head: Head, keep: int, device: torch.device) -> Ranking:
-    """The nearest of all labels that have texts."""
-    seen = np.flatnonzero(np.isfinite(head.bias))
-    queries, table = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (H, head.weight[seen]))
+    """The nearest labels by exact search over all that have texts."""
+    with_texts = np.flatnonzero(np.isfinite(head.bias))
+    queries, table = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (H, head.weight[with_texts]))
     score, rows = (x.cpu().numpy() for x in products.best(queries, table, keep))
     indptr = np.arange(len(H) + 1, dtype=np.int64) * rows.shape[1]
-    return Ranking(indptr, seen[rows].astype(np.int32).ravel(), score.ravel(), score.ravel())
+    return Ranking(indptr, with_texts[rows].astype(np.int32).ravel(), score.ravel(), score.ravel())
 
 
-def shortlists(positives: OwnLabels, near: Ranking, width: int) -> Ids:
+def shortlists(positives: Positives, near: Ranking, width: int) -> Ids:
     """(rows, width) labels of each row: its positives first, then the nearest ones; padded with -1."""
     Y = positives.Y
     n_rows, n = Y.shape
-    mine = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(Y.indptr))
-    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(near.indptr))
-    free = ~np.isin(rows * n + near.ids, np.concatenate([mine * n + Y.indices, positives.ignored]))
-    rows, ids = rows[free], near.ids[free]
+    positive_rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(Y.indptr))
+    near_rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(near.indptr))
+    excluded = np.concatenate([positive_rows * n + Y.indices, positives.ignored])
+    negative = ~np.isin(near_rows * n + near.ids, excluded)
+    n_positives = np.diff(Y.indptr).astype(np.int64)
     lists = np.full((n_rows, width), -1, np.int32)
-    first = np.diff(Y.indptr).astype(np.int64)
-    for at, what, start in ((mine, Y.indices, np.zeros(n_rows, np.int64)), (rows, ids, first)):
-        column = start[at] + _within(at, n_rows)
+    for rows, ids, start in (
+        (positive_rows, Y.indices, np.zeros(n_rows, np.int64)),
+        (near_rows[negative], near.ids[negative], n_positives),
+    ):
+        column = start[rows] + _index_in_row(rows, n_rows)
         fits = column < width
-        lists[at[fits], column[fits]] = what[fits]
+        lists[rows[fits], column[fits]] = ids[fits]
     return lists
 
 
-def _within(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Index of each entry within its row; rows ascend."""
+def _index_in_row(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Index of each entry within its row; `rows` is ascending."""
     counts = np.bincount(rows, minlength=n)
     return np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

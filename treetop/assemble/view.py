@@ -18,7 +18,7 @@ GIVEN = "given"
 
 
 class SparseView(NamedTuple):
-    """Features to keep in the model, the name of the view and its matrix over all rows."""
+    """Features to store in the model, the name of the view and its matrix over all rows."""
 
     features: Mapping[str, Features]
     name: str
@@ -37,7 +37,7 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
 
 
 def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]:
-    """(non-zero features of all rows, bytes of the vocabulary) for forecasts: known, or estimated from text length."""
+    """(non-zeros of the view, bytes of the vocabulary) for forecasts: exact if precomputed, else from text length."""
     if GIVEN in dataset.features:
         return float(dataset.features[GIVEN].nnz), 0.0
     low, high = config.ngrams or (1, 5)
@@ -49,7 +49,7 @@ def _fit(dataset: Dataset, config: TfidfConfig) -> Part:
     documents = dataset.documents
     if documents.all():
         tfidf, X = Tfidf.fit_transform(dataset.texts, config)
-    else:  # words of label texts and synthetic rows are looked up, not counted
+    else:  # vocabulary and idf come from documents alone, not from label texts and synthetic rows
         tfidf = Tfidf.fit(dataset.texts.take(documents.nonzero()[0]), config)
         X = tfidf.views(dataset.texts)["tfidf"]
     arrays = {"indptr": X.indptr, "indices": X.indices, "data": X.data}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
 from treetop.core.errors import ConfigError
+from treetop.core.texts import Texts
 from treetop.core.types import Floats, Join, Level, Ranking, Shortlist, View
 
 
@@ -96,6 +97,14 @@ class SharesOut(ABC):
         """One for each gradient (its bias left out); None where this view's words are not known."""
 
 
+class KnowsWords(ABC):
+    """Features that can say which share of a text's words they know; a falling share is a sign of drift."""
+
+    @abstractmethod
+    def known_words(self, texts: Texts) -> Floats:
+        """(n_texts,) the share of each text's words; NaN where a text has none or words are not what is known."""
+
+
 class HasLabelVectors(ABC):
     """A rank with one vector for each node, by which nodes can be compared."""
 
@@ -119,6 +128,11 @@ class NearText:
 
 class HasNearTexts(ABC):
     """A rank that knows the training texts behind a score."""
+
+    @property
+    @abstractmethod
+    def n_documents(self) -> int:
+        """Training texts that may vote."""
 
     @abstractmethod
     def near_texts(self, view: View, node: int) -> list[NearText]:
@@ -169,6 +183,14 @@ class MovesToDevice(ABC):
     @abstractmethod
     def to(self, device: Any) -> Self:
         """The same on another device; this one stays where it is."""
+
+
+class HasFastForm(ABC):
+    """Features or a rank with a form for the CPU that answers faster and nearly the same."""
+
+    @abstractmethod
+    def fast(self) -> Self:
+        """That form; itself where there is nothing to gain."""
 
 
 class RanksOnDevice(MovesToDevice):

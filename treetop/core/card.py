@@ -59,8 +59,8 @@ class Card:
         """The origin of a model that was trained on so many documents."""
         return Origin(str(self.data.get("sha256", "")), n_train)
 
-    def learnt_from(self, fingerprint: str) -> bool:
-        """Whether a fusion or probabilities were learnt on these data, by their hash."""
+    def fitted_on(self, fingerprint: str) -> bool:
+        """Whether a fusion or probabilities were fitted on the data with this hash."""
         return any(fingerprint in str(found) for found in (self.data.get("hold_out"), self.config.get("held_out")))
 
     def recipes(self, n: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The curve of a training: after every epoch loss and figures on held-out documents.
+"""The curve of a training: after every epoch loss and figures on held-out documents; of `auto` also of its trials.
 
 The loop appends a line to a file of the job's work folder, `run.json` of the model keeps them all, reports draw them.
 """
@@ -15,6 +15,7 @@ from treetop.core.errors import ModelError
 from treetop.core.sealed import unseal
 
 FILE = "curve.jsonl"
+DOCUMENTS = "documents"  # in a point of a learning curve: on how many documents a recipe was tried; its epoch is 0
 Point = dict[str, Any]  # stage, epoch, step, seconds, loss, and figures by name where there are some
 
 

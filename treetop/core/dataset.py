@@ -222,8 +222,8 @@ class Dataset:
     def read(cls, path: object, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
         """Read a folder, a file or a bundled name; see `docs/formats.md` for the formats.
 
-        `options` give what a file cannot say itself: one_based, separator (of labels in a cell), fields (title,
-        content), language.
+        `options` give what a file cannot say itself: one_based, separator (of labels in a cell), fields (joined to
+        the text, such as title and content), label_field, language.
         """
         return registry.find("data", "read")(path, split, strict=strict, **options)
 

@@ -8,6 +8,7 @@
     ├── ModelError (ValueError)          a model folder is broken, foreign or unsafe
     ├── WorkError (RuntimeError)         an interrupted run cannot go on as asked
     ├── ResourceError (RuntimeError)     memory, disk or time would not do
+    │   └── TimeUpError                  the time budget is used up (`deadline.py`)
     ├── TrainingError (ArithmeticError)  numbers ran away while training
     └── MissingExtraError (ImportError)  an optional package is needed
 

@@ -1,7 +1,7 @@
 """Values of a saved part, checked before anything uses them: numbers in a range, finite arrays, permutations.
 
-Opening a model must not read all of a large one: an array of more than `QUICK` values is looked through by
-`check_finite`, which a full check and `Model.save` call. Scores are looked at in any case before they are returned.
+Opening a large model must not read all of it: an array of more than `QUICK` values is checked by `check_finite` only,
+which a full check and `Model.save` call. Scores are always checked before they are returned.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ class Texts(Sequence[str]):
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(f"text {index} of {len(self)}")
-        return bytes(self.blob[self.offsets[place] : self.offsets[place + 1]]).decode("utf-8", errors="replace")
+        start, stop = self.offsets.item(place), self.offsets.item(place + 1)
+        return self.blob[start:stop].tobytes().decode("utf-8", errors="replace")
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), 4096):

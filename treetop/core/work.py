@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from treetop.core.store import Part, check_folder, read_part, write_manifest, wr
 from treetop.core.target import check_target, exclusive_lock, replacing, without_dots, write_error
 
 KEY = "key.json"
+LONGER = 1.2  # by which training on all documents takes longer than without those held out
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Job:
     held_out: Any = None  # documents kept out of training (a Dataset), for figures after every epoch
     aim: Any = "balanced"  # what a fusion learnt on them serves: balanced, precision or tail
     everything: Any = None  # training rows and held-out ones together (a Dataset), for what is fitted again at the end
+    ends: float = math.inf  # when the time budget is used up, by `time.monotonic`
+    keep_texts: bool = False  # whether the model keeps the training texts
     reads: dict[Any, Any] | None = None  # what a frozen encoder made of texts, kept between trainings on samples
 
     def within(self, name: str) -> Job:
@@ -46,6 +51,13 @@ class Job:
         folder = self.work / name
         folder.mkdir(exist_ok=True)
         return replace(self, work=folder)
+
+    def may_repeat(self, seconds: float) -> bool:
+        """Whether there is time to train once more on all documents what took so long without those held out."""
+        if LONGER * seconds <= self.ends - time.monotonic():
+            return True
+        logger.warning("no time to train once more with the held-out documents; the model was trained without them")
+        return False
 
     def stage(self, name: str, make: Callable[[], Part]) -> Part:
         """The part `make()` returns, or the one an earlier run of the same job left here."""

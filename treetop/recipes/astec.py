@@ -23,7 +23,7 @@ import numpy as np
 
 from treetop.assemble.label_tree import smoothed_clusters
 from treetop.assemble.members import Member, fit_members, member_name
-from treetop.assemble.near_labels import OwnLabels, nearest, shortlists
+from treetop.assemble.near_labels import Positives, nearest, shortlists
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
@@ -57,7 +57,7 @@ from treetop.train.task import TrainConfig, warmed_up
 
 GROUP = "short text, label text"
 HOOKS = ("rows", "soft", "sample")  # places for augmentations
-FEW = 32_000  # labels up to which all are looked at: up to there lists take longer in batches, and as long alone
+FEW = 32_000  # labels up to which `auto` searches exactly: inverted lists are slower in batches, no faster for one text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +120,8 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job) -> Member:
     prepared = _surrogate(dataset, config, m, member_job, job)
-    true = OwnLabels.of(dataset)
-    level = _near(dataset, config, prepared, true, member_job)
+    positives = Positives.of(dataset)
+    level = _near(dataset, config, prepared, positives, member_job)
     words, n = prepared.features, dataset.n_labels
     words.poolings = (FINE,)
     words.encoder.words.requires_grad_(not config.freeze_words)
@@ -130,10 +130,10 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
         [_head(FINE.name, words.encoder.width, n)],
         flat(n),
         Learning(encoder=config.residual_optimizer, heads=config.head_optimizer, bias=config.bias),
-        given=_lists(true, config, prepared, level, member_job),
+        given=_lists(positives, config, prepared, level, member_job),
         given_held_out=_lists_held_out(config, prepared, level, job_seen),
     )
-    inputs, targets = prepared.learning(), RowTargets(true.Y, true.relevance)
+    inputs, targets = prepared.learning(), RowTargets(positives.Y, positives.relevance)
     training = small_batches(dataset, config.second_train, config.min_steps_per_epoch)
     trained = train_network(
         dataset, prepared, inputs, blueprint, training, job_seen, targets=targets, name="second-train"
@@ -172,17 +172,17 @@ def _surrogate(dataset: Dataset, config: Config, m: int, member_job: Job, job: J
     return prepared.with_features(trained.features)
 
 
-def _near(dataset: Dataset, config: Config, prepared: Prepared, member_job: OwnLabels, job: Job) -> Level:
+def _near(dataset: Dataset, config: Config, prepared: Prepared, positives: Positives, job: Job) -> Level:
     """Module 2: a label's position is the mean of its documents, or of its other rows if it has none.
 
     Label texts with the labels they go with (Gandalf) would outnumber most labels' documents, and lie elsewhere.
     """
     documents, others = dataset.documents, dataset.learned & ~dataset.documents
-    counts = [np.bincount(member_job.Y[rows].indices, minlength=dataset.n_labels) for rows in (documents, others)]
+    counts = [np.bincount(positives.Y[rows].indices, minlength=dataset.n_labels) for rows in (documents, others)]
 
     def make() -> Part:
         vectors = _vectors(prepared)
-        means, more = (np.asarray(member_job.Y[rows].T @ vectors[rows], np.float32) for rows in (documents, others))
+        means, more = (np.asarray(positives.Y[rows].T @ vectors[rows], np.float32) for rows in (documents, others))
         return Part("stage.means.1", {}, {"means": unit(np.where((counts[0] > 0)[:, None], means, more))})
 
     means: Floats = np.array(job.stage("means", make).arrays["means"])
@@ -203,16 +203,16 @@ def _vectors(prepared: Prepared, texts: Texts | None = None) -> Floats:
     return prepared.vectors([NEAR], tokens)[prepared.features.view_name(NEAR)]
 
 
-def _lists(member_job: OwnLabels, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
+def _lists(positives: Positives, config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
     def make() -> Part:
-        found = nearest(_vectors(prepared), level, prepared.device)
-        return Part("stage.lists.1", {}, {"lists": shortlists(member_job, found, config.shortlist)})
+        near = nearest(_vectors(prepared), level, prepared.device)
+        return Part("stage.lists.1", {}, {"lists": shortlists(positives, near, config.shortlist)})
 
     return np.asarray(job.stage("lists", make).arrays["lists"])
 
 
 def _lists_held_out(config: Config, prepared: Prepared, level: Level, job: Job) -> Any:
-    """Shortlists of the documents looked at after every epoch: the nearest labels."""
+    """Shortlists of the documents that every epoch is validated on: their nearest labels."""
     if job.held_out is None:
         return None
     return nearest(_vectors(prepared, job.held_out.texts), level, prepared.device).padded(config.shortlist)

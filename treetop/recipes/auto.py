@@ -7,18 +7,25 @@ budget (`--budget time=10min`; without one 15 minutes, on a GPU 5). Candidates: 
 is an encoder `unidec:cpu`, or on a GPU `lightxml`, `renee` and `unidec`; and the blend of those that were tried.
 
 Trials take a quarter of the budget at most. As they depend on the clock, so may the choice: the same seed gives the
-same model only where the same recipe is chosen. `treetop advise` shows the trials and trains nothing.
+same model only where the same recipe is chosen. `treetop advise` shows the trials and trains nothing. A budget is kept
+even where a training takes longer than expected: a network makes fewer steps, a recipe that would not be trained twice
+in time stays as it was without the held-out documents, and one that would not end gives way to the first candidate.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from treetop.assemble.advise.advice import SHARE, Adviser, plan_of
-from treetop.assemble.advise.said import card_line, lines
-from treetop.assemble.held_out.scores import taught
+from treetop.assemble.advise.said import card_line, learning_points, lines
+from treetop.assemble.held_out.scores import fitted_to_held_out
+from treetop.core import curve, deadline
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
+from treetop.core.deadline import TimeUpError
 from treetop.core.errors import ConfigError
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
@@ -28,6 +35,8 @@ from treetop.model import Model
 from treetop.training import Plan
 
 GROUP = "ours"
+RESERVE = 0.15  # of the budget, kept for the first candidate where another one is trained
+AFTER = 0.1  # of the budget, for what comes after the last step of a network
 COMPARES = True  # a linear recipe is among the candidates: no need to try it afterwards
 
 
@@ -63,21 +72,39 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
         advice = adviser.advise()
         for line in lines(advice):
             logger.info("%s", line)
+        if job.work is not None:
+            for point in learning_points(adviser.trials):
+                curve.append(job.work / curve.FILE, point)
         sources = list(advice.choice.estimate.sources)
         return Part("stage.advice.1", {"sources": sources, "said": card_line(advice)})
 
     chosen = job.stage("advice", make).config  # kept, so that a run that is continued trains the same recipe
-    model = _train(plan_of(tuple(chosen["sources"]), config.encoder), dataset, job)
-    said = {**model.card.data, "chosen": " + ".join(chosen["sources"]), "auto": chosen["said"]}
+    sources, quick = tuple(chosen["sources"]), config.candidates[:1] or ("xr_linear",)
+    try:
+        with _in_time(job, sources == quick):
+            model = _train(plan_of(sources, config.encoder), dataset, job)
+    except TimeUpError:
+        logger.warning("%s would not end within the budget; %s is trained instead", " + ".join(sources), quick[0])
+        sources = quick
+        model = _train(plan_of(quick, config.encoder), dataset, job.within("instead"))
+    said = {**model.card.data, "chosen": " + ".join(sources), "auto": chosen["said"]}
     return replace(model, card=replace(model.card, data=said))
 
 
+def _in_time(job: Job, quick: bool) -> AbstractContextManager[None]:
+    """Keep some of the time for the first candidate, unless it is the one that is trained."""
+    if quick or job.ends == math.inf:
+        return nullcontext()
+    whole = job.budget["time"]
+    return deadline.ending(steps=job.ends - (RESERVE + AFTER) * whole, stop=job.ends - RESERVE * whole)
+
+
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
-    """As `fit` would: without held-out documents, with what they teach, and where it is quick on all once more."""
-    again = job.everything if planned.refits else None
+    """As `fit` would: without held-out documents, with what they teach, and where there is time on all once more."""
+    started, again = time.monotonic(), job.everything if planned.refits else None
     model = planned.fit(dataset, job if again is None else job.within("held-out"))
     if job.held_out is not None and model.calibration is None:
-        model = taught(model, job.held_out, job.aim, job.seed, job.device)
-    if again is None:
+        model = fitted_to_held_out(model, job.held_out, job.aim, job.seed, job.device)
+    if again is None or not job.may_repeat(time.monotonic() - started):
         return model
     return replace(planned.fit(again, job.within("all")), fusion=model.fusion, calibration=model.calibration)

@@ -1,21 +1,22 @@
-"""Blend: several recipes trained on the same texts, their scores fused as held-out documents teach.
+"""Blend: several recipes trained on the same texts, joined by a fusion learned on held-out documents.
 
 Features, labels, tree, shortlist and rank: those of the recipes. Key idea: recipes err in different places. A linear
 tree knows rare words, the nearest texts know rare labels, an encoder knows what words mean. A small model, logistic or
 of boosted trees, monotone in every score, learns on held-out documents which of them to believe where, for the ranking
 that is asked for (`--aim`), and what the result is worth as a probability. Recipes that train in seconds are then
-trained once more, on all documents; networks keep what they have learnt without the held-out ones.
+trained again on all documents; networks stay as trained without the held-out ones.
 
 With too few documents to hold some out, labels are ranked by the average of their ranks.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from treetop.assemble.blend import side_by_side
-from treetop.assemble.held_out.scores import taught
+from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
@@ -58,21 +59,25 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train every recipe, learn the fusion on held-out documents, then train the quick recipes on all documents."""
-    plans, alike = _plans(config), [1.0] * len(config.sources)
-    models = [planned.fit(dataset, job.within(f"source-{s}")) for s, planned in enumerate(plans)]
+    plans, alike, quick = _plans(config), [1.0] * len(config.sources), 0.0
+    models = []
+    for s, planned in enumerate(plans):
+        started = time.monotonic()
+        models.append(planned.fit(dataset, job.within(f"source-{s}")))
+        quick += (time.monotonic() - started) * planned.refits
     if job.held_out is None:
         return _named(side_by_side(models, alike, "rank_average", learn=False), config, models)
     joined = _named(side_by_side(models, alike, "average", learn=True), config, models)
-    learnt = taught(joined, job.held_out, job.aim, job.seed, job.device)
-    if job.everything is None or not any(planned.refits for planned in plans):
-        return learnt
+    fitted = fitted_to_held_out(joined, job.held_out, job.aim, job.seed, job.device)
+    if job.everything is None or not any(planned.refits for planned in plans) or not job.may_repeat(quick):
+        return fitted
     final = [
         planned.fit(job.everything, job.within(f"source-{s}-all")) if planned.refits else model
         for s, (planned, model) in enumerate(zip(plans, models, strict=True))
     ]
     whole = _named(side_by_side(final, alike, "average", learn=True), config, final)
     return replace(
-        whole, fusion=learnt.fusion, calibration=learnt.calibration, counts=job.everything.label_counts,
+        whole, fusion=fitted.fusion, calibration=fitted.calibration, counts=job.everything.label_counts,
         n_train=int(job.everything.documents.sum()),
     )  # fmt: skip
 

@@ -18,8 +18,8 @@ from treetop.model import Model
 from treetop.partition.kmeans import KmeansConfig
 
 GROUP = "linear, trees"
-REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
-HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
+REFITS = True  # quick enough to be trained again on all documents after calibration on held-out ones
+HOOKS = ("rows",)  # hooks for augmentations; linear classifiers take no soft targets
 TUNES = {  # settings that `treetop tune` tries
     "linear.cost_positive": [0.5, 1.0, 3.0, 10.0],
     "linear.threshold": [0.02, 0.05, 0.1],
@@ -40,5 +40,5 @@ class Config(TreesConfig):
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Wide trees, level by level."""
+    """Train wide trees level by level."""
     return fit_trees(dataset, config, job, config.tree)

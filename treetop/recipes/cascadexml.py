@@ -1,12 +1,13 @@
-"""CascadeXML (NeurIPS 2022): every level of a label tree reads its own layer of one encoder, all trained at once.
+"""CascadeXML (NeurIPS 2022): all levels of a label tree on one encoder, each with a head of its own, trained at once.
 
-Features: transformer; coarse levels read earlier layers, the labels the last one. Labels: PIFA smoothed by random walks
+Features: transformer; each level reads a layer of it (`read_layers`). Labels: PIFA smoothed by random walks
 between labels that share texts. Tree: two or three levels of balanced clusters, each with eight times as many clusters
 as the one above. Shortlist: descend (the children of the clusters the level above currently ranks highest; in training
-the true ones are always included). Rank: head. Key idea: one layer per resolution. A coarse level is served by a
-shallow layer, so no two levels have to share one embedding. Score: a label's own probability, or times its parent's.
-With `ranker` a linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the
-network's shortlist).
+the true ones are always included). Rank: head. Key idea: one layer per resolution; in the paper coarse levels read
+earlier layers (preset `paper-layers`), so that no two share an embedding. By default all levels read the last layer,
+which is better with the encoders measured here. Score: a label's own probability, or times its parent's. With `ranker`
+a linear ranker on tf-idf and embedding replaces the network's last level or joins it (DiSMEC on the network's
+shortlist).
 
 Deviations: label and cluster vectors are initialised from label text where it is informative, biases with the log odds;
 walks also start from head labels (`walk.head_threshold=500`: these keep only themselves, as published); padding is
@@ -52,6 +53,7 @@ from treetop.partition.flat import flat
 GROUP = "transformer, trees"
 HOOKS = ("rows", "soft", "sample", "mix", "penalty")  # places for augmentations
 T = TypeVar("T", int, float)
+ReadLayers = Literal["spread", "last"]
 LEAF = 7  # target number of labels per finest cluster
 STEP = 8  # ratio of clusters between neighbouring levels
 FINEST, COARSEST = 1 << 16, 1 << 6  # largest and smallest number of clusters per level
@@ -66,7 +68,10 @@ class Config(NetworkConfig):
         TransformerConfig(l2=True), "encoder; `layers` (below) overrides encoder.layers"
     )
     layers: tuple[tuple[int, ...], ...] = setting(
-        (), "encoder layer read by each tree level; empty: spread over the last layers"
+        (), "encoder layers read by each tree level, coarse levels first; empty: by `read_layers`"
+    )
+    read_layers: ReadLayers = setting(
+        "last", "which layer levels read: the last one for all, or spread (coarse levels earlier ones, as published)"
     )
     resolutions: tuple[int, ...] = setting(
         (), "clusters per tree level above the labels; empty: chosen by the number of labels"
@@ -141,7 +146,7 @@ def _member(dataset: Dataset, config: Config, m: int, member_job: Job, job: Job)
         dropout=config.encoder_dropout,
     )
     encoder = prepared.features.encoder
-    layers = _layers(config.layers, len(sizes) + 1, encoder)
+    layers = _layers(config.layers, len(sizes) + 1, encoder, config.read_layers)
     poolings = [Pooling(config.encoder.pooling, level) for level in layers]
     prepared.features.read(poolings)
     tree = flat(dataset.n_labels)
@@ -214,7 +219,7 @@ def _resolutions(n_labels: int, config: Config) -> list[int]:
     return sorted(size for size in sizes if size >= COARSEST)
 
 
-def _layers(given: tuple[tuple[int, ...], ...], n: int, encoder: Encoder) -> list[tuple[int, ...]]:
+def _layers(given: tuple[tuple[int, ...], ...], n: int, encoder: Encoder, read: ReadLayers) -> list[tuple[int, ...]]:
     """Per level the layers it reads: the last one for the labels, earlier ones above, two for the first level."""
     if given:
         if len(given) != n:
@@ -223,6 +228,8 @@ def _layers(given: tuple[tuple[int, ...], ...], n: int, encoder: Encoder) -> lis
         if not all(places) or any(max(a) > min(b) for a, b in pairwise(places)):
             raise ConfigError(f"layers: {[list(level) for level in given]} is out of order; coarse levels come first.")
         return list(given)
+    if read == "last":
+        return [(encoder.depth,)] * n
     step = 2 if encoder.depth >= 12 else 1
     top, *below = (max(1, encoder.depth - step * t) for t in reversed(range(n)))
     first = (top - 1, top) if below and top > 1 else (top,)

@@ -7,6 +7,7 @@ the step number are the whole state. The device is asked for a number only every
 from __future__ import annotations
 
 import functools
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from treetop.core import log
+from treetop.core import deadline, log
 from treetop.core.errors import InputError, ResourceError, TrainingError
 from treetop.tensors import devices
 from treetop.tensors.devices import ALONE, World
@@ -27,6 +28,8 @@ from treetop.train.optim import rate
 from treetop.train.replay import Replay
 from treetop.train.state import State
 from treetop.train.task import Result, Task, TrainConfig
+
+START = 3  # steps of a run that say nothing about how long the others take
 
 
 def train(
@@ -67,7 +70,7 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 class _Run:
     def __init__(self, task: Task, plan: Plan, config: TrainConfig, world: World, work: Path | None, name: str) -> None:
         self.task, self.plan, self.config, self.world = task, plan, config, world
-        self.total = max(1, round(config.epochs * plan.steps))
+        self.total = self.planned = max(1, round(config.epochs * plan.steps))
         self.state = State(task, config)
         self.saver = None
         if work is not None:
@@ -76,6 +79,7 @@ class _Run:
         self.journal = Journal(work, name, task.device, world.rank)
         self.epochs = Epochs(self.state, plan, config, world, self.journal, self.total)
         self.loss = torch.zeros((), device=task.device)
+        self.timed = (0.0, 0)  # when, and after how many steps, timing began
         self.fresh = False  # whether `loss` is of the step just made
         self.replay: Replay | None = None
         self.broken = torch.full((), -1, dtype=torch.int64, device=task.device)
@@ -101,7 +105,11 @@ class _Run:
                 self.numbers["seconds"] = time.monotonic() - started
                 bar.step()
                 self._report(batch, bar)
+                deadline.check("training")
+                self._fit_time(batch.step + 1 - begin, batch.step + 1)
                 if self.epochs.ended(batch.step) and self._close_epoch(batch.step):
+                    break
+                if batch.step + 1 >= self.total:
                     break
                 if self.saver is not None and self.saver.due(batch.step + 1):
                     self._check(batch.step)
@@ -119,6 +127,28 @@ class _Run:
             devices.peak_memory(self.task.device),
             self.journal.lines,
         )
+
+    def _fit_time(self, made: int, done: int) -> None:
+        """Where a time budget is short, plan fewer steps: the schedule then ends with the last of them.
+
+        The first steps compile and load, so they do not count. Several processes would have to agree, and do not try.
+        """
+        left = deadline.seconds_for_steps()
+        if left == math.inf or self.world.size > 1:
+            return
+        now = time.monotonic()
+        if made <= START:
+            self.timed = (now, made)
+        since, first = self.timed
+        each = (now - since) / (made - first) if made > first else 0.0
+        fits = done + int(left / each) if each and left > 0 else self.planned if left > 0 else done
+        total = max(done, min(self.planned, fits))
+        if total < self.total == self.planned:
+            log.logger.warning(
+                "%s: about %d of %d steps fit the time budget; the others are left out", self.journal.name, total,
+                self.planned,
+            )  # fmt: skip
+        self.total = self.epochs.total = total
 
     # --- one step ---
 
@@ -184,7 +214,7 @@ class _Run:
             table.apply()
 
     def _shrink(self, rows: int) -> None:
-        """Memory ran out: drop everything half-made and go on with micro-batches of half the size."""
+        """Out of memory: drop partial results and continue with micro-batches of half the size."""
         self.replay = None
         self.state.optimiser.forget()
         for table in self.task.tables.values():

@@ -76,7 +76,7 @@ class Table(Protocol):
 class Validation:
     """Figures on documents that are not trained on, by name (higher is better).
 
-    `score` is what early stopping goes by; None: these documents are looked at, but decide nothing.
+    `score` is used by early stopping; None: the figures are only reported.
     """
 
     figures: Mapping[str, float]

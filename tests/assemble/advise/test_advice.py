@@ -1,6 +1,7 @@
 """Advice on toy data: what is tried, what it costs by a mocked clock, and what is chosen."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -8,18 +9,21 @@ import pytest
 import toy
 import treetop
 from treetop.assemble.advise import facts
-from treetop.assemble.advise.advice import Adviser
+from treetop.assemble.advise.advice import Advice, Adviser
 from treetop.assemble.advise.choice import Choice, Estimate, caught_up, choose, wins
 from treetop.assemble.advise.clock import Clock, seconds_at
 from treetop.assemble.advise.curve import Expected
 from treetop.assemble.advise.judging import folds, ladder
 from treetop.assemble.advise.said import card_line, lines
 from treetop.assemble.advise.trials import Trial
+from treetop.core import curve, deadline
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
+from treetop.data.split import holdout
 from treetop.model import Model
+from treetop.recipes import auto, blend, neighbours
 
 QUICK = ("xr_linear", "neighbours")
 XR, NEAR, BOTH = ("xr_linear",), ("neighbours",), QUICK
@@ -112,7 +116,7 @@ def test_one_text_repeated_is_advised_on_without_trials():
 
 def test_folds_are_nested_samples_apart_from_their_judges(large):
     (fold,) = folds(large, 0)
-    assert not set(fold.rows) & set(fold.judges) and 600 < len(fold.judges) < 800
+    assert not set(fold.rows) & set(fold.validation) and 600 < len(fold.validation) < 800
     small = {*fold.sample(large, 100).texts}
     assert small <= {*fold.sample(large, 400).texts}
     assert len(folds(toy.dataset(n=300), 0)) == 5
@@ -188,7 +192,7 @@ def test_an_encoder_that_cannot_read_all_in_time_is_not_even_loaded(monkeypatch)
     monkeypatch.setattr(facts, "_has_encoder", lambda: True)
     data = toy.dataset(n=300)
     late = Adviser(data, Job(0, "cpu"), {"time": 0.2})
-    assert [*late.plans] == [*QUICK] and [*late.late] == ["unidec:cpu"]
+    assert [*late.plans] == [*QUICK] and [*late.too_slow] == ["unidec:cpu"]
     row = late.advise().table[-1]
     assert row["recipe"] == "unidec:cpu" and not row["fits"] and row["P@1"] is None
 
@@ -227,6 +231,9 @@ def test_auto_trains_its_choice_and_says_so(large, tmp_path):
     said = model.card.data
     assert said["chosen"] in ("xr_linear", "neighbours", "xr_linear + neighbours") and "P@1" in said["auto"]
     assert model.card.recipe == "auto" and model.calibration is not None and model.n_train == 7000
+    points = curve.of_model(tmp_path / "m")
+    assert {point["stage"] for point in points} >= {*QUICK}
+    assert all(point["documents"] == point["step"] and 0 <= point["P@5"] <= 100 for point in points)
     alone = treetop.fit("auto", large, settings={"candidates": ["xr_linear"]})
     plain = treetop.fit("xr_linear", large)
     texts = toy.dataset(5).texts
@@ -243,3 +250,62 @@ def test_a_run_of_auto_that_is_continued_tries_nothing_again(monkeypatch, tmp_pa
     first = auto.fit(toy.dataset(), config, kept)
     monkeypatch.setattr(Adviser, "advise", lambda self: pytest.fail("tried again"))
     assert auto.fit(toy.dataset(), config, kept).card.data == first.card.data
+
+
+def advised(monkeypatch, *sources):
+    """`auto` whose trials say that these recipes are best."""
+    chosen = Advice(None, (), Choice(Estimate(sources, 1.0, True), "told"), 60.0, 0.0)
+    monkeypatch.setattr(Adviser, "advise", lambda self: chosen)
+    monkeypatch.setattr(auto, "lines", lambda advice: [])
+    monkeypatch.setattr(auto, "card_line", lambda advice: "told")
+
+
+def test_auto_takes_the_first_candidate_where_its_choice_would_not_end(monkeypatch, tmp_path, caplog):
+    advised(monkeypatch, "neighbours")
+    taken = []
+
+    def late(dataset, config, job):
+        taken.append(deadline.seconds_for_steps())
+        with deadline.ending(stop=time.monotonic() - 1):
+            deadline.check("neighbours")
+
+    monkeypatch.setattr(neighbours, "fit", late)
+    started = time.monotonic()
+    model = treetop.fit(
+        "auto", toy.dataset(), settings={"candidates": list(QUICK)}, budget="time=60s", out=tmp_path / "m"
+    )
+    assert model.card.data["chosen"] == "xr_linear" and 30 < taken[0] < 60 and time.monotonic() - started < 60
+    assert "neighbours would not end within the budget; xr_linear is trained instead" in caplog.text
+
+
+def test_the_first_candidate_is_never_cut_off(monkeypatch):
+    advised(monkeypatch, "xr_linear")
+    job = Job(0, "cpu", None, {"time": 1e-3}, ends=time.monotonic() - 1)
+    assert auto.fit(toy.dataset(), auto.Config(candidates=QUICK), job).card.data["chosen"] == "xr_linear"
+
+
+@pytest.mark.parametrize("sources", [("xr_linear",), QUICK])
+def test_without_time_for_it_held_out_documents_stay_out(monkeypatch, caplog, large, sources):
+    advised(monkeypatch, *sources)
+    kept, out = holdout(large, 0.1, 3)
+    train, held_out = large.take(kept), large.take(out)
+    job = Job(0, "cpu", None, {"time": 1e-3}, ends=time.monotonic(), held_out=held_out, everything=large)
+    if len(sources) > 1:
+        model = blend.fit(train, blend.Config(sources=sources), job)
+    else:
+        model = auto.fit(train, auto.Config(candidates=sources), job)
+    assert model.n_train == len(train) < len(large) and model.calibration is not None
+    assert "no time to train once more" in caplog.text
+
+
+def test_a_trial_that_takes_all_the_time_of_trials_is_given_up(monkeypatch):
+    adviser = Adviser(toy.dataset(n=300), Job(0, "cpu"), {"time": 600.0}, names=("popular", "neighbours"))
+
+    def slow(dataset, config, job):
+        time.sleep(0.02)
+        deadline.check("slow")
+
+    monkeypatch.setattr(neighbours, "fit", slow)
+    monkeypatch.setattr(Adviser, "_limit", 0.01)
+    adviser.advise()
+    assert adviser.trials[("popular",)] and not adviser.trials[("neighbours",)]

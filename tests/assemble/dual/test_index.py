@@ -61,15 +61,15 @@ def test_the_recall_of_lists_is_that_of_their_candidates():
 def test_auto_scores_all_labels_unless_few_lists_will_do(monkeypatch):
     dataset, vectors, rank = made(0.05)
     found = search_index(dataset, vectors, VIEW, rank, IndexConfig(), 0)
-    assert isinstance(found.shortlist, Everything) and found.rank is rank and found.said == "exact, 4,000 labels"
-    monkeypatch.setattr(index, "MANY", 100)
+    assert isinstance(found.shortlist, Everything) and found.rank is rank and found.summary == "exact, 4,000 labels"
+    monkeypatch.setattr(index, "EXACT", 100)
     monkeypatch.setattr(index, "SHARE", 2)
     monkeypatch.setattr(index, "DEPTH", 20)
     for name in ("faiss", "nothing"):
         monkeypatch.setitem(__import__("sys").modules, name, None)  # whatever is installed
         found = search_index(dataset, vectors, VIEW, rank, IndexConfig(), 0)
         assert isinstance(found.shortlist, Ivf) and found.shortlist.probe < 8
-        assert recall(found.shortlist, rank, vectors.near, 20) >= 0.97 and "inverted lists" in found.said
+        assert recall(found.shortlist, rank, vectors.near, 20) >= 0.97 and "inverted lists" in found.summary
         best, near = (
             r.rank(vectors.near, s.candidates(vectors.near, None), Join("sigmoid"), 5)
             for s, r in ((Everything(N), rank), found[:2])
@@ -82,13 +82,13 @@ def test_auto_scores_all_labels_unless_few_lists_will_do(monkeypatch):
 def test_what_is_asked_for_is_taken():
     dataset, vectors, rank = made(0.5)
     lists = search_index(dataset, vectors, VIEW, rank, IndexConfig(index="ivf", nprobe=3), 0)
-    assert lists.shortlist.probe == 3 and lists.said.startswith("3 of 8 inverted lists, ")
+    assert lists.shortlist.probe == 3 and lists.summary.startswith("3 of 8 inverted lists, ")
     few = search_index(dataset, vectors, VIEW, rank, IndexConfig(index="ivf"), 0)
     assert recall(few.shortlist, rank, vectors.near) >= 0.97
     pytest.importorskip("faiss")
     graph = search_index(dataset, vectors, VIEW, rank, IndexConfig(index="hnsw"), 0)
     assert isinstance(graph.shortlist, Hnsw)
-    share = float(graph.said.split(", ")[1].split(" %")[0])
+    share = float(graph.summary.split(", ")[1].split(" %")[0])
     assert share == pytest.approx(100 * recall(graph.shortlist, rank, vectors.near), abs=0.1)
 
 

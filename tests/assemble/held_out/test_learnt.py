@@ -8,7 +8,7 @@ import pytest
 from treetop.assemble.held_out.boosted import learn_boosted
 from treetop.assemble.held_out.calibration import learn_calibration
 from treetop.assemble.held_out.fusion import learn_fusion
-from treetop.assemble.held_out.judged import Judged, places
+from treetop.assemble.held_out.judged import Judged, positions
 from treetop.assemble.held_out.logistic import alone, learn_logistic, non_negative
 from treetop.assemble.held_out.rising import rising, rising_rate
 from treetop.core.dataset import Dataset, LabelSet
@@ -103,7 +103,7 @@ def test_non_negative_weights_are_the_minimum_under_the_constraint():
 
 def test_places_break_ties_by_label(world):
     _, judged, _ = half(world, True)
-    place = places(judged.pairs, np.zeros(len(judged.pairs)))
+    place = positions(judged.pairs, np.zeros(len(judged.pairs)))
     starts = judged.pairs.indptr[:-1]
     assert (place[starts] == 0).all() and (judged.pairs.ids[starts + 1] > judged.pairs.ids[starts]).all()
 
@@ -217,7 +217,7 @@ def test_where_no_label_or_every_label_is_right_probabilities_say_so(world, righ
     assert (p > 0.9).all() if right else (p < 0.1).all()
     assert (sure.threshold_for_precision(0.9) is not None) == right
     nothing = Judged.of([Ranking.concat([_empty()] * N)], dataset, counts, N)
-    with pytest.raises(InputError, match="no label is returned"):
+    with pytest.raises(InputError, match="returns no label for any"):
         learn_calibration(nothing, counts, np.full(N, 2))
 
 

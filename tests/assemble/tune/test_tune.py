@@ -120,7 +120,7 @@ def test_an_interrupted_search_goes_on_and_another_is_refused(tmp_path):
     file.write_text("\n".join(lines[:4]) + "\n")
     assert search(again).run() == whole and len(RAN) < len(lines)
     assert len(file.read_text().splitlines()) == len(lines)
-    with pytest.raises(WorkError, match="is an earlier search. Add --resume"):
+    with pytest.raises(WorkError, match="an earlier search exists. Add --resume"):
         Tries.open(file, JOB)
     with pytest.raises(WorkError, match="of other data or settings"):
         Tries.open(file, JOB | {"data": "y"}, resume=True)

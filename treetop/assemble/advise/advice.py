@@ -1,4 +1,4 @@
-"""From data to a choice: which recipe to train, what it will reach and how long it will take."""
+"""From data to advice: which recipe to train, the scores to expect and how long training will take."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from treetop.assemble.advise.facts import CPU, Facts
 from treetop.assemble.advise.judging import folds, ladder
 from treetop.assemble.advise.trials import Bench, Trial
 from treetop.assemble.held_out.hold_out import HoldOut, expected_size
+from treetop.core import deadline
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError, ResourceError
 from treetop.core.forecast import duration
@@ -22,24 +23,24 @@ from treetop.core.log import logger
 from treetop.core.work import Job
 from treetop.training import Plan, plan
 
-SHARE = 0.25  # of the time budget that trials may take
-BLENDS = 0.4  # of that, kept for blends
-DEEPER = 2.0  # a blend learns from more labels of a document than a trial, most of them sampled
-SAFETY = 1.3  # by which training may take longer than expected
-UNTRIED = 2.5  # the same, where only the recipe's forecast says what it takes
-LEAST_OFF = 0.5  # of a recipe's forecast, where one small trial was quicker
-HOPELESS = 3.0  # times the budget: a forecast beyond it needs no trial
+SHARE = 0.25  # fraction of the time budget that trials may take
+BLENDS = 0.4  # fraction of that time reserved for blends
+DEEPER = 2.0  # a real blend is fitted on more labels per document than one of a trial, most of them sampled
+SAFETY = 1.3  # factor by which training may take longer than expected
+UNTRIED = 2.5  # the same factor for a recipe known only by its forecast
+LEAST_OFF = 0.5  # a single small trial lowers a recipe's forecast to this fraction at most
+HOPELESS = 3.0  # a recipe whose forecast is longer than this many times the budget is not tried
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is advised, and what it rests on."""
+    """The advice and the evidence behind it."""
 
     facts: Facts
     estimates: tuple[Estimate, ...]
     choice: Choice
-    seconds: float  # of the whole budget
-    spent: float  # on trials
+    seconds: float  # the whole time budget
+    spent: float  # seconds that the trials took
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -55,30 +56,31 @@ class Advice:
 
 @dataclass(eq=False)
 class Adviser:
-    """Trials of one data set, under one clock."""
+    """Runs the trials on one data set within one time budget, and chooses."""
 
     dataset: Dataset
     job: Job
     budget: Mapping[str, float] = field(default_factory=dict)
     share: float = SHARE
-    names: Sequence[str] = ()  # candidates; none: by data and machine
+    names: Sequence[str] = ()  # candidates; empty: chosen by data and machine
     encoder: str = ""
     now: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self.facts = Facts.of(self.dataset, self.job.device)
+        started = self.now()
+        self.facts = Facts.of(self.dataset, self.job.device)  # may load torch, so the clock started before
         self.seconds = self.budget.get("time", GPU_SECONDS if self.facts.gpu else CPU_SECONDS)
-        self.clock = Clock(self.seconds, self.now)
+        self.clock = Clock(self.seconds, self.now, [min(started, self.job.ends - self.seconds)])
         names = tuple(self.names) or self.facts.candidates
-        self.late = {n: self.facts.reading for n in names if self._is_late(n)}  # torch is not even loaded
-        self.plans = {name: plan_of((name,), self.encoder) for name in names if name not in self.late}
+        self.too_slow = {n: self.facts.reading for n in names if self._is_too_slow(n)}  # not planned: loads no torch
+        self.plans = {name: plan_of((name,), self.encoder) for name in names if name not in self.too_slow}
         self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
-        held = self.job.held_out
-        self.held = expected_size(self.dataset) if held is None else len(held)
+        held_out = self.job.held_out
+        self.n_held_out = expected_size(self.dataset) if held_out is None else len(held_out)
 
     def advise(self) -> Advice:
-        """Try candidates on growing samples for as long as the share of the budget allows; then choose."""
-        self._try()
+        """Try candidates on growing samples while the trials' share of the budget lasts, then choose."""
+        self._run_trials()
         n = self.facts.documents
         labels = np.diff(self.dataset.Y.indptr)[self.dataset.documents]
         ceiling = float(np.minimum(labels[labels > 0], 5).mean()) / 5.0 if (labels > 0).any() else 1.0
@@ -88,45 +90,45 @@ class Adviser:
             seconds = self._seconds(sources)
             fits = SAFETY * seconds <= self.seconds - spent and self._has_room(sources)
             estimates.append(estimated(sources, done, n, ceiling, seconds, fits))
-        estimates += [Estimate((name,), seconds, False) for name, seconds in self.late.items()]
+        estimates += [Estimate((name,), seconds, False) for name, seconds in self.too_slow.items()]
         estimates = caught_up(estimates, self.trials, n, ceiling)
         return Advice(self.facts, tuple(estimates), choose(estimates, self.trials, self._trusted), self.seconds, spent)
 
-    def _try(self) -> None:
-        """Candidates on every rung of the ladder, then blends; a candidate that takes too long goes no further."""
+    def _run_trials(self) -> None:
+        """Try candidates on samples of every size, then blends; a candidate that takes too long is dropped."""
         try:
-            found = folds(self.dataset, self.job.seed) if len(self.plans) > 1 else []
+            hold_outs = folds(self.dataset, self.job.seed) if len(self.plans) > 1 else []
         except InputError:  # all texts are the same
-            found = []
-        if not found:
+            hold_outs = []
+        if not hold_outs:
             return
         job = replace(self.job, work=None, held_out=None, everything=None, reads={})
-        trying = Clock(self.share * (1.0 - BLENDS) * self.seconds, self.now)
-        trying.started[:] = self.clock.started
-        bench = Bench(self.dataset, found, job, trying, self.now, self.job.aim)
+        clock = replace(self.clock, seconds=self.share * (1.0 - BLENDS) * self.seconds)
+        bench = Bench(self.dataset, hold_outs, job, clock, self.now, self.job.aim)
         alive = [name for name in self.plans if self._seconds((name,)) <= HOPELESS * self.seconds]
-        for size in ladder(min(len(fold.rows) for fold in found)):
-            alive = [name for name in alive if self._one(bench, name, size)]
-        self._blends(replace(bench, clock=replace(trying, seconds=self.share * self.seconds)))
+        for size in ladder(min(len(fold.rows) for fold in hold_outs)):
+            alive = [name for name in alive if self._run_trial(bench, name, size)]
+        self._blends(replace(bench, clock=replace(clock, seconds=self.share * self.seconds)))
 
     @property
     def _trusted(self) -> str:
-        """A recipe that is taken untried where documents are fewer than labels: it reads label texts."""
+        """A recipe to choose untried if there are fewer documents than labels, because it reads label texts."""
         few = self.facts.documents < self.facts.labels and not self.names
         names = (name for name in CPU if few and name in self.plans)
         return next((name for name in names if UNTRIED * self._seconds((name,)) <= self.clock.left), "")
 
-    def _is_late(self, name: str) -> bool:
-        """Whether reading the texts alone takes longer than the budget."""
+    def _is_too_slow(self, name: str) -> bool:
+        """Whether encoding the texts alone takes longer than the budget."""
         return not self.names and name in CPU and self.facts.reading > self.seconds
 
-    def _one(self, bench: Bench, name: str, size: int) -> bool:
-        """One trial; False where there is no time for it, or no use in it."""
+    def _run_trial(self, bench: Bench, name: str, size: int) -> bool:
+        """Run one trial; False if there is no time for it or the recipe cannot be chosen anyway."""
         done = self.trials[(name,)]
         rounds = bench.rounds(self.plans[name], size, done)
         if (done and self._seconds((name,)) > self.seconds) or not rounds:
             return False
-        trial = bench.run(name, self.plans[name], size, rounds)
+        with deadline.ending(stop=time.monotonic() + self._limit):
+            trial = bench.run(name, self.plans[name], size, rounds)
         if trial is None:
             return False
         done.append(trial)
@@ -136,48 +138,53 @@ class Adviser:
         )  # fmt: skip
         return True
 
+    @property
+    def _limit(self) -> float:
+        """Seconds after which a trial is abandoned: the time that is left for all trials."""
+        return max(self.share * self.seconds - self.clock.spent, 0.0)
+
     def _blends(self, bench: Bench) -> None:
-        """All that were tried, and those that train in seconds, on the two largest samples that all have in common."""
+        """Blend the quick recipes, then all that were tried, on the two largest samples that they have in common."""
         if len(bench.folds) > 1 or not (self.job.held_out is not None or HoldOut().holds_out(self.dataset)):
-            return  # a fusion could not be learnt
+            return  # `fit` could not learn a fusion of them
         tried = tuple(name for name in self.plans if self.trials[(name,)])
         quick = tuple(name for name in tried if self.plans[name].refits)
         for sources in dict.fromkeys((quick, tried)):
             if len(sources) < 2:
                 continue
             common = set.intersection(*({t.size for t in self.trials[(name,)]} for name in sources))
-            made = []
+            blends = []
             for size in sorted(common)[:-3:-1]:
                 if bench.may_blend(len(sources)):
                     parts = [next(t for t in self.trials[(name,)] if t.size == size) for name in sources]
-                    made.append(bench.blend(" + ".join(sources), parts))
-            if made:
-                self.trials[sources] = made[::-1]
+                    blends.append(bench.blend(" + ".join(sources), parts))
+            if blends:
+                self.trials[sources] = blends[::-1]
 
     def _seconds(self, sources: tuple[str, ...]) -> float:
-        """Expected seconds of training on all documents, with what is learnt on held-out ones."""
+        """Expected seconds of training on all documents, including calibration and fusion on held-out ones."""
         if len(sources) > 1:
             fused = self.trials[sources][-1]
-            learnt = fused.rank * self.held / max(1, len(fused.hits)) * DEEPER
-            return sum(self._seconds((s,)) for s in sources) + learnt
+            fusion = fused.rank * self.n_held_out / max(1, len(fused.hits)) * DEEPER
+            return sum(self._seconds((s,)) for s in sources) + fusion
         planned, done, n = self.plans[sources[0]], self.trials[sources], self.facts.documents
-        twice = 2.0 if planned.refits and self.held else 1.0
+        twice = 2.0 if planned.refits and self.n_held_out else 1.0
         needs = float(planned.module.forecast(self.dataset, planned.config).time)
         if not done:
             return twice * needs
         last, sizes = done[-1], [t.size for t in done]
-        judged = self.held / max(1, len(last.hits))
-        if len(done) == 1:  # much of which may be the start of a process: the recipe knows better how it grows
+        judged = self.n_held_out / max(1, len(last.hits))
+        if len(done) == 1:  # one time says little, as much of it may be start-up: scale the recipe's forecast
             sample = self.dataset.take(np.flatnonzero(self.dataset.documents)[: last.size])
             off = last.train / last.rounds / max(float(planned.module.forecast(sample, planned.config).time), 1e-9)
             return twice * needs * max(off, LEAST_OFF) + judged * last.rank * (n / last.size) ** 0.5
         train = [t.train / t.rounds for t in done]
-        if planned.settings.get("frozen"):  # texts of smaller samples are not read again
+        if planned.settings.get("frozen"):  # each trial encoded only the texts that the smaller ones had not
             train = list(np.cumsum(train))
         return twice * seconds_at(n, sizes, train) + judged * seconds_at(n, sizes, [t.rank for t in done])
 
     def _has_room(self, sources: tuple[str, ...]) -> bool:
-        """Whether memory and model stay within the budget and the machine, by the recipe's forecast."""
+        """Whether the forecast of memory and model size stays within the budget and the machine."""
         limits = {name: limit for name, limit in self.budget.items() if name in {"memory", "model"}}
         planned = plan_of(sources, self.encoder)
         try:
@@ -188,7 +195,7 @@ class Adviser:
 
 
 def plan_of(sources: tuple[str, ...], encoder: str = "") -> Plan:
-    """One recipe, its preset behind a colon, or the blend of several."""
+    """The plan of one recipe (`recipe:preset`), or of a blend of several."""
     if len(sources) > 1:
         return plan("blend", settings={"sources": list(sources), "encoder": encoder})
     name, _, preset = sources[0].partition(":")

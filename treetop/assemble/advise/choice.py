@@ -11,7 +11,7 @@ from treetop.assemble.advise.curve import Expected, borrowed, extrapolated
 from treetop.assemble.advise.trials import Trial
 from treetop.core.forecast import duration
 
-NOISE = 2.0  # standard errors by which a blend must win on the documents that judge
+NOISE = 2.0  # standard errors by which a blend must win on the validation documents
 
 
 @dataclass(frozen=True)

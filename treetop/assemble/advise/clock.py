@@ -20,7 +20,8 @@ class Clock:
     started: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.started.append(self.now())
+        if not self.started:
+            self.started.append(self.now())
 
     @property
     def spent(self) -> float:

@@ -14,13 +14,13 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import available_memory, size
 
 WORD = re.compile(r"[^\W\d_]{3,}")
-LOOKED = 2000  # texts and labels that are looked at
-INFORMATIVE = 0.5  # share of labels with words above which label texts are worth reading
+SAMPLED = 2000  # texts and labels to count words in, about
+INFORMATIVE = 0.5  # recipes that read label texts are candidates if this share of labels has words
 QUICK = ("xr_linear", "neighbours")
 CPU, GPU = ("unidec:cpu",), ("lightxml", "renee", "unidec")
-TOKENS, LONGEST = 1.4, 128  # of a word, and of a text
-SPEED = 2000.0  # tokens a second that the default encoder reads on one core
-DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # without any of them there is no GPU, and no need for torch
+TOKENS, LONGEST = 1.4, 128  # tokens per word, and per text at most
+SPEED = 2000.0  # tokens per second that the default encoder reads on one core
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # if none exists there is no GPU, and torch need not be loaded
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Facts:
     labels: int
     labels_per_document: float
     words_per_document: float
-    label_texts: float  # share of labels with a word in text or name
+    label_texts: float  # share of labels whose text or name contains a word
     cores: int
     memory: float  # bytes
-    label_words: float  # words of a label's text or name
+    label_words: float  # mean number of words in a label's text or name
     gpu: bool
-    encoder: bool  # torch and an encoder are on this machine
+    encoder: bool  # whether torch and the default encoder are available on this machine
 
     @classmethod
     def of(cls, dataset: Dataset, device: str = "auto") -> Facts:
-        """The facts of training rows, looked at by samples where that is enough."""
+        """Facts about the training rows; words are counted on samples."""
         documents = np.flatnonzero(dataset.documents)
-        some = documents[:: max(1, len(documents) // LOOKED)]
-        words = [len(text.split()) for text in dataset.texts.take(some)]
+        sample = documents[:: max(1, len(documents) // SAMPLED)]
+        words = [len(text.split()) for text in dataset.texts.take(sample)]
         encoder, (share, label_words) = _has_encoder(), _label_texts(dataset)
         return cls(
             documents=len(documents), labels=dataset.n_labels,
@@ -54,18 +54,18 @@ class Facts:
         )  # fmt: skip
 
     def describe(self) -> str:
-        """Two lines a person reads."""
+        """Two lines of text for people."""
         gpu = "a GPU" if self.gpu else "no GPU"
         return (
             f"{self.documents:,} documents of {self.words_per_document:.0f} words, {self.labels:,} labels, "
-            f"{self.labels_per_document:.1f} per document; {100 * self.label_texts:.0f} % of them have words\n"
+            f"{self.labels_per_document:.1f} per document; {100 * self.label_texts:.0f} % of the labels have words\n"
             f"{self.cores} cores, {size(self.memory)} of memory, {gpu}"
-            f"{'' if self.encoder else ', no encoder (torch is not installed, or the encoder is not here)'}"
+            f"{'' if self.encoder else ', no encoder (torch is not installed, or the default encoder is missing)'}"
         )
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Recipes to try, quick ones first; presets stand behind a colon."""
+        """Recipes to try, quick ones first; a preset follows a colon (`unidec:cpu`)."""
         if not self.encoder or not self.words_per_document:
             return QUICK
         reading = GPU if self.gpu else CPU
@@ -73,7 +73,7 @@ class Facts:
 
     @property
     def reading(self) -> float:
-        """Seconds in which an encoder reads all texts and labels once; 0 on a GPU."""
+        """Seconds that the encoder needs to read all texts and label texts once; 0 on a GPU."""
         texts = self.documents * min(TOKENS * self.words_per_document, LONGEST)
         labels = self.labels * min(TOKENS * self.label_words, LONGEST)
         return 0.0 if self.gpu else (texts + labels) / (SPEED * max(1, self.cores))
@@ -82,8 +82,8 @@ class Facts:
 def _label_texts(dataset: Dataset) -> tuple[float, float]:
     """(share of labels with a word, mean number of words)"""
     labels = dataset.labels
-    some = np.arange(0, len(labels), max(1, len(labels) // LOOKED))
-    texts = [text or name for text, name in zip(labels.texts.take(some), labels.names.take(some), strict=True)]
+    sample = np.arange(0, len(labels), max(1, len(labels) // SAMPLED))
+    texts = [text or name for text, name in zip(labels.texts.take(sample), labels.names.take(sample), strict=True)]
     if not texts:
         return 0.0, 0.0
     words = [len(text.split()) for text in texts]

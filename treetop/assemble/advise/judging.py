@@ -1,4 +1,4 @@
-"""Which documents judge trials, and which of the others are sampled."""
+"""Which documents validate trials, and which of the others are sampled."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from treetop.core.dataset import Dataset, Ints
 from treetop.data.split import holdout
 
 SEED = 2 * 10**9  # added to a run's seed: other documents than those that `fit` holds out
-FEW = 2000  # documents below which several hold-outs judge in turn
-ROUNDS, TINY = 5, 0.2  # hold-outs of few documents, and the share of each
-SHARE, MOST = 0.1, 2000  # documents that judge otherwise
-FIRST, STEP = 500, 4  # documents of the smallest sample, and how many times more the next has
+FEW = 2000  # with fewer documents there are several hold-outs instead of one
+ROUNDS, TINY = 5, 0.2  # their number, and the fraction of the documents in each
+SHARE, MOST = 0.1, 2000  # fraction and maximum number of documents in a single hold-out
+FIRST, STEP = 500, 4  # documents of the smallest sample, and the factor from one sample to the next
 
 
 class Fold(NamedTuple):
-    """Rows to sample from, in random order: a smaller sample is part of a larger one; and documents that judge."""
+    """Rows to sample from, in random order, so that each sample contains the smaller ones; and validation rows."""
 
     rows: Ints
-    judges: Ints
+    validation: Ints
 
     def sample(self, dataset: Dataset, size: int) -> Dataset:
-        """So many documents to train on."""
+        """The first `size` of these documents, to train on."""
         return dataset.take(np.sort(self.rows[:size]))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from treetop.assemble.advise.advice import Advice
 from treetop.assemble.advise.choice import Estimate
+from treetop.assemble.advise.trials import Trial
+from treetop.core.curve import DOCUMENTS, Point
 from treetop.core.forecast import duration
 
 COLUMNS = ("recipe", "P@1", "P@5", "sample", "time", "fits")
@@ -27,6 +31,18 @@ def card_line(advice: Advice) -> str:
     """What a model's card says of the trials: expected scores, which do not depend on the clock."""
     tried = [f"{e.name}: P@1 {100 * e.p1.value:.1f} of {e.size:,} texts" for e in advice.estimates if e.p1 is not None]
     return f"expected on all documents: {'; '.join(tried)}" if tried else "nothing was tried"
+
+
+def learning_points(trials: Mapping[tuple[str, ...], Sequence[Trial]]) -> list[Point]:
+    """The trials as points of a learning curve, which a report of the model shows."""
+    return [
+        {
+            "stage": " + ".join(sources), "epoch": 0, "step": trial.size, DOCUMENTS: trial.size,
+            "P@1": round(100 * trial.p1, 2), "P@5": round(100 * trial.p5, 2),
+        }
+        for sources, done in trials.items()
+        for trial in done
+    ]  # fmt: skip
 
 
 def _row(e: Estimate) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from treetop.assemble.dual.index import search_index
 from treetop.assemble.dual.pairs import known_of
 from treetop.assemble.dual.search import by_head, searched
 from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
-from treetop.assemble.held_out.scores import provisional
+from treetop.assemble.held_out.scores import unfitted_fusion
 from treetop.core.card import UNSAVED
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
@@ -163,7 +163,7 @@ def train_dual(
 
 
 def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig, job: Job) -> Model:
-    """One level over the sum of all heads; or a member per head, whose fusion is learnt on held-out documents."""
+    """One level over the sum of all heads; or a member per head, whose fusion is learned on held-out documents."""
     learnt = isinstance(index, SearchConfig) and index.fusion == "learnt" and job.held_out is not None
     heads = {"search": rank}
     if learnt and type(rank) is Dual and len(rank.widths) > 1:
@@ -174,7 +174,7 @@ def as_model(dataset: Dataset, features: Towers, rank: Dual, index: IndexConfig,
         shortlist, ordered, found = search_index(dataset, features, view, head, index, job.seed)
         members.append([Level(view, shortlist, ordered, Join("sigmoid"))])
         said[name] = found
-    fusion = None if len(members) == 1 else provisional([(1, "average")] * len(members))
+    fusion = None if len(members) == 1 else unfitted_fusion([(1, "average")] * len(members))
     model = Model.over(dataset, {features.name: features}, members)
     return replace(model, fusion=fusion, card=replace(UNSAVED, data=said))
 

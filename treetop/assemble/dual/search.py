@@ -26,7 +26,7 @@ from treetop.rank.text_map import unit
 from treetop.tensors import devices
 
 SAMPLE = 1000  # documents sampled to estimate the distribution of scores
-NEAR = 50  # labels of each that are looked at
+NEAR = 50  # best labels of each that are used
 PRIOR = 0.1  # a log unit of frequency between labels of one text, in cosines
 FALL = 6.0  # what a label known by its text alone loses at most between its own text and any other
 

@@ -37,7 +37,7 @@ class SearchConfig(IndexConfig):
 
     heads: Literal["both", "dual", "classifier"] = setting("both", "heads whose scores are joined")
     fusion: Literal["learnt", "fixed"] = setting(
-        "learnt", "how: learnt on held-out documents (fixed where there are none), or summed at the weights below"
+        "learnt", "joining: learnt on held-out documents (if there are any), or fixed: a sum with the weights below"
     )
     classifier_score: Literal["logit", "cosine"] = setting(
         "logit", "classifier score: the logit as in training, or a cosine at the dual encoder's scale (two stages: 1)"

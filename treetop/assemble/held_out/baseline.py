@@ -1,4 +1,4 @@
-"""Whether a linear model that trains in seconds is better than a network, on the same held-out documents."""
+"""A check of neural models: is a linear model that trains in seconds better on the same held-out documents?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.assemble.held_out.judged import Judged, places
+from treetop.assemble.held_out.judged import Judged, positions
 from treetop.core import registry
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
@@ -16,12 +16,12 @@ from treetop.model import Model
 from treetop.predict.fuse.fuse import DEPTH
 
 LINEAR = "xr_linear"
-SECONDS = 120.0  # of its forecast above which it is not tried
-DOCUMENTS = 2000  # held-out documents that are looked at
+SECONDS = 120.0  # if its forecast is longer, it is not trained
+DOCUMENTS = 2000  # held-out documents to compare on, at most
 
 
 def warn_if_linear_is_better(recipe: str, model: Model, train: Dataset, held_out: Dataset, job: Job) -> None:
-    """Say so in one line where `xr_linear` on the same training rows ranks the held-out documents clearly better."""
+    """Warn if `xr_linear`, trained on the same rows, has a significantly higher P@1 on the held-out documents."""
     module = registry.find("recipe", LINEAR)
     config = module.Config()
     rows = train.take(np.flatnonzero(train.documents))
@@ -30,19 +30,19 @@ def warn_if_linear_is_better(recipe: str, model: Model, train: Dataset, held_out
     started = time.monotonic()
     linear: Model = module.fit(rows, config, Job(job.seed, job.device))
     seconds = time.monotonic() - started
-    some = held_out.take(np.arange(min(len(held_out), DOCUMENTS)))
-    ours, theirs = first_hits(model.to(job.device), some), first_hits(linear, some)
+    documents = held_out.take(np.arange(min(len(held_out), DOCUMENTS)))
+    ours, theirs = first_hits(model.to(job.device), documents), first_hits(linear, documents)
     gain = theirs - ours
     if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         logger.warning(
-            "xr_linear, trained in %.0f s on the same documents, is better on those held out: P@1 %.1f against %.1f by "
-            "%s. Train it, or fuse both: treetop fit blend --set sources=%s,xr_linear",
+            "xr_linear, trained in %.0f s on the same documents, is better on the held-out ones: P@1 %.1f, against "
+            "%.1f of %s. Train it, or fuse both: treetop fit blend --set sources=%s,xr_linear",
             seconds, 100 * theirs.mean(), 100 * ours.mean(), recipe, recipe,
         )  # fmt: skip
 
 
 def first_hits(model: Model, dataset: Dataset) -> NDArray[np.float64]:
-    """(documents,) 1 where the first label that no filter pair names is right."""
+    """(documents,) 1 where the best label is right; labels that the filter excludes are skipped."""
     judged = Judged.of([model.rank_dataset(dataset, DEPTH)], dataset, model.counts, model.n_train)
-    first = places(judged.pairs, judged.pairs.score[:, 0]) < 1
+    first = positions(judged.pairs, judged.pairs.score[:, 0]) < 1
     return np.bincount(judged.pairs.rows[first], judged.hit[first], len(dataset)).astype(np.float64)

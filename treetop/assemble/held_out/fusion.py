@@ -1,7 +1,7 @@
-"""A fusion of the sources, learnt on held-out documents: which kind, and how much rare labels are lifted.
+"""A fusion of the sources, learned on held-out documents: which kind, and how much rare labels are lifted.
 
-Both kinds are learnt on one half of the documents and judged on the other, in turn; the ranking the user asks for
-(`aim`) decides. A single source is kept as it is where no fusion is better than it.
+Both kinds are cross-fitted: learned on one half of the documents and validated on the other, in turn. The one that
+serves the user's `aim` best is kept, or the best single source if no fusion beats it.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 Aim = Literal["balanced", "precision", "tail"]
 LIFTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
-KEPT = 0.997  # of the P@1 and P@5 of a fusion that lifts nothing: what is kept while rare labels are lifted
-RARE = 0.99  # of the best source's PSP@5 that is kept, even where P@1 and P@5 fall towards the best source's for it
+KEPT = 0.997  # lifting rare labels must keep this fraction of the P@1 and P@5 without any lift
+RARE = 0.99  # a fusion must keep this fraction of the best source's PSP@5, even at the cost of some P@1 and P@5
 LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": learn_logistic, "boosted": learn_boosted}
 
 
 @dataclass(frozen=True)
 class Fused:
-    """A learnt fusion, and what was measured on the held-out documents it was chosen on."""
+    """A learned fusion, and its quality on the held-out documents on which it was chosen."""
 
     fusion: Logistic | Boosted
     name: str
     quality: Quality
-    sources: tuple[Quality, ...]  # of each by itself
-    unseen: Floats  # (pairs,) probabilities by a fusion that was learnt on other documents
+    sources: tuple[Quality, ...]  # each source alone
+    unseen: Floats  # (pairs,) cross-fitted probabilities: by a fusion learned on the other half of the documents
 
 
 def learn_fusion(
     judged: Judged, counts: Ints, n_train: int, propensity: tuple[float, float], aim: Aim, seed: int
 ) -> Fused:
-    """The kind and the lift that serve `aim` best on documents they were not learnt on, then learnt on all."""
+    """Choose the kind and the lift that serve `aim` best by cross-fitting, then learn that fusion on all documents."""
     returned = np.where(judged.pairs.found, judged.pairs.score, -np.inf)  # others come last, not beside the lowest
     sources = tuple(judged.quality(score) for score in returned.T)
     p = {name: probability(crossed(judged, counts, learn, seed)) for name, learn in LEARN.items()}
@@ -84,7 +84,7 @@ def _best(qualities: Sequence[Quality]) -> Quality:
 
 
 def crossed(judged: Judged, counts: Ints, learn: Callable[[Judged, Ints], Logistic | Boosted], seed: int) -> Floats:
-    """(pairs,) logits of a fusion learnt on the other half of the documents."""
+    """(pairs,) logits of a fusion learned on the other half of the documents."""
     n = len(judged.pairs.indptr) - 1
     half = np.random.default_rng(seed).permutation(n) < n // 2
     made = np.empty(len(judged.hit), np.float32)

@@ -1,4 +1,4 @@
-"""Which documents are kept out of training, so that scores can be given a meaning on them."""
+"""Which documents are held out of training, so that scores can be calibrated and fused on them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from treetop.assemble.held_out.calibration import FEWEST
+from treetop.assemble.held_out.calibration import MIN_DOCUMENTS
 from treetop.assemble.held_out.fusion import Aim
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError, choose
 from treetop.core.log import logger
 from treetop.data.split import holdout
 
-SHARE, MOST = 0.05, 5000  # of the documents that are held out, and their largest number
-LEAST = 560  # held out at least: a hash hits FEWEST only about
-LARGEST = 0.1  # share above which nothing is held out
-SEED = 10**9  # added to a run's seed: `data split` and validation choose by the same hash, under seeds of their own
+FRACTION, MOST = 0.05, 5000  # fraction of the documents to hold out, and their maximum number
+LEAST = 560  # documents to hold out at least: a hash chooses them, so that their number varies around this
+MAX_FRACTION = 0.1  # if LEAST documents are a larger fraction, nothing is held out
+SEED = 10**9  # added to the run's seed, so that other documents are chosen than by `data split` or for validation
 
 
 class Split(NamedTuple):
-    """Rows to train on, documents that are held out, and both together where both are from the training data."""
+    """Rows to train on, held-out documents, and the whole training data if the held-out documents are part of it."""
 
     train: Dataset
     held_out: Dataset
@@ -30,11 +30,11 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HoldOut:
-    """What a user asks for: no probabilities at all, or a ranking that serves `aim`, learnt on which documents."""
+    """Whether to calibrate at all, the aim of a learned fusion, and the held-out documents if the user gave them."""
 
     calibrate: bool = True
     aim: Aim = "balanced"
-    given: Dataset | None = None  # None: a share of the training data
+    given: Dataset | None = None  # None: a fraction of the training data
 
     def __post_init__(self) -> None:
         choose("aim", self.aim, get_args(Aim))
@@ -43,33 +43,33 @@ class HoldOut:
 
     @property
     def key(self) -> str:
-        """What of it decides a model."""
+        """Everything here that the model depends on, for its fingerprint."""
         if not self.calibrate:
             return "off"
         return self.aim if self.given is None else f"{self.aim}, {self.given.fingerprint}"
 
     def holds_out(self, dataset: Dataset) -> bool:
         """Whether documents of the training data are held out."""
-        return self.calibrate and self.given is None and _share(dataset) <= LARGEST
+        return self.calibrate and self.given is None and _fraction(dataset) <= MAX_FRACTION
 
     def split(self, dataset: Dataset, seed: int) -> Split | None:
-        """The parts; None where nothing is to be learnt, or too little is there to learn from."""
+        """Training rows and held-out documents; None if nothing is to be learned, or documents are too few for that."""
         if not self.calibrate:
             return None
         if self.given is not None:
             aligned = self.given.align(dataset.labels)
             rows = aligned.take(np.flatnonzero(aligned.documents))
-            if len(rows) < FEWEST:
-                _say_why(f"{len(rows):,} held-out documents, {FEWEST} are needed")
+            if len(rows) < MIN_DOCUMENTS:
+                _log_reason(f"{len(rows):,} held-out documents, {MIN_DOCUMENTS} are needed")
                 return None
             return Split(dataset, rows, None)
         if not self.holds_out(dataset):
             n = int(dataset.documents.sum())
-            _say_why(f"{n:,} documents are too few to hold some out, {int(LEAST / LARGEST):,} are needed")
+            _log_reason(f"{n:,} documents are too few to hold any out, {int(LEAST / MAX_FRACTION):,} are needed")
             return None
-        kept, out = holdout(dataset, _share(dataset), SEED + seed)
-        if len(out) < FEWEST:
-            _say_why(f"only {len(out):,} documents could be held out, {FEWEST} are needed")
+        kept, out = holdout(dataset, _fraction(dataset), SEED + seed)
+        if len(out) < MIN_DOCUMENTS:
+            _log_reason(f"only {len(out):,} documents could be held out, {MIN_DOCUMENTS} are needed")
             return None
         return Split(dataset.take(kept), dataset.take(out), dataset)
 
@@ -78,16 +78,16 @@ OFF = HoldOut(calibrate=False)
 
 
 def expected_size(dataset: Dataset) -> int:
-    """About how many documents are held out by default; 0: too few are there."""
-    share = _share(dataset)
-    return int(share * int(dataset.documents.sum())) if share <= LARGEST else 0
+    """About how many documents are held out by default; 0: there are too few."""
+    fraction = _fraction(dataset)
+    return int(fraction * int(dataset.documents.sum())) if fraction <= MAX_FRACTION else 0
 
 
-def _share(dataset: Dataset) -> float:
-    """Of the documents that are to be held out; more than LARGEST: there are too few."""
+def _fraction(dataset: Dataset) -> float:
+    """Fraction of the documents to hold out; above MAX_FRACTION there are too few of them."""
     n = int(dataset.documents.sum())
-    return min(MOST, max(SHARE * n, LEAST)) / max(n, 1)
+    return min(MOST, max(FRACTION * n, LEAST)) / max(n, 1)
 
 
-def _say_why(reason: str) -> None:
-    logger.info("scores without probabilities: %s", reason)
+def _log_reason(reason: str) -> None:
+    logger.info("the model gets no probabilities: %s", reason)

@@ -1,4 +1,4 @@
-"""What the sources of a model say of held-out documents, and whether it is right."""
+"""Labels that the sources of a model return for held-out documents, with their scores and whether they are right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from treetop.core.types import Floats, Ranking
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.predict.fuse.pairs import Pairs
 
-HARD, EASY = 20, 8  # negatives that no source ranks so high are sampled, one of so many
+HARD = 20  # negatives that some source ranks among its first HARD are all kept
+EASY = 8  # of the other negatives one in EASY is sampled
 
 
 class Quality(NamedTuple):
@@ -27,7 +28,7 @@ class Quality(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Pairs of held-out documents, whether each is right, how often it counts, and its label's inverse propensity."""
+    """(document, label) pairs: whether each is right, its weight, and the label's inverse propensity (`gain`)."""
 
     pairs: Pairs
     hit: Floats
@@ -36,23 +37,23 @@ class Judged:
 
     @classmethod
     def of(cls, sources: Sequence[Ranking], dataset: Dataset, counts: Ints, n_train: int) -> Judged:
-        """Rankings of the rows of `dataset`; pairs that its filter names are left out."""
+        """The pairs in rankings of the rows of `dataset`, without those that its filter excludes."""
         if dataset.ignored is not None:
-            sources = [source.where(~_among(source, dataset.ignored)) for source in sources]
+            sources = [source.where(~_is_stored(source, dataset.ignored)) for source in sources]
         pairs = Pairs.of(sources)
-        hit = _among(Ranking(pairs.indptr, pairs.ids, pairs.score[:, 0], pairs.score[:, 0]), dataset.Y)
+        hit = _is_stored(Ranking(pairs.indptr, pairs.ids, pairs.score[:, 0], pairs.score[:, 0]), dataset.Y)
         gain = inverse_propensity(counts, n_train, *dataset.propensity)[pairs.ids]
         ones = np.ones(len(pairs), np.float32)
         return cls(pairs, hit.astype(np.float32), ones, gain.astype(np.float32))
 
     def sampled(self, seed: int) -> Judged:
-        """Fewer easy negatives, each counted as many times as it stands for."""
-        near = np.zeros(len(self.hit), bool)
+        """Fewer easy negatives, each weighted by the number it stands for."""
+        hard = np.zeros(len(self.hit), bool)
         for s in range(self.pairs.score.shape[1]):
-            near |= places(self.pairs, self.pairs.score[:, s]) < HARD
-        drawn = np.random.default_rng(seed).random(len(near)) * EASY < 1
-        kept = near | (self.hit > 0) | drawn
-        weight = np.where(near | (self.hit > 0), 1.0, EASY).astype(np.float32)
+            hard |= positions(self.pairs, self.pairs.score[:, s]) < HARD
+        drawn = np.random.default_rng(seed).random(len(hard)) * EASY < 1
+        kept = hard | (self.hit > 0) | drawn
+        weight = np.where(hard | (self.hit > 0), 1.0, EASY).astype(np.float32)
         return replace(self, weight=weight).where(kept)
 
     def rows_where(self, chosen: NDArray[np.bool_]) -> Judged:
@@ -60,31 +61,31 @@ class Judged:
         return self.where(chosen[self.pairs.rows])
 
     def where(self, kept: NDArray[np.bool_]) -> Judged:
-        """Some of the pairs; documents stay."""
+        """These pairs only; a document that loses all its pairs still counts as a document."""
         pairs = self.pairs
         running = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-        some = Pairs(running[pairs.indptr], pairs.ids[kept], pairs.score[kept], pairs.found[kept], pairs.best)
-        return Judged(some, self.hit[kept], self.weight[kept], self.gain[kept])
+        kept_pairs = Pairs(running[pairs.indptr], pairs.ids[kept], pairs.score[kept], pairs.found[kept], pairs.best)
+        return Judged(kept_pairs, self.hit[kept], self.weight[kept], self.gain[kept])
 
     def quality(self, score: NDArray[np.floating]) -> Quality:
-        """Of the ranking by `score`, over all documents."""
+        """Quality of the ranking by `score`, averaged over all documents."""
         n = max(1, len(self.pairs.indptr) - 1)
-        place = places(self.pairs, score)
-        first, five = self.hit * (place < 1), self.hit * (place < 5)
+        position = positions(self.pairs, score)
+        first, five = self.hit * (position < 1), self.hit * (position < 5)
         return Quality(float(first.sum()) / n, float(five.sum()) / (5 * n), float((five * self.gain).sum()) / (5 * n))
 
 
-def places(pairs: Pairs, score: NDArray[np.floating]) -> Ints:
-    """(pairs,) the rank of each pair in its document, from 0, by score and then by label."""
+def positions(pairs: Pairs, score: NDArray[np.floating]) -> Ints:
+    """(pairs,) position of each pair in its document's ranking, from 0; ties in score go to the lower label id."""
     order = np.lexsort((pairs.ids, -score, pairs.rows))
-    made = np.empty(len(order), np.int64)
-    made[order] = np.arange(len(order)) - pairs.indptr[:-1][pairs.rows[order]]
-    return made
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order)) - pairs.indptr[:-1][pairs.rows[order]]
+    return position
 
 
-def _among(ranking: Ranking, matrix: Csr) -> NDArray[np.bool_]:
-    """(entries,) which entries of a ranking are stored in a matrix of documents and labels."""
+def _is_stored(ranking: Ranking, matrix: Csr) -> NDArray[np.bool_]:
+    """(entries,) whether each (document, label) of a ranking is stored in the matrix."""
     width = np.int64(max(matrix.shape[1], 1))
-    known = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr)) * width + matrix.indices
+    stored = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr)) * width + matrix.indices
     rows = np.repeat(np.arange(len(ranking), dtype=np.int64), np.diff(ranking.indptr))
-    return np.isin(rows * width + ranking.ids, known)
+    return np.isin(rows * width + ranking.ids, stored)

@@ -1,4 +1,4 @@
-"""A trained model gets a fusion of its sources, or probabilities, from documents that its training did not see."""
+"""Calibrate a trained model, or fuse its sources, on documents that it was not trained on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from treetop.assemble.held_out.calibration import FEWEST, learn_calibration
+from treetop.assemble.held_out.calibration import MIN_DOCUMENTS, learn_calibration
+from treetop.assemble.held_out.emptied import emptied, leave_out
 from treetop.assemble.held_out.fusion import Aim, learn_fusion
 from treetop.assemble.held_out.judged import Judged
 from treetop.core.dataset import Dataset
@@ -22,63 +23,66 @@ from treetop.predict.blend import Blend
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.fuse.logistic import Logistic
 
-SHARED = 2  # golden inputs among the given texts; a single one may be a text that occurs twice
+SHARED = 2  # so many golden inputs among the given texts show that it was trained on them; one may be a repeated text
 
 
 def calibrated(model: Model, dataset: Dataset) -> Model:
-    """The model with probabilities learnt on `dataset`, whose documents it was not trained on."""
+    """The model with probabilities fitted on `dataset`, whose documents it was not trained on."""
     rows = _held_out(model, dataset)
-    if model.fusion is not None and model.card.learnt_from(dataset.fingerprint):
+    if model.fusion is not None and model.card.fitted_on(dataset.fingerprint):
         raise InputError(
-            f"{dataset.name}: the model's fusion was learnt on these documents, and its probabilities with it, so that "
-            "they can teach it nothing more. Give other documents."
+            f"{dataset.name}: the model's fusion and its probabilities were already fitted on these documents. Give "
+            "other documents."
         )
-    most = (
+    most_excluded = (
         0
         if rows.filter_pairs is None or not len(rows.filter_pairs)
         else int(np.bincount(rows.filter_pairs[:, 0]).max())
     )
-    ranking = model.rank_dataset(rows, DEPTH + most)
-    if model.fusion is not None:  # the ranking lifts rare labels; probabilities come before that
+    ranking = model.rank_dataset(rows, DEPTH + most_excluded)
+    if model.fusion is not None:  # its score lifts rare labels, its `own` score is the probability without that
         ranking = Ranking(ranking.indptr, ranking.ids, ranking.own, ranking.own)
+    rows, [ranking] = leave_out(emptied(rows, model.counts), rows, [ranking])
     judged = Judged.of([ranking], rows, _counts(model, rows), model.n_train)
     calibration = learn_calibration(judged, model.counts, np.diff(rows.Y.indptr))
     return replace(model, calibration=calibration)
 
 
-def taught(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0, device: str = "cpu") -> Model:
-    """The model with what is learnt on held-out documents: probabilities, and a fusion where it has several sources."""
-    there = model.to(device)
-    learnt = calibrated(there, dataset) if model.fusion is None else fused(there, dataset, aim, seed)
-    return replace(model, fusion=learnt.fusion, calibration=learnt.calibration)
+def fitted_to_held_out(
+    model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0, device: str = "cpu"
+) -> Model:
+    """The model with probabilities and, if it has several sources, a fusion, fitted on held-out documents."""
+    on_device = model.to(device)
+    fitted = calibrated(on_device, dataset) if model.fusion is None else fused(on_device, dataset, aim, seed)
+    return replace(model, fusion=fitted.fusion, calibration=fitted.calibration)
 
 
 def fused(model: Model, dataset: Dataset, aim: Aim = "balanced", seed: int = 0) -> Model:
-    """The model with a fusion of its sources and probabilities learnt on `dataset`.
+    """The model with a fusion of its sources and with probabilities, both fitted on `dataset`.
 
-    Probabilities are learnt from what a fusion learnt on other documents says of each, so that none counts twice.
+    The calibration is fitted on cross-fitted scores: those that a fusion fitted on the other documents gives to each.
     """
     choose("aim", aim, get_args(Aim))
     rows = _held_out(model, dataset)
-    fusion = model.fusion if model.fusion is not None else provisional([(len(model.members), model.blend)])
-    lists = source_rankings(model, fusion, rows)
+    fusion = model.fusion if model.fusion is not None else unfitted_fusion([(len(model.members), model.blend)])
+    rows, lists = leave_out(emptied(rows, model.counts), rows, source_rankings(model, fusion, rows))
     judged = Judged.of(lists, rows, _counts(model, rows), model.n_train)
-    learnt = learn_fusion(judged, model.counts, model.n_train, rows.propensity, aim, seed)
+    learned = learn_fusion(judged, model.counts, model.n_train, rows.propensity, aim, seed)
     names = _source_names(model, fusion)
-    for name, alone in zip(names, learnt.sources, strict=True):
+    for name, alone in zip(names, learned.sources, strict=True):
         logger.info("%s alone: P@1 %.2f, P@5 %.2f on held-out documents", name, 100 * alone.p1, 100 * alone.p5)
     logger.info(
-        "fused (%s, rare labels lifted by %g): P@1 %.2f, P@5 %.2f", learnt.name, learnt.fusion.rarity.lift,
-        100 * learnt.quality.p1, 100 * learnt.quality.p5,
+        "fused (%s, rare labels lifted by %g): P@1 %.2f, P@5 %.2f", learned.name, learned.fusion.rarity.lift,
+        100 * learned.quality.p1, 100 * learned.quality.p5,
     )  # fmt: skip
-    pairs = replace(judged.pairs, score=learnt.unseen[:, None])
+    pairs = replace(judged.pairs, score=learned.unseen[:, None])
     calibration = learn_calibration(replace(judged, pairs=pairs), model.counts, np.diff(rows.Y.indptr))
-    model = replace(model, fusion=replace(fusion, scorer=learnt.fusion), calibration=calibration)
+    model = replace(model, fusion=replace(fusion, scorer=learned.fusion), calibration=calibration)
     return model.with_golden(Texts.of([str(row["text"]) for row in model.golden])) if model.golden else model
 
 
 def _source_names(model: Model, fusion: Fusion) -> list[str]:
-    """What the log calls each source: its place, and its recipe where they differ."""
+    """Names of the sources in the log: a number, and the recipe if recipes differ."""
     recipes, names, start = model.card.recipes(len(model.members)), list[str](), 0
     for number, (n, _) in enumerate(fusion.sources, 1):
         names.append(f"source {number}" + (f" ({recipes[start]})" if len(set(recipes)) > 1 else ""))
@@ -86,14 +90,14 @@ def _source_names(model: Model, fusion: Fusion) -> list[str]:
     return names
 
 
-def provisional(sources: Sequence[tuple[int, Blend]]) -> Fusion:
-    """A fusion that has learnt nothing yet."""
-    nothing = Logistic(np.zeros((2, len(sources), 1), np.float32), np.zeros(2 * len(sources) + 2, np.float32))
-    return Fusion(nothing, tuple(sources))
+def unfitted_fusion(sources: Sequence[tuple[int, Blend]]) -> Fusion:
+    """A fusion of these sources whose weights, all zero, are still to be fitted."""
+    zeros = Logistic(np.zeros((2, len(sources), 1), np.float32), np.zeros(2 * len(sources) + 2, np.float32))
+    return Fusion(zeros, tuple(sources))
 
 
 def source_rankings(model: Model, fusion: Fusion, dataset: Dataset) -> list[Ranking]:
-    """What each source of a fusion says of the rows of `dataset`."""
+    """The ranking of the rows of `dataset` by each source of a fusion."""
     batches = [
         fusion.lists(model.member_rankings(views), model.weights)
         for views in model.batches(dataset.texts, dataset.features)
@@ -102,25 +106,25 @@ def source_rankings(model: Model, fusion: Fusion, dataset: Dataset) -> list[Rank
 
 
 def check_unseen(model: Model, dataset: Dataset) -> None:
-    """Refuse data that hold rows of the training: the same data, or two texts that are golden inputs of the model."""
+    """Refuse data the model was trained on: the same hash, or at least SHARED texts among the model's golden inputs."""
     golden = {str(row["text"]) for row in model.golden}
     shared = golden & {text[:LENGTH] for text in dataset.texts}
     if dataset.fingerprint == model.card.data.get("sha256") or len(shared) >= SHARED:
         raise InputError(
-            f"{dataset.name}: the model was trained on rows of this data, so that its scores on them say nothing about "
-            "new ones. Hold rows out with `treetop data split`, train on the rest, and give those."
+            f"{dataset.name}: the model was trained on rows of this data, so its scores on them say nothing about new "
+            "texts. Hold rows out with `treetop data split`, train on the rest and give the held-out rows."
         )
 
 
 def _held_out(model: Model, dataset: Dataset) -> Dataset:
-    """The documents of `dataset`, its first columns those of the model."""
+    """The documents of `dataset`, whose first columns are the model's labels."""
     check_unseen(model, dataset)
     aligned = dataset.align(model.labels)
     rows = aligned.take(np.flatnonzero(aligned.documents))
-    if len(rows) < FEWEST:
+    if len(rows) < MIN_DOCUMENTS:
         raise InputError(
-            f"{dataset.name}: {len(rows):,} documents, at least {FEWEST} held-out ones are needed to learn what scores "
-            "mean. Give more documents."
+            f"{dataset.name}: {len(rows):,} documents, but at least {MIN_DOCUMENTS} held-out ones are needed to "
+            "calibrate scores. Give more documents."
         )
     return rows
 

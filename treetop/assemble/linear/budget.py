@@ -28,8 +28,8 @@ WIDTHS = {"float32": 4.0, "float16": 2.0, "int8": 1.0}  # bytes of a weight
 PLACE = 3.6  # index bytes per weight, with its share of rows and buckets
 
 
-class Held(NamedTuple):
-    """Held-out training documents on which the cost of shrinking is measured, and how to train on the others."""
+class HoldOut(NamedTuple):
+    """HoldOut-out training documents on which the cost of shrinking is measured, and how to train on the others."""
 
     train: Train
     views: dict[str, Any]
@@ -37,7 +37,7 @@ class Held(NamedTuple):
     blend: Blend
 
 
-def fit_within(train: Train, linear: LinearConfig, holdout: Held, *, limit: float, fixed: float) -> list[Member]:
+def fit_within(train: Train, linear: LinearConfig, holdout: HoldOut, *, limit: float, fixed: float) -> list[Member]:
     """Members whose weights and everything else (`fixed` bytes) stay under `limit` bytes, or a refusal with numbers.
 
     They are trained on all texts; what shrinking costs is measured by members trained without the held-out ones.
@@ -74,7 +74,7 @@ def fit_within(train: Train, linear: LinearConfig, holdout: Held, *, limit: floa
     return best
 
 
-def capped(linear: LinearConfig, holdout: Held, *, limit: float, functions: int) -> LinearConfig:
+def capped(linear: LinearConfig, holdout: HoldOut, *, limit: float, functions: int) -> LinearConfig:
     """Settings that keep all weights of so many functions below `limit` bytes while they are trained."""
     most = int(limit / (functions * (WIDTHS[linear.storage] + PLACE)))
     if most < 1:
@@ -131,7 +131,7 @@ def _sizes(rank: Linear) -> Any:
     return plain * w.scale[slot]
 
 
-def _precision(members: Sequence[Sequence[Level]], holdout: Held) -> float:
+def _precision(members: Sequence[Sequence[Level]], holdout: HoldOut) -> float:
     """P@5 on the held-out texts, in percent."""
     best = blended([descend(member, holdout.views, 100) for member in members], holdout.blend, 5).padded(5)
     return 100.0 * float(hits(best, holdout.dataset.Y).mean()) if len(best) else 0.0

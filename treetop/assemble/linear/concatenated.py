@@ -1,8 +1,7 @@
-"""A linear last level on tf-idf and embedding, below the clusters of a trained network: DiSMEC on concatenated
-features.
+"""DiSMEC on concatenated features: a linear last level on tf-idf and embedding, below a trained network's clusters.
 
-Each label's function is solved over the texts for which the network keeps the label's cluster and those that have it,
-or over all texts, many labels at a time as matrix products.
+A label's classifier is trained on the texts in whose beam the network keeps the label's cluster, plus its positives; or
+on all texts, many labels at a time as matrix products.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ from treetop.rank.head import Head
 from treetop.rank.linear import Linear
 from treetop.shortlist.descend import Descend
 
-ROWS = 2048  # texts whose clusters are looked for at a time
-CELLS = 1 << 26  # of a matrix of margins
+ROWS = 2048  # texts per batch when their clusters are predicted
+CELLS = 1 << 26  # size of a matrix of margins, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatenatedConfig(LinearConfig):
-    """How the linear level is trained and read."""
+    """How the linear level is trained, pruned, stored and scored."""
 
     train_on: Literal["shortlist", "all"] = setting(
         "shortlist", "training texts of a label's classifier: those whose shortlist has the label, or all (for GPUs)"
@@ -71,11 +70,11 @@ def concatenated_member(
     dataset: Dataset, prepared: Prepared, levels: Sequence[Level], X: Csr, config: ConcatenatedConfig,
     *, tree: LabelTree, view: str, job: Job,
 ) -> list[Level]:  # fmt: skip
-    """The network's levels of clusters, `config.beam` kept on the last, and a linear level of labels below them."""
+    """The network's cluster levels, with a beam of `config.beam` on the last, and a linear level of labels below."""
     above = [*levels[:-2], replace(levels[-2], beam=config.beam)] if len(levels) > 1 else []
     last = len(tree.parents) - 1
 
-    def make() -> Part:
+    def train() -> Part:
         transformer, vectors = prepared.features, prepared.vectors()
         H = vectors[transformer.view_name(transformer.poolings[-1])]
         targets = level_targets(dataset.Y, tree)
@@ -87,26 +86,26 @@ def concatenated_member(
             )
             return solve_all(task, tree, config, prepared.device).to_part()
         both = concatenated(X, H, config.embedding_scale)
-        inside = None
+        members = None
         if above:
-            kept = candidate_parents(targets[last - 1], _found(above, vectors)).tocsc()
-            inside = (kept, kept)
+            candidates = candidate_parents(targets[last - 1], _clusters(above, vectors)).tocsc()
+            members = (candidates, candidates)
         seed = int(fingerprint([job.seed, view]), 16) & 0x7FFFFFFF
-        level = LevelTask(rows_of(both), both.shape, problems_of(targets[last], None, left_out), inside, seed)
+        level = LevelTask(rows_of(both), both.shape, problems_of(targets[last], None, left_out), members, seed)
         return train_level(level, tree, last, config).to_part()
 
-    rank = Linear.from_part(job.stage("fused", make))
+    rank = Linear.from_part(job.stage("fused", train))
     return [*above, Level(view, Descend.of(tree, last), rank, Join(config.last_transform or config.transform))]
 
 
 def _head(level: Level) -> Head:
     head = level.rank
     if not isinstance(head, Head) or head.squeeze is not None:
-        raise ConfigError("warm_start: the labels' level must read one layer only. Set layers, or warm_start=false.")
+        raise ConfigError("warm_start: the label level must read a single layer. Set layers, or warm_start=false.")
     return head
 
 
-def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
+def _clusters(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
     """The clusters in each text's beam."""
     n, parts = len(next(iter(vectors.values()))), []
     with progress("clusters of texts", n) as bar:
@@ -118,7 +117,7 @@ def _found(levels: Sequence[Level], vectors: Mapping[str, Any]) -> Ranking:
 
 
 class AllTask(NamedTuple):
-    """What labels are trained on over all texts: words, embeddings, problems, and a head to start from."""
+    """Training data if labels are trained on all texts: tf-idf, embeddings, problems, and a head for a warm start."""
 
     X: Csr
     H: Floats
@@ -127,7 +126,7 @@ class AllTask(NamedTuple):
 
 
 def solve_all(task: AllTask, tree: LabelTree, config: ConcatenatedConfig, device: torch.device) -> Linear:
-    """Solve the last level's labels over all texts, blocks of whole clusters at a time, and pack them."""
+    """Train the last level's labels on all texts, a block of whole clusters at a time, and pack their weights."""
     last = len(tree.parents) - 1
     slot_ptr, ids = tree.children(last)
     (n, n_words), n_features = task.X.shape, task.X.shape[1] + task.H.shape[1]
@@ -139,9 +138,9 @@ def solve_all(task: AllTask, tree: LabelTree, config: ConcatenatedConfig, device
     with progress("labels over all texts", len(ids)) as bar:
         for first, end in _spans(slot_ptr, max(1, CELLS // n)):
             labels = ids[slot_ptr[first] : slot_ptr[end]]
-            side = _sides(task, labels, config, device)
-            start = None if task.start is None else _begin(task.start, labels, n_words, config.embedding_scale, device)
-            W = batched_newton.solve(X, side, penalty, eps=config.eps, start=start).W
+            costs = _signed_costs(task, labels, config, device)
+            start = None if task.start is None else _warm(task.start, labels, n_words, config.embedding_scale, device)
+            W = batched_newton.solve(X, costs, penalty, eps=config.eps, start=start).W
             bias[slot_ptr[first] : slot_ptr[end]] = W[-1].cpu().numpy()
             counts, features, weights = _pruned(W[:-1], n_words, config)
             ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
@@ -164,30 +163,30 @@ def _spans(slot_ptr: Ints, most: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _sides(task: AllTask, labels: NDArray[np.int32], config: ConcatenatedConfig, device: torch.device) -> Tensor:
-    """(texts, labels) targets as signs, costs as magnitudes, 0 for ignored pairs."""
-    sides = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
+def _signed_costs(task: AllTask, labels: NDArray[np.int32], config: ConcatenatedConfig, device: torch.device) -> Tensor:
+    """(texts, labels) misclassification costs, negative for negatives and 0 for ignored pairs."""
+    costs = torch.full((task.X.shape[0], len(labels)), -config.cost_negative, device=device)
     for value, rows in ((0.0, task.problems.left_out), (config.cost_positive, task.problems.positives)):
         if len(rows.indptr) > 1:
-            positives = [rows.indices[int(rows.indptr[i]) : int(rows.indptr[i + 1])] for i in labels]
-            columns = np.repeat(np.arange(len(labels)), [len(part) for part in positives])
-            texts = np.concatenate(positives).astype(np.int64)
-            sides[torch.from_numpy(texts).to(device), torch.from_numpy(columns).to(device)] = value
-    return sides
+            by_label = [rows.indices[int(rows.indptr[i]) : int(rows.indptr[i + 1])] for i in labels]
+            columns = np.repeat(np.arange(len(labels)), [len(part) for part in by_label])
+            texts = np.concatenate(by_label).astype(np.int64)
+            costs[torch.from_numpy(texts).to(device), torch.from_numpy(columns).to(device)] = value
+    return costs
 
 
-def _begin(head: Head, labels: NDArray[np.int32], n_words: int, dense: float, device: torch.device) -> Tensor:
-    """Warm start: the network's vectors for embeddings of norm `dense`, zeros for words, and its bias if any."""
+def _warm(head: Head, labels: NDArray[np.int32], n_words: int, norm: float, device: torch.device) -> Tensor:
+    """Warm start: the network's label vectors, scaled for embeddings of this norm, zeros for words, and its bias."""
     weights = np.zeros((n_words + head.weight.shape[1] + 1, len(labels)), np.float32)
-    weights[n_words:-1] = head.weight[labels].T / dense
+    weights[n_words:-1] = head.weight[labels].T / norm
     weights[-1] = np.where(np.isfinite(head.bias[labels]), head.bias[labels], 0.0)
     return torch.from_numpy(weights).to(device)
 
 
 def _pruned(W: Tensor, n_words: int, config: ConcatenatedConfig) -> tuple[Any, Any, Any]:
-    """(counts, features, weights) of all columns: words whose weights reach the threshold, and the whole embedding.
+    """(counts, features, weights) of all columns: word weights of at least the threshold, and the whole embedding.
 
-    Chosen where W lies: most of it need not leave the device.
+    Pruned on the device of W, so that only the kept weights are copied from it.
     """
     kept = (W.abs() >= config.threshold) & (W != 0)
     kept[n_words:] = W[n_words:] != 0

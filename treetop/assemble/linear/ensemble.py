@@ -1,4 +1,4 @@
-"""Several linear trees over one view, blended: what XR-Linear, Parabel, Bonsai and PLT have in common."""
+"""An ensemble of linear trees on one view: what XR-Linear, Parabel, Bonsai and PLT have in common."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.label_tree import Description, describe_labels, tree_stage
-from treetop.assemble.linear.budget import PLACE, WIDTHS, Held, capped, fit_within
+from treetop.assemble.linear.budget import PLACE, WIDTHS, HoldOut, capped, fit_within
 from treetop.assemble.linear.tree import LinearConfig, Task, train_member
 from treetop.assemble.probe import part_bytes
 from treetop.assemble.view import SparseView, expected_terms, sparse_view
@@ -26,15 +26,17 @@ from treetop.features.tfidf.tfidf import TfidfConfig
 from treetop.model import Model
 from treetop.predict.blend import Blend
 
-# Fitted to trainings of seven shapes: bytes of the interpreter with its kernels, of a label's description per term and
-# of all weights per byte of the model, when a level ends and when the model is written.
-BASE, PER_TERM, COPIES, MARGIN = 2.0e8, 18.0, 2.1, 1.06
-SAMPLE = 20_000  # texts on which the cost of fewer weights is measured when all would need too much memory
+# Peak memory, fitted to trainings on data of seven shapes.
+BASE = 2.0e8  # bytes of the interpreter and compiled kernels
+PER_TERM = 18.0  # bytes per non-zero of all label descriptions
+COPIES = 2.1  # bytes per byte of the model, at the end of a level and when the model is written
+MARGIN = 1.06  # factor for safety
+SAMPLE = 20_000  # texts on which the cost of pruning is measured if all weights would need too much memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreesConfig:
-    """Settings that recipes of linear trees have in common; each adds `tree`, its partition."""
+    """Settings that all recipes of linear trees share; each adds `tree`, its partition."""
 
     tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
     linear: LinearConfig = setting(LinearConfig(), "linear classifier of each node")
@@ -51,7 +53,7 @@ def fit_trees(
     labels: Description = "pifa",
     normalise_targets: bool = False,
 ) -> Model:
-    """Train `trees` members that differ in the seed of their tree, by one description of the labels and one view."""
+    """Train `config.trees` members on one view and one label description; they differ in the seed of their tree."""
     view, linear, blend = sparse_view(dataset, config.tfidf, job), config.linear, config.blend
 
     def grow(seed: int) -> LabelTree:
@@ -71,23 +73,23 @@ def fit_trees(
     fixed = part_bytes(labels_part(dataset.labels, dataset.label_counts))
     fixed += sum(part_bytes(features.to_part()) for features in view.features.values()) + 50_000
     if "weights" in job.budget:
-        holdout = _held(dataset, view, train, blend, job.seed, SAMPLE)
+        holdout = _measured_on(dataset, view, train, blend, job.seed, SAMPLE)
         functions = sum(sum(tree.sizes) for tree in grown)
         linear = capped(linear, holdout, limit=job.budget["weights"] - fixed, functions=functions)
     if "model" not in job.budget:
         return Model.over(dataset, view.features, train(linear, "member"), blend)
-    holdout = _held(dataset, view, train, blend, job.seed, len(dataset))
+    holdout = _measured_on(dataset, view, train, blend, job.seed, len(dataset))
     return Model.over(
         dataset, view.features, fit_within(train, linear, holdout, limit=job.budget["model"], fixed=fixed), blend
     )
 
 
-def _held(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> Held:
-    """At most 2,000 held-out texts, from a sample of `most` texts."""
+def _measured_on(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> HoldOut:
+    """A tenth of a sample of at most `most` texts, up to 2,000, held out to measure the cost of pruning."""
     rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
     kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
     part, X = dataset.take(rows[kept]), view.X[rows[kept]]
-    return Held(
+    return HoldOut(
         lambda config, stage: train(config, stage, part, X),
         {view.name: view.X[rows[out]]},
         dataset.take(rows[out]),
@@ -99,31 +101,31 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
     """Memory, model size and time of `fit_trees`, from the shape of the data."""
     linear, trees = config.linear, config.trees
     nnz, vocabulary = expected_terms(dataset, config.tfidf)
-    entries = min(nnz / max(len(dataset), 1) * dataset.Y.nnz * 1.25, dataset.n_labels * 3000.0)  # weights kept
+    entries = min(nnz / max(len(dataset), 1) * dataset.Y.nnz * 1.25, dataset.n_labels * 3000.0)  # weights after pruning
     names = part_bytes(labels_part(dataset.labels, dataset.label_counts))
     model = trees * entries * (WIDTHS[linear.storage] + PLACE) + names + vocabulary
     inputs = BASE + 8.5 * nnz + 24.0 * dataset.Y.nnz + 5.0 * names
-    if vocabulary:  # tables that count terms, and the texts themselves
+    if vocabulary:  # hash tables of terms, and the texts themselves
         inputs += min(6e7, 8.0 * len(dataset.texts.blob)) + 1.5 * len(dataset.texts.blob)
     seconds = 3.0 + trees * nnz / max(len(dataset), 1) * dataset.Y.nnz * 5e-7 * (4 if "man" in linear.negatives else 1)
-    floor = MARGIN * (inputs + PER_TERM * _described(dataset, nnz))
+    floor = MARGIN * (inputs + PER_TERM * _description_size(dataset, nnz))
     needs = Forecast(0, 0, seconds, shrinks=True, copies=MARGIN * COPIES, beside=MARGIN * inputs, floor=floor)
     return needs.sized(model)
 
 
-def _described(dataset: Dataset, nnz: float) -> float:
-    """Non-zeros of all label representations, estimated from the distinct terms of sampled labels."""
+def _description_size(dataset: Dataset, nnz: float) -> float:
+    """Non-zeros of all label descriptions, estimated from the distinct terms of sampled labels."""
     by_label, X = dataset.Y.tocsc(), dataset.features.get("given")
     labels = np.random.default_rng(0).permutation(dataset.n_labels)[:200]
-    found, all_terms = 0.0, 0.0
+    distinct, all_terms = 0.0, 0.0
     for label in labels.tolist():
         rows = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]][:2000]
         if X is not None:
-            found += len(np.unique(X[rows].indices))
+            distinct += len(np.unique(X[rows].indices))
             continue
         words = [dataset.texts[row].split() for row in rows.tolist()]
-        found += len({pair for text in words for pair in (*text, *pairwise(text))})
+        distinct += len({pair for text in words for pair in (*text, *pairwise(text))})
         all_terms += sum(2 * len(text) for text in words)
-    if X is None and all_terms:  # cut and rare terms are missing in the real count, so take only the share of repeats
-        return float(nnz / max(len(dataset), 1) * dataset.Y.nnz * found / all_terms)
-    return float(found / max(len(labels), 1) * dataset.n_labels)
+    if X is None and all_terms:  # the view has fewer terms than the texts, so only the share of distinct ones is used
+        return float(nnz / max(len(dataset), 1) * dataset.Y.nnz * distinct / all_terms)
+    return float(distinct / max(len(labels), 1) * dataset.n_labels)

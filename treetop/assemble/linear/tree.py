@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core import deadline
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import choose
@@ -28,13 +29,13 @@ from treetop.shortlist.descend import Descend
 
 Relevance = Literal["off", "induce", "labels"]
 Norm = Literal["none", "l1", "l2", "max"]
-Take = Callable[[int, Columns, Any], None]  # (chunk, its children's weights, scratch for packing them)
-NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
+Receive = Callable[[int, Columns, Any], None]  # (chunk, its children's weights, scratch for packing them)
+NO_ROWS = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig:
-    """How each linear function is trained, pruned and read."""
+    """How linear classifiers are trained, pruned, stored and scored."""
 
     loss: Literal["squared_hinge", "hinge", "logistic"] = setting("squared_hinge", "loss of the binary classifiers")
     cost_positive: float = setting(1.0, "misclassification cost C of positives", low=1e-6)
@@ -63,7 +64,7 @@ class LinearConfig:
             choose("last_transform", self.last_transform, TRANSFORMS)
 
     def join(self, last: bool = False) -> Join:
-        """How scores of a level are joined with those above."""
+        """How a level's scores are combined with those of the levels above."""
         if last and self.last_transform:
             return Join(self.last_transform, "own")
         return Join(self.transform, "own" if self.transform == "noop" else "path")
@@ -83,7 +84,7 @@ class LinearConfig:
 
 
 class Task(NamedTuple):
-    """What a member is trained on: features, targets, optional relevance, and pairs that are not negatives."""
+    """Training data of a member: features, targets, optional relevance, and pairs that may not be negatives."""
 
     X: Csr
     Y: Csr
@@ -92,12 +93,12 @@ class Task(NamedTuple):
 
 
 class LevelTask(NamedTuple):
-    """What one level is trained on: rows of features, problems, and which rows take part in each parent's problems."""
+    """Training data of one level: feature rows, one binary problem per node, and the rows of each parent's problems."""
 
     X: Rows
     shape: tuple[int, int]
     problems: Problems
-    inside: tuple[Csr, Csr] | None  # (texts x parents) rows of a parent's problems, and possible negatives among them
+    members: tuple[Csr, Csr] | None  # (texts x parents) rows of a parent's problems, and those that may be negatives
     seed: int
 
 
@@ -108,13 +109,14 @@ def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *
     X = rows_of(task.X)
     levels: list[Level] = []
     for t in range(len(tree.parents)):
+        deadline.check(f"{name}-level-{t:02d}")
         last = t == len(tree.parents) - 1
-        inside = _inside(task, tree, targets, levels, t, config)
+        members = _members(task, tree, targets, levels, t, config)
         problems = problems_of(
-            targets[t], weights[t], filter_by_label(task.filter_pairs, task.Y.shape) if last else NOTHING
+            targets[t], weights[t], filter_by_label(task.filter_pairs, task.Y.shape) if last else NO_ROWS
         )
         seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
-        level = LevelTask(X, task.X.shape, problems, inside, seed)
+        level = LevelTask(X, task.X.shape, problems, members, seed)
         part = job.stage(f"{name}-level-{t:02d}", partial(_trained, level, tree, t, config))
         levels.append(Level(view, Descend.of(tree, t), Linear.from_part(part), config.join(last), config.beam))
     return levels
@@ -125,7 +127,7 @@ def _trained(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) -> 
 
 
 def level_targets(Y: Csr, tree: LabelTree) -> list[Csr]:
-    """Targets of every level: a text belongs to a node when it has a label below; counts are kept."""
+    """Targets of every level: the number of a text's labels below each node."""
     targets = [_ones(Y)]
     for t in range(len(tree.parents) - 1, 0, -1):
         targets.append((targets[-1] @ _indicator(tree, t)).tocsr())
@@ -147,7 +149,7 @@ def _indicator(tree: LabelTree, t: int) -> Csr:
 
 
 def level_relevance(task: Task, tree: LabelTree, kind: Relevance, norm: Norm = "none") -> list[Csr | None]:
-    """Cost factors of positives per level: relevance summed up the tree, each text's row scaled."""
+    """Misclassification costs of positives on each level: relevance summed up the tree, normalised per text."""
     relevance: list[Csr | None] = [None] * len(tree.parents)
     if kind == "off":
         return relevance
@@ -174,8 +176,8 @@ def _scaled(R: Csr, norm: Norm) -> Csr:
     return sparse.csr_matrix(((R.data / total[rows]).astype(np.float32), R.indices, R.indptr), R.shape)
 
 
-def problems_of(targets: Csr, weights: Csr | None, left_out: Rows = NOTHING) -> Problems:
-    """Positives problem by problem, with cost factors where there are any."""
+def problems_of(targets: Csr, weights: Csr | None, left_out: Rows = NO_ROWS) -> Problems:
+    """The positives of each binary problem, with their costs if there are any."""
     by_node = (targets if weights is None else weights).tocsc()
     by_node.sort_indices()
     rows = rows_of(by_node)
@@ -183,16 +185,16 @@ def problems_of(targets: Csr, weights: Csr | None, left_out: Rows = NOTHING) -> 
 
 
 def filter_by_label(pairs: Ints | None, shape: tuple[int, int]) -> Rows:
-    """Filter pairs (text, label) by label: they are not negatives."""
+    """The texts that the filter excludes for each label; they may not be its negatives."""
     if pairs is None or not len(pairs):
-        return NOTHING
+        return NO_ROWS
     return rows_of(sparse.csc_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape))
 
 
-def _inside(
+def _members(
     task: Task, tree: LabelTree, targets: list[Csr], levels: Sequence[Level], t: int, config: LinearConfig
 ) -> tuple[Csr, Csr] | None:
-    """(texts x parents) that are rows of a parent's problems, and those among them that may be negatives."""
+    """(texts x parents) the rows of each parent's problems, and those among them that may be negatives."""
     if t == 0:
         return None
     positive = targets[t - 1].tocsc()
@@ -212,22 +214,22 @@ def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) 
     bias, width = np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
     pieces: list[Any] = [None] * (len(slot_ptr) - 1)
 
-    def take(chunk: int, solved: Columns, scratch: Any) -> None:
+    def receive(chunk: int, solved: Columns, scratch: Any) -> None:
         bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = solved.bias
         pieces[chunk] = chunks.piece(solved[:3], scratch, n_features, width)
 
-    solve_level(task, tree, t, config.solver, take)
+    solve_level(task, tree, t, config.solver, receive)
     packed = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
     return Linear(chunks.stored_as(packed, config.storage), n_features)
 
 
-def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, take: Take) -> None:
-    """Solve every parent's problems on the thread pool, largest first; `take` gets the weights of its children."""
+def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, receive: Receive) -> None:
+    """Solve every parent's problems on the thread pool, largest first; `receive` gets the weights of its children."""
     n_rows, n_features = task.shape
     solver = solver._replace(max_nonzeros=min(solver.max_nonzeros, n_features))
     slot_ptr, ids = tree.children(t)
     n_chunks = len(slot_ptr) - 1
-    rows_per_chunk = np.full(1, n_rows) if task.inside is None else np.diff(task.inside[0].indptr)
+    rows_per_chunk = np.full(1, n_rows) if task.members is None else np.diff(task.members[0].indptr)
     order = np.argsort(-(rows_per_chunk * np.diff(slot_ptr)), kind="stable")
     with progress(f"level {t + 1} of {len(tree.parents)}", n_chunks) as bar:
 
@@ -236,27 +238,27 @@ def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, take
             marks = np.zeros(n_features // 64 + 1, np.uint64)
             for chunk in order[start:stop].tolist():
                 children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
-                members = _members(task.inside, chunk, n_rows)
-                group = Group(children.astype(np.uint32), *members, task.seed + chunk)
-                take(chunk, solve_group(task.X, task.problems, group, solver, scratch), (scratch[0], marks))
+                group = Group(children.astype(np.uint32), *_rows_of(task.members, chunk, n_rows), task.seed + chunk)
+                receive(chunk, solve_group(task.X, task.problems, group, solver, scratch), (scratch[0], marks))
                 bar.step()
 
         threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))
 
 
-def _members(inside: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    if inside is None:
+def _rows_of(members: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """(rows of a parent's problems, 1 where a row may be a negative)"""
+    if members is None:
         return np.arange(n_rows, dtype=np.uint32), np.ones(n_rows, np.uint8)
-    rows, negatives = inside
-    members = np.sort(rows.indices[rows.indptr[chunk] : rows.indptr[chunk + 1]]).astype(np.uint32)
-    if negatives is rows:
-        return members, np.ones(len(members), np.uint8)
+    all_rows, negatives = members
+    rows = np.sort(all_rows.indices[all_rows.indptr[chunk] : all_rows.indptr[chunk + 1]]).astype(np.uint32)
+    if negatives is all_rows:
+        return rows, np.ones(len(rows), np.uint8)
     allowed = negatives.indices[negatives.indptr[chunk] : negatives.indptr[chunk + 1]]
-    return members, np.isin(members, allowed).astype(np.uint8)
+    return rows, np.isin(rows, allowed).astype(np.uint8)
 
 
 def level_flags(problems: Problems, tree: LabelTree, t: int, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Flags: copies pass on their parent's score; a node without positives is never returned."""
+    """Flags of the nodes: a copy passes on its parent's score; a node without positives is never returned."""
     empty = np.diff(problems.positives.indptr.view(np.int64)) == 0
     flags = np.where(empty, chunks.ABSENT, chunks.NORMAL).astype(np.uint8)
     copies = tree.copies[t] if tree.copies else None

@@ -1,1 +1,1 @@
-"""Trainings in stages: an encoder fine-tuned coarse to fine."""
+"""Training in stages: an encoder is fine-tuned level by level, coarse to fine."""

@@ -129,7 +129,7 @@ class _Above(NamedTuple):
     head: Head
     H: Vectors  # embeddings of all rows
     found: Ranking | None  # nodes; None: not asked for
-    held_out: Ranking | None = None  # nodes of the documents looked at after every epoch
+    held_out: Ranking | None = None  # candidate nodes of the validation documents
 
 
 class _Descent:
@@ -247,7 +247,7 @@ class _Descent:
         return step(level, {"view": view}, above, self.config.train_beam)
 
     def _find_held_out(self, t: int, head: Head) -> Ranking | None:
-        """The same for the documents looked at after every epoch; None where a trained head is not the matcher."""
+        """The same for the validation documents; None if a trained head is not the matcher."""
         above, config, documents = self.above, self.config, self.job.held_out
         if documents is None or config.negatives == "tfn" or config.matcher != "head":
             return None

@@ -1,8 +1,8 @@
-"""Which settings of a recipe serve given data best: successive halving on growing samples.
+"""Which settings of a recipe are best for the data? Successive halving on growing samples.
 
 | file | answer |
 |---|---|
 | `space.py` | which settings are tried |
-| `tries.py` | what was tried, kept in a file so that an interrupted search goes on |
+| `tries.py` | what was tried, in a file from which an interrupted search is resumed |
 | `halving.py` | how many are tried on how many documents, and which is best |
 """
