@@ -4,16 +4,20 @@ export OMP_NUM_THREADS ?= 1
 PYTHON ?= python3
 PIP := .venv/bin/pip install -q -c constraints.txt
 WANTS := pyproject.toml constraints.txt
+AXE := build/axe/node_modules/axe-core/axe.min.js
 GPU_PROGRAMS := $(addprefix tests/kernels/gpu/test_,full_bce_low.py one_pass_layers.py packed_attention.py)
 
-.PHONY: demo test check lint setup docs slow fuzz triton bench-peers clean
+.PHONY: demo test check lint setup docs slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
+	container test-container clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
 
-# Two workers; the tests of one file stay together, in one process.
+# Two workers; the tests of one file stay together, in one process. One that stands still for five minutes shows where
+# all its threads are and ends its process, so that the suite always comes to an end.
 test: lint
-	.venv/bin/python -m pytest -n 2 --dist loadfile
+	.venv/bin/python -m pytest -n 2 --dist loadfile -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true \
+		--max-worker-restart 1
 
 check: lint
 	.venv/bin/python -m pytest tests/test_ladder.py tests/test_docs.py
@@ -43,6 +47,14 @@ triton: .venv/.test
 	$(PIP) --target build/triton --no-deps --upgrade triton
 	PYTHONPATH=build/triton TRITON_INTERPRET=1 .venv/bin/python -m pytest $(GPU_PROGRAMS)
 
+# The page in a real browser: Debian's Chromium (or the one CHROMIUM names), and axe-core for accessibility.
+test-browser: export CHROMIUM ?= /usr/bin/chromium
+test-browser: .venv/.test
+	test -x "$$CHROMIUM" || apt-get install -y chromium
+	.venv/bin/python -c "import playwright" 2>/dev/null || $(PIP) playwright
+	test -f $(AXE) || npm install --no-audit --no-fund --prefix build/axe axe-core@4.14.0
+	.venv/bin/python -m pytest -m browser tests/browser
+
 # On a machine with a GPU, with the Python that has torch there (nothing is installed): every network and GPU program.
 gpu:
 	$(PYTHON) -m pytest -m gpu tests/gpu
@@ -51,6 +63,35 @@ gpu:
 bench-peers: .venv/.test
 	.venv/bin/python -m tools.peers
 	.venv/bin/python -m tools.docs tables
+
+# Random requests by the OpenAPI file.
+test-schema: .venv/.test
+	$(PIP) schemathesis
+	.venv/bin/python -m pytest -m slow tests/serve/test_schema.py
+
+# Load on a real server, on a quiet machine (autocannon from npm, wrk from the system): `make bench-serve SECONDS=600`.
+bench-serve: SECONDS ?= 600
+bench-serve: DATA ?= ../shared/data/finna-yso-en-25k
+bench-serve: .venv/.test build/node_modules
+	test -d build/serve/finna || .venv/bin/treetop fit xr_linear $(DATA) --out build/serve/finna
+	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --soak $(SECONDS) --record benchmarks/results/serve.jsonl
+
+# Annif from PyPI in build/annif, trained on the same data (minutes, once) and loaded the same way, on a quiet machine.
+bench-annif: SECONDS ?= 10
+bench-annif: DATA ?= ../shared/data/finna-yso-en-25k
+bench-annif: .venv/.test
+	.venv/bin/python -m tools.annif $(DATA) --seconds $(SECONDS) --record benchmarks/results/serve.jsonl
+
+# The image `treetop`, without pulling another (mmdebstrap and podman from the system); then a container of it is asked.
+container: .venv/.test
+	PYTHON=.venv/bin/python deploy/build.sh
+
+test-container: .venv/.test
+	.venv/bin/python -m pytest -m container tests/deploy
+
+build/node_modules:
+	mkdir -p build
+	npm install --prefix build --no-audit --no-fund autocannon@8
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -15,6 +15,7 @@ from faithful import gaps
 from treetop.core import curve, registry
 from treetop.core.config import build, to_dict
 from treetop.core.dataset import Dataset, LabelSet
+from treetop.core.errors import ConfigError
 from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.kernels.runtime import threads
@@ -203,6 +204,20 @@ def test_words_add_up_to_every_margin_and_steps_to_the_score(recipe, fitted):
                     assert places and all(" ".join(p.split()) == word.term.lower() for p in places), word
             if len(found.members) == 1:
                 assert found.members[0].steps[-1].score == pytest.approx(found.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_finds_the_training_text_nearest_to_itself(recipe, fitted, tmp_path):
+    data, model = toy.dataset(), fitted(recipe)
+    if recipe == "popular":
+        with pytest.raises(ConfigError, match="reads nothing of a text"):
+            model.with_documents(data)
+        return
+    model.with_documents(data).save(tmp_path / "m")
+    kept = treetop.load(tmp_path / "m", check="full")
+    best = kept.nearest(data.texts[7], k=1)[0]
+    assert best.similarity > 0.98 and sorted(best.text.split()) == sorted(data.texts[7].split())
+    assert [text.text for found in kept.explain(data.texts[7], k=2) for text in found.texts or ()]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -13,7 +13,7 @@ from treetop.core.errors import TreetopError
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "m"
-    treetop.fit("neighbours", toy.dataset(), out=folder)
+    treetop.fit("neighbours", toy.dataset(), keep_texts=True, out=folder)
     return folder
 
 
@@ -39,5 +39,6 @@ def test_damage_is_found_and_named(saved, tmp_path, seed):
     try:
         model = treetop.load(folder)
         model.predict(["cat and horses", ""], k=5)
+        model.nearest("cat and horses")
     except TreetopError as error:
         assert str(folder) in str(error), file

@@ -49,7 +49,7 @@ def test_documents_that_are_given_are_not_trained_on_and_nothing_is_trained_twic
 
 @pytest.mark.parametrize(
     ("held_out", "reason"),
-    [(None, "300 documents are too few to hold some out, 5,600 are needed"),
+    [(None, "300 documents are too few to hold any out, 5,600 are needed"),
      (toy.dataset(1, n=50), "50 held-out documents, 500 are needed")],
 )  # fmt: skip
 def test_too_few_documents_give_no_probabilities_and_one_line_says_why(held_out, reason, caplog):
@@ -79,7 +79,7 @@ def test_a_killed_run_resumes_to_the_same_model(large, tmp_path, monkeypatch):
     whole = treetop.fit("xr_linear", large, out=tmp_path / "whole")
     from treetop import training
 
-    monkeypatch.setattr(training, "taught", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(training, "fitted_to_held_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         treetop.fit("xr_linear", large, out=tmp_path / "cut")
     assert (tmp_path / "cut.work/held-out").is_dir()

@@ -22,6 +22,8 @@ from treetop.core.part_checks import check_counts
 from treetop.core.sealed import Check
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, Ranking, Scores, View
+from treetop.documents.kept import Documents
+from treetop.keeps import KeepsTexts
 from treetop.predict.beam import descend, one_ahead
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
 from treetop.predict.calibrate import Calibration
@@ -53,7 +55,7 @@ class Label(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Model(ReadsTexts, Relabels):
+class Model(ReadsTexts, Relabels, KeepsTexts):
     """Ranks labels for texts; made by `treetop.fit` or `treetop.load`. It is immutable: edits return a new model.
 
     >>> import treetop
@@ -73,8 +75,9 @@ class Model(ReadsTexts, Relabels):
     edits: LabelHistory | None = None  # changes to the labels since training
     seal: str = ""  # hash in the manifest of the folder it lies in
     weights: Sequence[float] = ()  # of the members; empty: all the same
-    fusion: Fusion | None = None  # learnt; None: the members' scores are averaged by `blend`
+    fusion: Fusion | None = None  # learned; None: the members' scores are averaged by `blend`
     calibration: Calibration | None = None  # None: scores have no probabilities
+    documents: Documents | None = None  # training texts, where the user asked to keep them
 
     def __post_init__(self) -> None:
         check_members(self.members, self.n_trained)
@@ -125,9 +128,10 @@ class Model(ReadsTexts, Relabels):
             start = stop
         ranking, nothing = Ranking.concat(parts), np.concatenate(unknown)
         if threshold is not None:
-            known = np.repeat(~nothing, np.diff(ranking.indptr))
-            ranking = ranking.where((self._sure(ranking) >= threshold) & known)
-        return _named(ranking, self.labels, self.probabilities(ranking)), nothing
+            if (sure := self.probabilities(ranking)) is None:
+                raise ConfigError(UNCALIBRATED)
+            ranking = ranking.where((sure >= threshold) & np.repeat(~nothing, np.diff(ranking.indptr)))
+        return _named(ranking, self.labels, self.probabilities(ranking, nothing)), nothing
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
@@ -146,17 +150,18 @@ class Model(ReadsTexts, Relabels):
         k = self._checked_k(k)
         return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
 
-    def probabilities(self, ranking: Ranking) -> Floats | None:
-        """P(label is right) of each entry of a ranking by this model; None where it is not calibrated."""
+    def probabilities(self, ranking: Ranking, unknown: NDArray[np.bool_] | None = None) -> Floats | None:
+        """P(label is right) of each entry of a ranking by this model; None where it is not calibrated.
+
+        Of texts that are `unknown` a score says nothing: there it is the share of training texts with the label.
+        """
         if self.calibration is None:
             return None
-        score = ranking.score if self.fusion is None else ranking.own
-        return self.calibration.probabilities(score, self.counts[ranking.ids])
-
-    def _sure(self, ranking: Ranking) -> Floats:
-        """Like `probabilities`; refused where the model has none."""
-        if (found := self.probabilities(ranking)) is None:
-            raise ConfigError(UNCALIBRATED)
+        score, counts = ranking.score if self.fusion is None else ranking.own, self.counts[ranking.ids]
+        found = self.calibration.probabilities(score, counts)
+        if unknown is not None and unknown.any():
+            there = np.repeat(unknown, np.diff(ranking.indptr))
+            found[there] = counts[there] / max(self.n_train, 1)
         return found
 
     def member_rankings(self, views: Mapping[str, View]) -> list[Ranking]:
@@ -199,6 +204,16 @@ class Model(ReadsTexts, Relabels):
             return self
         features, members = features_on(self.features, place), members_on(self.members, place)
         return dataclasses.replace(self, features=features, members=members)
+
+    def fast(self) -> Model:
+        """The same model in a faster form for the CPU: encoders with int8 products, label vectors searched as int8.
+
+        Scores differ from the model's by the rounding of the encoder (docs/fast.md); what has no such form stays as it
+        is. Saved, it is the model it came from.
+        """
+        from treetop.predict.placed import fast_features, fast_members
+
+        return dataclasses.replace(self, features=fast_features(self.features), members=fast_members(self.members))
 
     # --- labels after training ----------------------------------------------------------------------------------
 
@@ -250,14 +265,18 @@ def _named(ranking: Ranking, labels: LabelSet, probabilities: Floats | None) -> 
     return [cells[a:b] for a, b in pairwise(ranking.indptr.tolist())]
 
 
-def load(path: str | Path, *, check: Check = "quick", device: str = "cpu") -> Model:
+def load(path: str | Path, *, check: Check = "quick", device: str = "cpu", fast: bool = False) -> Model:
     """Open a model folder. "quick" checks sizes, headers, shapes and ranges; "full" also every hash.
 
-    `device` is where it answers (`Model.to`).
+    `device` is where it answers (`Model.to`); `fast` takes its faster form for the CPU (`Model.fast`).
     """
     from treetop.saved import opened
 
     choose("check", check, get_args(Check))
     check_device(device)
+    if fast and device.startswith("cuda"):
+        raise ConfigError(f"fast: is for the CPU, but the device is '{device}'. Leave one of them out.")
     model = store.read_model(Path(path), lambda folder: opened(folder, check))
+    if fast:
+        return model.fast()
     return model if device == "cpu" else model.to(device)

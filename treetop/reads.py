@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.dataset import Csr
+from treetop.core.dataset import Csr, Dataset
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level, View
@@ -59,10 +59,21 @@ class ReadsTexts:
 
     def unknown(self, texts: Sequence[str] | Texts) -> NDArray[np.bool_]:
         """(n_texts,) which texts have no term the model knows or, where an encoder reads them, no letter or digit."""
-        packed = packed_texts(texts)
-        spans = threads.blocks(len(packed), BATCH) or [(0, 0)]
-        parts = [packed.span(*span) for span in spans]
-        return np.concatenate([unknown_rows(self.features, self._read, self.views(part), part) for part in parts])
+        return self._unknown(packed_texts(texts), {})
+
+    def unknown_in(self, dataset: Dataset) -> NDArray[np.bool_]:
+        """The same for the rows of a Dataset; precomputed features are unknown where a row is empty."""
+        return self._unknown(dataset.texts, dataset.features)
+
+    def _unknown(self, texts: Texts, given: Mapping[str, Csr]) -> NDArray[np.bool_]:
+        starts = range(0, max(len(texts), 1), BATCH)
+        batches = zip(starts, self.batches(texts, given), strict=True)
+        return np.concatenate(
+            [
+                unknown_rows(self.features, self._read, views, texts.span(a, min(a + BATCH, len(texts))))
+                for a, views in batches
+            ]
+        )
 
 
 def packed_texts(texts: Any) -> Texts:

@@ -21,6 +21,7 @@ from treetop.core.part_checks import check_finite
 from treetop.core.sealed import Check
 from treetop.core.store import Part
 from treetop.core.version import VERSION
+from treetop.documents.kept import Documents
 from treetop.model import Model, load
 from treetop.predict.blend import check_weights
 from treetop.predict.calibrate import Calibration
@@ -88,6 +89,7 @@ def _write(model: Model, folder: Path) -> None:
     parts = {"labels": labels_part(model.labels, model.counts), "features": features, **members}
     parts |= {} if model.fusion is None else {"fusion": model.fusion.to_part()}
     parts |= {} if model.calibration is None else {"calibration": model.calibration.to_part()}
+    parts |= {} if model.documents is None else {"documents": model.documents.to_part()}
     whole = Part("model.1", config, {}, parts)
     check_finite(whole)
     store.write_part(folder, whole)
@@ -130,9 +132,10 @@ def _restored(part: Part, manifest: Mapping[str, Any], rows: Sequence[Mapping[st
     features = {name: registry.restore(item, "features") for name, item in part.parts["features"].parts.items()}
     weights = check_weights(part.config.get("weights", ()), n_members)
     card, blend, seal = Card.of(manifest), part.setting("blend", str), str(manifest.get("sha256"))
-    fusion, calibration = part.parts.get("fusion"), part.parts.get("calibration")
+    fusion, calibration, documents = (part.parts.get(name) for name in ("fusion", "calibration", "documents"))
     return Model(
         labels, features, members, counts, n_train, card, blend, rows, seal=seal, weights=weights,
         fusion=None if fusion is None else Fusion.from_part(fusion),
         calibration=None if calibration is None else Calibration.from_part(calibration),
+        documents=None if documents is None else Documents.from_part(documents, len(labels)),
     )  # fmt: skip

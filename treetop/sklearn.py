@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 
 def _calibrated(estimator: XMCClassifier) -> bool:
-    """Whether scores have probabilities."""
+    """Whether the fitted model is calibrated."""
     check_is_fitted(estimator)
     return estimator.model_.calibration is not None
 
@@ -34,9 +34,9 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A treetop recipe with scikit-learn's interface.
 
     `X` is a list (or Series) of strings, or a sparse or dense matrix of features; `y` is a list of lists of label
-    names, an indicator matrix, or one label per row. `predict` marks the best `k` labels of each row in a sparse
-    indicator; nothing of size rows x labels is ever dense. With `calibrate` some documents are held out where there are
-    enough (`docs/probabilities.md`), and there is a `predict_proba`.
+    names, an indicator matrix, or one label per row. `predict` returns a sparse indicator matrix of the best `k` labels
+    of each row; no dense matrix of rows x labels is ever created. With `calibrate`, some documents are held out if
+    there are enough (`docs/probabilities.md`), and `predict_proba` is available.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def classes_(self) -> Any:
-        """(labels,) ids, those added to the model since training at the end."""
+        """(labels,) ids; labels that were added after training come last."""
         return np.array(list(self.model_.labels.ids), dtype=object)
 
     def predict_topk(self, X: Any, k: int | None = None) -> tuple[list[list[str]], list[list[float]]]:
@@ -109,17 +109,23 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return matrix
 
     def decision_function(self, X: Any) -> Csr:
-        """(rows, labels) sparse scores of the best `k` labels; higher is better, comparable inside one model."""
+        """(rows, labels) sparse scores of the best `k` labels; higher is better, comparable within one model."""
         matrix = self._rank(X, self.k).to_csr(len(self.model_.labels))
         matrix.sort_indices()
         return matrix
 
     @available_if(_calibrated)
     def predict_proba(self, X: Any) -> Csr:
-        """(rows, labels) sparse probabilities of the best `k` labels; only where the fitted model is calibrated."""
-        ranking = self._rank(X, self.k)
+        """(rows, labels) sparse probabilities of the best `k` labels; only where the fitted model is calibrated.
+
+        For a row without any known word, they are the label frequencies in training.
+        """
+        check_is_fitted(self)
+        rows = self._dataset(X)
+        with threads.limited(self._threads):
+            ranking, unknown = self.model_.rank_dataset(rows, self.k), self.model_.unknown_in(rows)
         matrix = ranking.to_csr(len(self.model_.labels))
-        matrix.data = np.asarray(self.model_.probabilities(ranking))
+        matrix.data = np.asarray(self.model_.probabilities(ranking, unknown))
         matrix.sort_indices()
         return matrix
 
@@ -135,14 +141,15 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rank(self, X: Any, k: int) -> Ranking:
         check_is_fitted(self)
-        texts, features = self._inputs(X, reset=False)
+        rows = self._dataset(X)
         with threads.limited(self._threads):
-            if features is None:
-                return self.model_.rank(texts, k)
-            nothing = sparse.csr_matrix((len(texts), len(self.model_.labels)), dtype=np.float32)
-            return self.model_.rank_dataset(
-                Dataset(texts, nothing, self.model_.labels, features={"given": features}), k
-            )
+            return self.model_.rank_dataset(rows, k)
+
+    def _dataset(self, X: Any) -> Dataset:
+        """Rows without labels."""
+        texts, features = self._inputs(X, reset=False)
+        no_targets = sparse.csr_matrix((len(texts), len(self.model_.labels)), dtype=np.float32)
+        return Dataset(texts, no_targets, self.model_.labels, features={} if features is None else {"given": features})
 
     def _inputs(self, X: Any, *, reset: bool) -> tuple[Texts, Csr | None]:
         """Texts, or empty ones with a checked feature matrix."""

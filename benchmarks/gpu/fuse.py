@@ -139,9 +139,18 @@ def sureness(model: Any, wide: Any, test: Dataset) -> dict[str, Any]:
     return found
 
 
+def allowed(ranking: Any, test: Dataset) -> Any:
+    """A ranking without the pairs that the filter of the data names."""
+    if test.filter_pairs is None:
+        return ranking
+    rows, width = np.repeat(np.arange(len(test)), np.diff(ranking.indptr)), np.int64(test.n_labels)
+    barred = test.filter_pairs[:, 0] * width + test.filter_pairs[:, 1]
+    return ranking.where(~np.isin(rows * width + ranking.ids, barred))
+
+
 def told(model: Any, test: Dataset, held_out: Dataset) -> dict[str, Any]:
     """Scores; of a model with several sources also those of each, and how far it lies above the best."""
-    wide = model.rank_dataset(test, DEPTH)
+    wide = allowed(model.rank_dataset(test, DEPTH), test)
     made: dict[str, Any] = {**_scores(wide, model, test), **sureness(model, wide, test)}
     if model.fusion is None:
         return made
@@ -171,6 +180,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--train", type=int, default=0, help="learn from so many texts; 0: all")
     parser.add_argument("--names", nargs="*", default=[*RECIPES, *BLENDS])
+    parser.add_argument("--save", type=Path, help="keep the models of recipes in this folder")
     parser.add_argument("folders", nargs="+")
     options = parser.parse_args()
     begun, encoder = time.perf_counter(), unpack(options.data)
@@ -219,6 +229,8 @@ def one(options: Any, split: Any, test: Dataset, facts: Any, say: Any, begun: fl
         started = time.perf_counter()
         models[name] = trained(name, split.train, split.held_out, options, encoder)
         seconds = time.perf_counter() - started
+        if options.save:
+            models[name].save(options.save / f"{facts['data']}-{name}-{options.seed}", overwrite=True)
         say(section="taught", **facts, name=name, fit_s=round(seconds, 1), **told(models[name], test, split.held_out))
     for name, members in BLENDS.items():
         if name not in options.names or not set(members) <= set(models):

@@ -62,10 +62,10 @@ def test_the_command_does_what_python_does(home):
         (["{home}/parabel", "--out", "{home}/x", "--weights", "0,0"], "weights: all 2 are 0."),
         (
             ["{home}/parabel", "--out", "{home}/x", "--weights", "1,5e-324"],
-            "weights: 5e-324 is too small beside 1.0 to",
+            "weights: 5e-324 is too small next to 1.0 to",
         ),
-        (["{home}/parabel", "--out", "{home}/x", "--weights", "9e-7,1"], "weights: 9e-07 is too small beside 1.0 to"),
-        (["{home}/parabel", "--out", "{home}/x", "--weights", "5e-324,5e-324"], "weights: 5e-324 is too small beside"),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "9e-7,1"], "weights: 9e-07 is too small next to 1.0 to"),
+        (["{home}/parabel", "--out", "{home}/x", "--weights", "5e-324,5e-324"], "weights: 5e-324 is too small next to"),
     ],
 )
 def test_mistakes_are_one_sentence(home, words, sentence):

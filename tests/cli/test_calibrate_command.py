@@ -100,6 +100,17 @@ def test_a_precision_never_reached_prints_no_labels_and_says_so(home):
     assert done.exit_code == 0
 
 
+def test_best_f1_takes_the_threshold_of_the_held_out_documents(home):
+    lowest = treetop.load(home / "sure").calibration.threshold_for_f1()
+    rows, wide = answers(home, "sure", "--best-f1"), answers(home, "sure", "-k", 100)
+    kept = [[p for p in row["probabilities"] if p >= lowest] for row in wide]
+    assert [row["probabilities"] for row in rows] == kept and any(kept)
+    both = run("predict", home / "sure", "-", "--best-f1", "--recall", 0.8, text="cat\n")
+    assert "Give one of them" in str(both.exception)
+    bare = run("predict", home / "plain", "-", "--best-f1", text="cat\n")
+    assert "not calibrated" in str(bare.exception)
+
+
 def test_texts_without_a_known_word_are_marked_and_counted(home, tmp_path):
     text = "cat dogs\nzzxqy\n?!\n"
     done = run("predict", home / "sure", "-", text=text)
@@ -128,13 +139,13 @@ def test_evaluate_prints_f1_at_thresholds(home):
     ("words", "reason"),
     [
         (["predict", "{home}/plain", "-", "--threshold", "0.5"], "not calibrated"),
-        (["calibrate", "{home}/both", "{home}/data"], "fusion was learnt on these documents"),
+        (["calibrate", "{home}/both", "{home}/data"], "fitted on these documents"),
         (["predict", "{home}/sure", "-", "--threshold", "0.5", "--precision", "0.5"], "Give one of them"),
         (["predict", "{home}/sure", "-", "--recall", "0.9999"], "out of reach"),
         (["predict", "{home}/sure", "-", "--precision", "1.5"], "out of range"),
         (["calibrate", "{home}/both", "{home}/data", "--split", "test"], "at least 500"),
         (["calibrate", "{home}/both", "{home}/data", "--out", "{home}/sure"], "exists already"),
-        (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x"], "has no average"),
+        (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x"], "cannot be averaged with others"),
         (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x", "--weights", "1,2", "--held-out",
           "{home}/data"], "not both"),
         (["blend", "{home}/both", "{home}/neighbours", "--out", "{home}/x", "--aim", "zzz", "--held-out",

@@ -394,7 +394,8 @@ def test_fasttext_libsvm_annif(tmp_path):
 
 def test_tables(tmp_path):
     assert sentence(folder(tmp_path, a__csv="body,labels\na,b\n") / "a.csv") == (
-        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels). Rename the columns."
+        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels). "
+        "Rename them, or name yours with --text-column and --label-column."
     )
     assert sentence(folder(tmp_path, a__csv="text,labels\na,b\na,b,c\n") / "a.csv") == (
         "PATH:3: 3 cells under a header of 2. Put cells with the delimiter inside into quotes."
@@ -497,7 +498,7 @@ def test_chosen_fields_that_are_not_there(tmp_path):
     )
     assert sentence(folder(tmp_path, a__csv="text,title,labels\na,b,\n") / "a.csv", fields=["title", "body"]) == (
         "PATH:1: the header needs the columns 'title' and 'body' and 'labels' (found: text, title, labels). "
-        "Rename the columns."
+        "Rename them, or name yours with --text-column and --label-column."
     )
     for wrong in ("title", [1]):
         with pytest.raises(

@@ -89,6 +89,31 @@ def test_a_training_shows_a_chart_for_each_stage_with_figures():
     assert len(re.findall(r'class="tick" x="[\d.]+" y="[\d.]+" text-anchor="middle"', section)) <= charts.TICKS + 1
 
 
+def tried(stage, *scores):
+    return [
+        {"stage": stage, "epoch": 0, "step": 500 * 4**i, "documents": 500 * 4**i, "P@1": p1, "P@5": p1 / 2}
+        for i, p1 in enumerate(scores)
+    ]
+
+
+def test_trials_make_a_learning_curve_beside_the_training():
+    page = page_of(random_case(1))
+    points = [*tried("xr_linear", 20.0, 25.0, 31.0), *tried("<b>", 10.0, 12.0), *tried("once", 5.0)]
+    html = checked(render(replace(page, training=[*points, *trained("encoder", 3, **{"P@1": 20.0})])))
+    section = html[html.index("<h2>Learning curve") : html.index("<h2>Training")]
+    assert section.count('<svg class="chart"') == 2 and "once" not in section and "&lt;b&gt;: P@1" in section
+    assert "<h3>xr_linear: P@1 20.0 → 31.0 from 500 to 8,000 documents</h3>" in section
+    assert "xr_linear" not in html[html.index("<h2>Training") :]
+    assert "<h2>Training" not in checked(render(replace(page, training=points)))
+
+
+@pytest.mark.parametrize("wrong", [{"P@1": 300.0}, {"documents": 500}])
+def test_trials_that_fit_no_chart_leave_it_out_or_are_left_out(wrong):
+    points = tried("xr_linear", 20.0, 25.0)
+    points[1] |= wrong
+    assert "Learning curve" not in checked(render(replace(page_of(random_case(1)), training=points)))
+
+
 @pytest.mark.parametrize("wrong", [{"epoch": 1.0}, {"P@1": 300.0}, {"P@1": -5.0}])
 def test_points_that_fit_no_chart_leave_it_out_or_are_left_out(wrong):
     points = trained("train", 3, **{"P@1": 20.0})

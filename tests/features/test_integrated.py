@@ -76,3 +76,12 @@ def test_words_sum_to_the_difference_from_hidden_words(encoder, options, packs):
     hidden = features.shares("[MASK] " * len(shares.words), view, gradients)
     assert hidden is not None
     assert features.shares("", view, gradients)[0].words == []
+
+
+def test_weights_ask_for_no_gradient_while_words_are_explained(encoder):
+    """Threads that share a leaf of the graph waited for each other for ever, in one of some fifty explanations."""
+    features = Transformer.load(TransformerConfig(model=encoder, max_length=32))
+    (pooling,) = features.poolings
+    weights = np.ones(features.encoder.view_width(pooling), np.float32)
+    features.shares("cats and dogs", features.view_name(pooling), [Gradient(weights, 0.0)])
+    assert not any(weight.requires_grad for weight in features.encoder.parameters())

@@ -46,7 +46,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lightxml:members": ("lightxml", {"members": 2}),
     "cascadexml:linear": ("cascadexml", {"ranker": "both"}),
 }
-EXTRA = ("edited", "blended", "fused", "heads")  # made of trained models, or taught by held-out documents
+EXTRA = ("edited", "blended", "fused", "heads", "texts", "texts:vectors")  # trained, then changed, joined or more
 
 
 def names(asked: str) -> list[str]:
@@ -98,6 +98,9 @@ def build(name: str, folder: Path) -> None:
     elif name == "heads":
         settings = {**_settings("unidec"), "search": {"heads": "both"}}
         treetop.fit("unidec", toy.dataset(), settings=settings, held_out=toy.dataset(seed=2, n=600), out=folder)
+    elif name.startswith("texts"):
+        recipe = "lightxml" if name == "texts:vectors" else "xr_linear"
+        treetop.fit(recipe, toy.dataset(), settings=_settings(recipe), keep_texts=True, out=folder)
     elif name == "blended":
         models = [treetop.fit(recipe, toy.dataset(), settings=LINEAR[recipe]) for recipe in ("xr_linear", "parabel")]
         treetop.blend(models, weights=[2, 1]).save(folder)
@@ -148,6 +151,7 @@ def use(folder: Path, random: Any, again: Path) -> None:
     finite(model.evaluate(test, resamples=10).to_dict())
     steps: list[Callable[[], object]] = [
         lambda: finite([e.to_dict() for e in model.explain(test.texts[0], k=3)]),
+        lambda: finite(model.nearest(test.texts[0])),
         model.check_golden,
         lambda: _edit_and_save(model, EDITS[int(random.integers(len(EDITS)))], again, test.texts),
         lambda: model.save(again, overwrite=True),

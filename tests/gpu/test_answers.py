@@ -62,9 +62,9 @@ def test_scores_and_ties_of_many_labels_on_a_gpu(n, tied):
     draw = (lambda size: rng.integers(-1, 2, size)) if tied else (lambda size: rng.normal(size=size))
     head = Head(draw((n, 32)).astype(np.float32), np.zeros(n, np.float32))
     view = draw((3000, 32)).astype(np.float32)
-    for join in (Join(), Join("sigmoid")):
+    for join, scale in ((Join(), 1.0), (Join("sigmoid"), 1 / 16)):  # a power of two: ties stay; sigmoids stay below 1
         for keep in (1, 100, n):
-            rows = view[: 10 if keep > 100 else 3000]
+            rows = np.float32(scale) * view[: 10 if keep > 100 else 3000]
             expected = head.rank(rows, Candidates.all(len(rows), n), join, keep)
             found = head.to(torch.device("cuda")).rank(rows, Candidates.all(len(rows), n), join, keep)
             np.testing.assert_allclose(found.score, expected.score, rtol=1e-4, atol=1e-4)
@@ -73,7 +73,7 @@ def test_scores_and_ties_of_many_labels_on_a_gpu(n, tied):
             if keep == n:  # far down, and where sigmoids are 1, scores are as good as equal: all labels are there
                 assert np.array_equal(np.sort(found.padded(n)), np.sort(expected.padded(n)))
             else:
-                assert same == 1.0 if tied and join.transform == "noop" else same > 0.98
+                assert same >= (1.0 if tied and join.transform == "noop" else 0.98), (join, keep)
 
 
 @pytest.mark.parametrize("labels", [0, 300])

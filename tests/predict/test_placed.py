@@ -95,3 +95,28 @@ def test_a_model_moves_only_what_can_be_moved(encoder, tmp_path, monkeypatch):
             place("cuda")
         with pytest.raises(ConfigError, match="unknown value 'gpu'. Choose one of auto, cpu, cuda, cuda:1"):
             place("gpu")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_fast_form_answers_nearly_as_the_model(form, encoder, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr("treetop.rank.head.CODED", 10)
+    model = fitted(form, encoder)
+    model.save(tmp_path / "m")
+    quick, k = treetop.load(tmp_path / "m", fast=True), 7
+    expected, found = model.rank(TEXTS, k), quick.rank(TEXTS, k)
+    assert np.array_equal(found.indptr, expected.indptr)
+    assert np.mean(found.padded(k)[:, 0] == expected.padded(k)[:, 0]) > 0.8  # labels of toys lie close together
+    assert np.mean(np.abs(found.score - expected.score)) < 0.1
+    quick.save(tmp_path / "again")  # float32 weights are kept
+    again = treetop.load(tmp_path / "again", check="full").rank(TEXTS, k)
+    assert np.array_equal(again.ids, expected.ids) and np.array_equal(again.score, expected.score)
+    one = quick.predict(TEXTS[0], k=k)
+    assert [label.id for label in one] == [label.id for label in quick.predict(TEXTS[:1], k=k)[0]]
+
+
+def test_the_fast_form_is_for_the_cpu(encoder, tmp_path):
+    linear = treetop.fit("xr_linear", toy.dataset(), settings=["tfidf.min_df=1"], out=tmp_path / "m")
+    assert np.array_equal(treetop.load(tmp_path / "m", fast=True).rank(TEXTS, 3).score, linear.rank(TEXTS, 3).score)
+    with pytest.raises(ConfigError, match="fast: is for the CPU, but the device is 'cuda'. Leave one of them out"):
+        treetop.load(tmp_path / "m", device="cuda", fast=True)

@@ -89,3 +89,35 @@ class Joined(MovesToDevice):
 def test_views_of_an_encoder_are_not_computed(read, expected):
     features, texts = {"joined": Joined()}, Texts.of(["cat", "zzxqy", "?! _"])
     assert unknown_rows(features, read, features["joined"].views(texts), texts).tolist() == expected
+
+
+def test_labels_of_an_unknown_text_have_the_probability_they_have_without_a_text():
+    from treetop.sklearn import XMCClassifier
+
+    data = toy.dataset(n=300)
+    model = treetop.fit("xr_linear", data, held_out=toy.dataset(1, n=600))
+    share = {id_: n / 300 for id_, n in zip(data.labels.ids, data.label_counts.tolist(), strict=True)}
+    nothing, known = model.predict(["zzxqy", "cat horses"])
+    assert [label.probability for label in nothing] == pytest.approx([share[label.id] for label in nothing])
+    assert [label.probability for label in known] != pytest.approx([share[label.id] for label in known])
+    assert [e.probability for e in model.explain("zzxqy", 5)] == [label.probability for label in nothing]
+    estimator = XMCClassifier()
+    estimator.model_ = model
+    assert sorted(estimator.predict_proba(["zzxqy"]).data) == sorted(label.probability for label in nothing)
+
+
+def test_evaluation_judges_what_predict_gives():
+    from treetop.evaluate.match import match
+
+    model = treetop.fit("xr_linear", toy.dataset(n=300), held_out=toy.dataset(1, n=600))
+    test = dataclasses.replace(toy.dataset(2, n=2), texts=Texts.of(["zzxqy", "cat horses"]))
+    found = match(model, test).probability[:, :5]
+    assert found.ravel().tolist() == [p.probability for row in model.predict(list(test.texts)) for p in row]
+
+
+def test_precomputed_features_are_unknown_where_a_row_is_empty():
+    data = toy.dataset()
+    X = sparse.csr_matrix(np.eye(len(data), 7, dtype=np.float32))
+    given = dataclasses.replace(data, texts=Texts.of([""] * len(data)), features={"given": X})
+    model = treetop.fit("xr_linear", given)
+    assert model.unknown_in(given).tolist() == [row >= 7 for row in range(len(data))]

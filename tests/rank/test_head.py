@@ -130,3 +130,26 @@ def test_blocks_of_rising_or_falling_margins_give_the_same(falling, join, monkey
     for keep in (1, 7, 300):
         found = head.rank(view, Candidates.all(5, 2000), join, keep)
         assert ids_of(found) == slow(head, view, [[(i, None, None) for i in range(2000)]] * 5, join, keep)
+
+
+def test_the_fast_form_finds_the_same_labels_for_a_text_by_itself(monkeypatch):
+    monkeypatch.setattr("treetop.rank.head.CODED", 100)
+    rng = np.random.default_rng(0)
+    weight, bias = rng.normal(size=(3000, 24)).astype(np.float32), rng.normal(size=3000).astype(np.float32)
+    bias[:50] = -np.inf
+    rank, h = Head(weight, bias), rng.normal(size=(40, 24)).astype(np.float32)
+    quick = rank.fast()
+    assert rank.codes is None and quick.codes is not None and Head(weight[:50], bias[:50]).fast().codes is None
+    monkeypatch.setattr(Head, "share", 700)
+    for join in (Join(), Join("sigmoid")):
+        for i in range(len(h)):
+            everything = Candidates.all(1, 3000)
+            found, expected = (
+                quick.rank(h[i : i + 1], everything, join, 10),
+                rank.rank(h[i : i + 1], everything, join, 10),
+            )
+            assert np.array_equal(found.ids, expected.ids)
+            np.testing.assert_allclose(found.score, expected.score, rtol=1e-5)
+    whole = Candidates.all(40, 3000)
+    assert np.array_equal(quick.rank(h, whole, Join(), 10).ids, rank.rank(h, whole, Join(), 10).ids)  # not by codes
+    assert len(quick.rank(h[:1], Candidates.all(1, 3000), Join(), 2990).ids) == 2950

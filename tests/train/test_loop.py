@@ -13,11 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 from kills import checkpoint_every_step
 from toy_task import N, ToyTask
-from treetop.core import curve
+from treetop.core import curve, deadline
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ResourceError, TrainingError
 from treetop.tensors.devices import ALONE
-from treetop.train import checkpoint, epochs, journal
+from treetop.train import checkpoint, epochs, journal, loop
 from treetop.train.batches import Plan
 from treetop.train.loop import train
 from treetop.train.optim import ScheduleConfig
@@ -310,3 +310,39 @@ def test_a_last_step_that_breaks_the_weights_is_told():
 def test_epochs_that_train_nothing_or_never_end_are_refused(epochs):
     with pytest.raises(ConfigError, match=r"^train\.epochs: .* is out of range\. Allowed: 1e-06 to 1000000"):
         build(TrainConfig, {"epochs": epochs}, path="train")
+
+
+class Slow(ToyTask):
+    def loss(self, loaded):
+        time.sleep(0.02)
+        return super().loss(loaded)
+
+
+def test_a_network_makes_the_steps_that_fit_the_time(tmp_path, caplog):
+    with deadline.ending(steps=time.monotonic() + 0.6):
+        _, result = run(TrainConfig(epochs=30), task=Slow(), work=tmp_path)
+    assert 4 <= result.steps < 100 and result.seconds < 2.0
+    assert "of 150 steps fit the time budget; the others are left out" in caplog.text
+    points = curve.gather(tmp_path)
+    assert points[-1]["step"] == result.steps  # the epoch it ended in is closed
+    with deadline.ending(steps=time.monotonic() - 1):  # no time at all: one step
+        assert run(TrainConfig(epochs=30), task=ToyTask())[1].steps == 1
+
+
+def test_the_schedule_ends_with_the_last_step_that_fits(monkeypatch):
+    seen = []
+    monkeypatch.setattr(loop, "rate", lambda schedule, step, total: seen.append((step, total)) or 1.0)
+    with deadline.ending(steps=time.monotonic() + 0.6):
+        _, result = run(TrainConfig(epochs=30), task=Slow())
+    assert seen[0] == (0, 150) and seen[-1][1] < 150 and abs(seen[-1][1] - result.steps) <= 3
+
+
+def test_enough_time_changes_nothing():
+    plain, _ = run(TrainConfig(epochs=4))
+    with deadline.ending(steps=time.monotonic() + 600, stop=time.monotonic() + 900):
+        same(plain, run(TrainConfig(epochs=4))[0])
+
+
+def test_a_training_that_must_stop_stops():
+    with deadline.ending(stop=time.monotonic() - 1), pytest.raises(deadline.TimeUpError, match="training: the time"):
+        run()

@@ -21,7 +21,7 @@ WHEN = {
     "bonsai": "as `xr_linear`, for many rare labels: wide trees lose fewer of them.",
     "extremetext": "for calibrated probabilities from a tree.",
     "lightxml": "texts of a sentence or more, a GPU, up to some hundred thousand labels.",
-    "cascadexml": "as `lightxml` with more labels: every tree level reads its own encoder layer.",
+    "cascadexml": "as `lightxml` with more labels: a head for every level of the label tree.",
     "xr_transformer": "long texts and up to millions of labels on a GPU; with preset `cpu` without one.",
     "inceptionxml": "short texts such as titles and queries, without label texts, on a CPU or a GPU.",
     "inceptionxml_lf": "short texts with label texts, on a CPU or a GPU.",

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from tools import records
-from tools.docs import pairs, recipes, runs
+from tools.docs import fast, pairs, recipes, runs
 from tools.docs.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
@@ -223,6 +223,9 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "variants": variants,
     "speed": speed,
     "gpu": runs.gpu,
+    "fast_encoder": fast.encoder,
+    "fast_answers": fast.answers,
+    "million_labels": fast.million,
     "gandalf": pairs.gandalf,
     "augmented": pairs.augmented,
 }

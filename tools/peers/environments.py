@@ -28,6 +28,7 @@ ENVIRONMENTS = {
         Environment("libpecos", ((TORCH,), ("libpecos==1.2.8",))),
         Environment("omikuji", (("omikuji==0.5.2", "numpy", "scipy"),)),
         Environment("napkinxc", (("napkinxc==0.7.2", "numpy", "scipy"),)),
+        Environment("annif", (("annif==1.4.3",),)),
         Environment("libmultilabel", ((TORCH,), ("libmultilabel==0.10.0", "scikit-learn"))),
     )
 }

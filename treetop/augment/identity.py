@@ -21,12 +21,12 @@ class Config(RowsConfig):
 
 
 def needs(config: Config) -> list[str]:
-    """Rows."""
+    """The hooks it needs."""
     return needs_of(config)
 
 
 def rows(dataset: Dataset, config: Config, job: Job) -> Dataset:
-    """The data set with label texts as rows."""
+    """The data set with label texts as additional rows."""
     targets = sparse.identity(dataset.n_labels, np.float32, format="csr")
     return with_label_texts(dataset, targets, config, NAME, job.seed)
 

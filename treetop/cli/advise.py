@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
 from treetop.cli.streams import echo
 
 
@@ -24,6 +24,8 @@ def advise(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
     """Try recipes on samples of the data, and say which to train, what it will reach and how long it will take.
 
@@ -40,7 +42,9 @@ def advise(
     plan("auto", settings={"candidates": list(names)})  # report mistakes before data is read
     check_run(seed, device)
     limits = parse_budget(budget)
-    dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
+    dataset = Dataset.read(
+        data, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
+    )
     check_trainable(dataset)
     advice = Adviser(dataset, Job(seed, device), limits, names=names).advise()
     chosen = advice.choice.estimate

@@ -10,7 +10,7 @@ import typer
 from treetop.cli.streams import confirm
 from treetop.core.errors import ConfigError, choose
 
-HELD_OUT = "Documents none of the models was trained on: the fusion of their scores is learnt on them."
+HELD_OUT = "Documents that no model was trained on, to learn a fusion of their scores."
 
 
 def blend(
@@ -23,11 +23,13 @@ def blend(
         str, typer.Option(help="average (of scores from 0 to 1), rank_average or softmax_average.")
     ] = "average",
     held_out: Annotated[str, typer.Option(metavar="DATA", help=HELD_OUT)] = "",
-    split: Annotated[str, typer.Option(help="Which part of the held-out data.")] = "valid",
-    aim: Annotated[str, typer.Option(help="What the learnt fusion serves: balanced, precision or tail.")] = "balanced",
+    split: Annotated[str, typer.Option(help="Split of the held-out data.")] = "valid",
+    aim: Annotated[
+        str, typer.Option(help="What the learned fusion optimises: balanced, precision or tail.")
+    ] = "balanced",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
 ) -> None:
-    """Join trained models into one that answers with the average of their scores, or with a learnt fusion of them.
+    """Join trained models into one: average their scores, or learn a fusion of them.
 
     Learn the fusion, or choose weights, on rows held out from training (`treetop data split`), never on test.
     """

@@ -1,4 +1,4 @@
-"""`treetop calibrate`: what a model's scores mean, learnt on documents it was not trained on."""
+"""`treetop calibrate`: probabilities for a trained model, fitted on documents it was not trained on."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from treetop.cli.streams import confirm, note
 def calibrate(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name: held-out documents.")],
-    split: Annotated[str, typer.Option(help="Which part of the data.")] = "valid",
+    split: Annotated[str, typer.Option(help="Split of the data.")] = "valid",
     out: Annotated[Path | None, typer.Option(help="Folder for the calibrated model. Default: in place.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model in --out.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores. Never changes the result.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
+    ] = None,
 ) -> None:
     """Give a model's labels probabilities, so that --threshold, --precision and --recall of `treetop predict` work.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.cli.data import Device, OneBased, Separator, Strict
+from treetop.cli.data import Device, LabelColumn, OneBased, Separator, Strict, TextColumn
 from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import visible
@@ -37,6 +37,8 @@ def compare(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
     k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
     threads: Annotated[
@@ -55,7 +57,15 @@ def compare(
         check_folder(report)  # report an unwritable folder before the work
     for path in models:
         store.check_folder(path)  # report a broken model before the others are evaluated
-    dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
+    dataset = Dataset.read(
+        data,
+        split,
+        strict=strict,
+        one_based=one_based,
+        separator=separator,
+        fields=text_column,
+        label_field=label_column,
+    )
     with pool.limited(threads):
         named = dict(zip(_names(models), models, strict=True))
         compared = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None, device=device)

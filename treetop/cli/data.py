@@ -21,6 +21,15 @@ Strict = Annotated[
 ]
 OneBased = Annotated[bool, typer.Option("--one-based", help="Label and feature ids of sparse files start at 1.")]
 Separator = Annotated[str, typer.Option(help="Separator of labels within one cell of a CSV.")]
+TextColumn = Annotated[
+    list[str] | None,
+    typer.Option("--text-column", help="Column or field with the text; several are joined by a blank."),
+]
+LabelColumn = Annotated[str, typer.Option("--label-column", help="Column or field with the labels.")]
+Fast = Annotated[
+    bool,
+    typer.Option("--fast", help="On the CPU: int8 encoder in ONNX Runtime, int8 label search; scores differ slightly."),
+]
 Device = Annotated[
     str, typer.Option(help="Device of encoders and label vectors: cpu, cuda, cuda:1; auto: a GPU if there is one.")
 ]
@@ -36,12 +45,18 @@ def stats(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
-    """Counts of rows, labels and words, the shape of the tail, odd rows and overlaps."""
+    """Count rows, labels and words; show the tail, odd rows and overlaps between splits."""
     from treetop.data.read import read_all
     from treetop.data.stats import describe
 
-    facts = describe(read_all(path, strict=strict, one_based=one_based, separator=separator))
+    facts = describe(
+        read_all(
+            path, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
+        )
+    )
     if as_json:
         echo(json_line(facts))
         return
@@ -106,12 +121,22 @@ def validate(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
     """List every bad row with file, line, reason and remedy; exit code 2 if there is one."""
     from treetop.data.validate import to_dict
     from treetop.data.validate import validate as check
 
-    report = check(path, limit=limit, strict=strict, one_based=one_based, separator=separator)
+    report = check(
+        path,
+        limit=limit,
+        strict=strict,
+        one_based=one_based,
+        separator=separator,
+        fields=text_column,
+        label_field=label_column,
+    )
     if as_json:
         echo(json_line(to_dict(report)))
     else:
@@ -138,6 +163,8 @@ def convert(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
     """Write a data set in another format; refuses to drop anything unless --lossy."""
     from treetop.core.errors import InputError, choose
@@ -147,7 +174,9 @@ def convert(
     from treetop.data.write import write
 
     choose("--to", to, formats(), InputError)  # before the long read
-    data = read_all(path, strict=strict, one_based=one_based, separator=separator)
+    data = read_all(
+        path, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
+    )
     wanted = [SPLITS.get(name.strip(), name.strip()) for name in splits.split(",") if name.strip()] or list(data)
     for name in wanted:
         choose("--splits", name, data, InputError)
@@ -167,6 +196,8 @@ def split(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
     """Split train into train and valid by a hash of the text, so that equal texts stay together."""
     from treetop.core.errors import InputError, choose
@@ -176,7 +207,9 @@ def split(
     from treetop.data.write import write
 
     choose("--to", to, formats(), InputError)  # before the long read
-    data = read_all(path, strict=strict, one_based=one_based, separator=separator)
+    data = read_all(
+        path, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
+    )
     if "train" not in data:
         raise InputError(f"{path}: no train split to divide (found: {', '.join(data)}).")
     if "valid" in data:

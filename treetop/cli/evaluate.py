@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treetop.cli.data import Device, OneBased, Separator, Strict
+from treetop.cli.data import Device, Fast, LabelColumn, OneBased, Separator, Strict, TextColumn
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import ConfigError
 
@@ -34,6 +34,8 @@ def evaluate(
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
     k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
     intervals: Annotated[bool, typer.Option(help="95 % intervals from 1,000 resamples.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
@@ -41,6 +43,7 @@ def evaluate(
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
     device: Device = "auto",
+    fast: Fast = False,
 ) -> None:
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
@@ -59,8 +62,16 @@ def evaluate(
         check_new_file(per_label, overwrite=overwrite)
     if report is not None:
         check_folder(report)  # report an unwritable folder before the work
-    opened = load(model, device=device)
-    dataset = Dataset.read(data, split, strict=strict, one_based=one_based, separator=separator)
+    opened = load(model, device=device, fast=fast)
+    dataset = Dataset.read(
+        data,
+        split,
+        strict=strict,
+        one_based=one_based,
+        separator=separator,
+        fields=text_column,
+        label_field=label_column,
+    )
     with pool.limited(threads):
         matches = match(opened, dataset, depth=max(ks), strict=strict)
         scores = score_matches(matches, ks=ks, resamples=1000 if intervals else 0, seed=seed)

@@ -13,12 +13,15 @@ from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
     from treetop.explain.explanation import Explanation, Joined, Step
+    from treetop.explain.explanation import Text as TrainingText
     from treetop.model import Model
 
 SHOWN = 6
 BAR = 24  # letters of a whole bar
 NAME = 40  # letters of a name beside others
-NEAR = 3  # similar labels that are named
+NEAR = 3  # similar labels, and labels of a training text, that are named
+NEAREST = 5  # training texts that are shown
+LINE = 100  # letters of a training text
 FAINT, STRONG = 0.1, 0.5  # of the largest contribution: below, a word has no colour; above, it is bold
 AVERAGES = ("average", "rank_average", "softmax_average")
 
@@ -29,7 +32,7 @@ def explain(
         str | None, typer.Option(help="The text to explain; - reads it from standard input.", callback=as_text)
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="A label (id or name) whose neighbours are drawn instead.", callback=as_text)
+        str | None, typer.Option(help="Draw the neighbours of this label (id or name) instead.", callback=as_text)
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="With --label: the training data in which neighbours are counted.")
@@ -42,9 +45,9 @@ def explain(
 ) -> None:
     """Show which words led to each label, on every level of the tree; their contributions add up to the margin.
 
-    Words that speak for a label are green, those against it red. docs/explain.md describes the JSON.
+    Words in favour of a label are green, words against it red. docs/explain.md describes the JSON.
 
-    With --label: the labels that share texts with a label, as `gandalf` sees them.
+    With --label: the labels that co-occur with a label, as `gandalf` uses them.
     """
     if (text is None) == (label is None):
         raise ConfigError("explain: give either --text or --label.")
@@ -70,6 +73,8 @@ def explain(
     for item in explanations:
         _show(console, item, str(text))
         console.print()
+    if opened.documents is not None:
+        _show_nearest(console, opened, str(text))
 
 
 def _title(id_: str, name: str) -> str:
@@ -102,12 +107,30 @@ def _show(console: Any, item: Explanation, text: str) -> None:
             console.print(_line(step, last=step is way.steps[-1]))
     dim = [f"{item.count:,} training texts"] if item.members[0].steps[-1].method == "count" else []
     if item.texts:
-        near = ", ".join(f"row {t.row + 1} ({t.similarity:.2f})" for t in item.texts)
+        near = ", ".join(_near(t) for t in item.texts)
         dim.append(f"nearest training texts with it: {near}")
     if item.neighbours:
         dim.append(f"labels like it: {'; '.join(_brief(n.label) for n in item.neighbours[:NEAR])}")
     for line in dim:
         console.print(Text(f"  {line}", style="dim"))
+
+
+def _near(near: TrainingText) -> str:
+    """A training text: its number in the data, how near it is, and its beginning where the model keeps it."""
+    return f"row {near.row + 1} ({near.similarity:.2f})" + ("" if near.text is None else f" {_brief(near.text)}")
+
+
+def _show_nearest(console: Any, model: Model, text: str) -> None:
+    """The nearest training texts of all, with their labels."""
+    from rich.text import Text
+
+    console.print("nearest training texts", style="bold")
+    for near in model.nearest(text, NEAREST):
+        line = Text(f"  {near.similarity:.2f}  ")
+        line.append(visible(near.text if len(near.text) <= LINE else near.text[: LINE - 1].rstrip() + "…"))
+        names = "; ".join(_brief(model.labels.names[model.labels.columns[id_]]) for id_ in near.labels[:NEAR])
+        line.append(f"  [{names}{'; …' if len(near.labels) > NEAR else ''}]", style="dim")
+        console.print(line)
 
 
 def _marked(text: str, item: Explanation) -> Any:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
 from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError, choose
 
-CALIBRATE = "Learn on held-out documents (the split `valid`, else 5 % of train) what scores mean; off: train on all."
+if TYPE_CHECKING:
+    from treetop.core.dataset import Dataset
+
+CALIBRATE = "Calibrate scores on held-out documents: the split `valid`, else 5 % of train. Off: train on all."
+FEEDBACK = "File of `treetop serve --feedback`: accepted labels are added to the training rows, rejected ones removed."
+
+KEEP_TEXTS = "Store the training texts in the model, for `explain` to show. Whoever has the model can read them."
 
 
 def fit(
@@ -34,10 +40,16 @@ def fit(
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help=CALIBRATE)] = True,
-    aim: Annotated[str, typer.Option(help="What a learnt fusion serves: balanced, precision or tail.")] = "balanced",
+    aim: Annotated[
+        str, typer.Option(help="What a learned fusion optimises: balanced, precision or tail.")
+    ] = "balanced",
+    keep_texts: Annotated[bool, typer.Option("--keep-texts", help=KEEP_TEXTS)] = False,
+    with_feedback: Annotated[Path | None, typer.Option(help=FEEDBACK)] = None,
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
     """Train a recipe and save the model."""
     from treetop.assemble.held_out.fusion import Aim
@@ -62,12 +74,14 @@ def fit(
         if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
             check_target(out, overwrite=overwrite)
     options: dict[str, Any] = {"strict": strict, "one_based": one_based, "separator": separator}
+    options |= {"fields": text_column, "label_field": label_column}
     dataset = Dataset.read(data, **options)
     given = Dataset.read(data, "valid", **options) if calibrate and "valid" in splits(data) else None
+    dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
     held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
     if dry_run:
         check_trainable(dataset)
-        needs = planned.forecast(dataset, probe=True, held=held)
+        needs = planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts)
         echo(describe(dataset))
         echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
         needs.check(limits, out)
@@ -75,5 +89,17 @@ def fit(
     train(
         recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
         threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
+        keep_texts=keep_texts,
     )  # fmt: skip
     confirm(str(out))
+
+
+def _corrected(dataset: Dataset, file: Path, held_out: Dataset | None) -> Dataset:
+    """The data with feedback on suggestions merged into the rows; the log has the counts."""
+    from treetop.core.log import logger
+    from treetop.serve.feedback.store import read_feedback
+    from treetop.serve.feedback.training import with_feedback
+
+    corrected, effect = with_feedback(dataset, read_feedback(file), () if held_out is None else held_out.texts)
+    logger.info("%s", effect)
+    return corrected

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from treetop.cli.review import review
 from treetop.cli.streams import as_text, confirm, echo, json_line
 from treetop.core.errors import ConfigError, DataError, LabelError, visible
 
 if TYPE_CHECKING:
     from treetop.model import Model
 
-app = typer.Typer(help="Add, retire, restore, rename, merge and list a model's labels.", no_args_is_help=True)
+app = typer.Typer(
+    help="Add, retire, restore, rename, merge and list a model's labels; review feedback.", no_args_is_help=True
+)
+app.command()(review)
 
 Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]
 File = Annotated[Path | None, typer.Option("--file", help="File of labels with `id`: .jsonl, .csv, .tsv, .parquet.")]
 By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.", callback=as_text)]
-Note = Annotated[str, typer.Option("--note", help="Reason, for the log.", callback=as_text)]
+Note = Annotated[str, typer.Option("--note", help="Reason, recorded in the log.", callback=as_text)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Status = Literal["all", "active", "retired", "added"]
 DONE = {

@@ -18,11 +18,13 @@ from treetop.cli import (
     demo,
     evaluate,
     explain,
+    export,
     faults,
     fit,
     labels,
     predict,
     recipes,
+    serve,
     streams,
     tune,
     verify,
@@ -51,7 +53,9 @@ for command in (
     evaluate.evaluate,
     compare.compare,
     explain.explain,
+    serve.serve,
     verify.verify,
+    export.export,
     recipes.recipes,
     bench.bench,
 ):
@@ -69,7 +73,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     import logging
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
-from treetop.cli.data import Device
+from treetop.cli.data import Device, Fast, TextColumn
 from treetop.cli.streams import json_line, note
 from treetop.core.errors import ConfigError
 
@@ -25,19 +25,24 @@ LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the m
 Answer: TypeAlias = "tuple[Input, dict[str, Any]]"
 TABLES = {".csv": ",", ".tsv": "\t"}  # suffixes of --out that give a table, and their delimiters
 OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
-THRESHOLD = "Lowest probability to print (of a calibrated model)."
-PRECISION = "Only labels above the lowest threshold that reached this precision on held-out documents, as 0.9."
-RECALL = "As many labels as are expected to hold this share of a text's true labels, as 0.8."
+THRESHOLD = "Print only labels with at least this probability (needs a calibrated model)."
+PRECISION = "Lowest threshold that reached this precision on held-out documents, such as 0.9."
+RECALL = "Highest threshold that is expected to keep this share of a text's true labels, such as 0.8."
+BEST_F1 = "Only labels above the threshold at which F1 was highest on held-out documents."
 SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's scores may differ from a run without."
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text a line.")] = "-",
-    k: Annotated[int | None, typer.Option("-k", min=1, help="Labels per text. Default: 5; with --recall 100.")] = None,
+    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text per line.")] = "-",
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Labels per text. Default: 5; with --recall or --best-f1: 100.")
+    ] = None,
     threshold: Annotated[float | None, typer.Option(min=0, max=1, help=THRESHOLD)] = None,
     precision: Annotated[float | None, typer.Option(help=PRECISION)] = None,
     recall: Annotated[float | None, typer.Option(help=RECALL)] = None,
+    best_f1: Annotated[bool, typer.Option("--best-f1", help=BEST_F1)] = False,
+    text_column: TextColumn = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
@@ -45,14 +50,18 @@ def predict(
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
     device: Device = "auto",
+    fast: Fast = False,
 ) -> None:
-    """Rank labels for texts: one JSON line with ids, labels, scores and probabilities for each, in their order.
+    """Rank labels for texts: for each text, in input order, a JSON line with label ids, names, scores, probabilities.
 
-    Where the input has an `id` for each text, the line begins with it. A text without any word the model knows has
-    "unknown": true, and no labels with --threshold, --precision or --recall.
+    If texts have an `id`, the line starts with it. A text without any known word is marked "unknown": true; its
+    probabilities are the label frequencies in training, and with --threshold, --precision, --recall or --best-f1 it
+    gets no labels.
     """
-    if sum(value is not None for value in (threshold, precision, recall)) > 1:
-        raise ConfigError("--threshold, --precision, --recall: each sets the lowest probability. Give one of them.")
+    if sum(value is not None for value in (threshold, precision, recall, best_f1 or None)) > 1:
+        raise ConfigError(
+            "--threshold, --precision, --recall, --best-f1: each sets the lowest probability. Give one of them."
+        )
     if out is not None:
         _check_out(out, source, overwrite=overwrite)
     from treetop.core.target import replacing_file
@@ -60,10 +69,10 @@ def predict(
     from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
-    texts = read_inputs(source, shard)
-    opened = load(model, device=device)
-    lowest = _lowest(opened, threshold, precision, recall)
-    most = k or (5 if recall is None else 100)
+    texts = read_inputs(source, shard, text_column)
+    opened = load(model, device=device, fast=fast)
+    lowest = _lowest(opened, threshold, precision, recall, best_f1)
+    most = k or (100 if best_f1 or recall is not None else 5)
     with pool.limited(threads):
         seen: Counter[str] = Counter()
         answers = _counted((a for chunk in _chunks(texts) for a in _answers(opened, chunk, most, lowest)), seen)
@@ -107,16 +116,20 @@ def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
         yield chunk
 
 
-def _lowest(model: Any, threshold: float | None, precision: float | None, recall: float | None) -> float | None:
+def _lowest(
+    model: Any, threshold: float | None, precision: float | None, recall: float | None, best_f1: bool
+) -> float | None:
     """The lowest probability to print; None: whatever it is."""
     from treetop.model import UNCALIBRATED
 
-    if threshold is None and precision is None and recall is None:
+    if threshold is None and precision is None and recall is None and not best_f1:
         return None
     if model.calibration is None:
         raise ConfigError(UNCALIBRATED)
     if recall is not None:
         return float(model.calibration.threshold_for_recall(recall))
+    if best_f1:
+        return float(model.calibration.threshold_for_f1())
     if precision is None:
         return threshold
     found: float | None = model.calibration.threshold_for_precision(precision)

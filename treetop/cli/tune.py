@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from treetop.cli.data import OneBased, Separator, Strict
+from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
 from treetop.cli.streams import echo
 from treetop.core.errors import ConfigError, InputError, choose
 
@@ -18,17 +18,20 @@ def tune(
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     budget: Annotated[str, typer.Option(help="Time for all tries: time=10min.")] = "time=10min",
     preset: Annotated[str, typer.Option(help="Preset that the search starts from.")] = "default",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting that is kept fixed; repeatable.")] = None,
-    aim: Annotated[str, typer.Option(help="What counts: balanced, precision or tail.")] = "balanced",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting to keep fixed; repeatable.")] = None,
+    aim: Annotated[str, typer.Option(help="What to optimise: balanced, precision or tail.")] = "balanced",
     out: Annotated[
-        Path | None, typer.Option(help="YAML file of the best settings, for --preset; tries are kept next to it.")
+        Path | None,
+        typer.Option(help="YAML file for the best settings, to use as --preset; tries are recorded next to it."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted search.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted search.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of samples and settings.")] = 0,
     device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     strict: Strict = False,
     one_based: OneBased = False,
     separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
 ) -> None:
     """Try settings of a recipe on growing samples, judged on held-out documents, and print the best.
 
@@ -54,7 +57,9 @@ def tune(
     if out is not None and out.suffix != ".yaml":
         raise ConfigError(f"--out {out}: the best settings are written as YAML. Give a name that ends in .yaml.")
     planned.check_device(device)
-    dataset = Dataset.read(data, strict=strict, one_based=one_based, separator=separator)
+    dataset = Dataset.read(
+        data, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
+    )
     check_trainable(dataset)
     base = {} if preset == "default" else read_yaml(preset_file(planned.recipe.rpartition("+")[2], preset))
     base = override(base, fixed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,15 +29,18 @@ class Input(NamedTuple):
     id: str | None = None
 
 
-def read_inputs(source: str, shard: str = "1/1") -> Iterator[Input]:
-    """Texts of `source` ('-': standard input); with shard 'i/n' the i-th of n runs of neighbouring texts."""
-    part, parts = _shard(shard)
+def read_inputs(source: str, shard: str = "1/1", fields: Sequence[str] | None = None) -> Iterator[Input]:
+    """Texts of `source` ('-': standard input); with shard 'i/n' the i-th of n runs of neighbouring texts.
+
+    `fields` are joined to one text; without them it is `text`, or title and content.
+    """
+    (part, parts), reading = _shard(shard), Reading(fields=fields)
     if parts == 1:
-        return _some(_texts(source), source)
+        return _some(_texts(source, reading), source)
     if source == "-" or not Path(source).is_file():
         raise ConfigError("--shard: a stream has no known length. Give a file, or split the stream before.")
-    total = sum(1 for _ in _some(_texts(source), source))
-    return islice(_texts(source), total * (part - 1) // parts, total * part // parts)
+    total = sum(1 for _ in _some(_texts(source, reading), source))
+    return islice(_texts(source, reading), total * (part - 1) // parts, total * part // parts)
 
 
 def _shard(shard: str) -> tuple[int, int]:
@@ -56,10 +59,10 @@ def _some(texts: Iterator[Input], source: str) -> Iterator[Input]:
         raise DataError("contains no texts. Give at least one.", file=STDIN if source == "-" else source)
 
 
-def _texts(source: str) -> Iterator[Input]:
+def _texts(source: str, reading: Reading) -> Iterator[Input]:
     if source == "-":
-        return _standard_input()
-    file, reading = Path(source), Reading()
+        return _standard_input(reading)
+    file = Path(source)
     if not file.exists():
         remedy = "To ask for one text, pipe it: echo TEXT | treetop predict MODEL." if " " in source else ""
         raise DataError(f"no such file. {remedy or 'Give a file with texts, or - for standard input.'}", file=file)
@@ -67,19 +70,19 @@ def _texts(source: str) -> Iterator[Input]:
         raise DataError("a folder. Give one file with texts, or - for standard input.", file=file)
     suffix = Path(file.name.lower().removesuffix(".gz")).suffix
     if suffix in {".jsonl", ".json", ".ndjson"}:
-        return (_text(record, file, line) for line, record in json_lines(file, refuse))
+        return (_text(record, reading, file, line) for line, record in json_lines(file, refuse))
     if suffix in {".csv", ".tsv"}:
-        return (_text(record, file, line) for line, record in table_records(file, reading, ()))
+        return (_text(record, reading, file, line) for line, record in table_records(file, reading, ()))
     if suffix == ".parquet":
-        return (_text(record, file, row) for row, record in parquet_records(file, reading))
+        return (_text(record, reading, file, row) for row, record in parquet_records(file, reading))
     return (Input(line) for _, line in lines(file))
 
 
-def _text(record: Any, file: object, line: int) -> Input:
+def _text(record: Any, reading: Reading, file: object, line: int) -> Input:
     """The text of a record, as training reads it: `text`, or title and content."""
     try:
         id_ = id_of(record)
-        return Input(without_lone(join_text(record, Reading())), None if id_ is None else whole(id_, "the id"))
+        return Input(without_lone(join_text(record, reading)), None if id_ is None else whole(id_, "the id"))
     except ValueError as error:
         raise DataError(str(error), file=file, line=line) from None
 
@@ -106,7 +109,7 @@ def _decoded() -> Iterator[tuple[int, str]]:
     return stream_lines(sys.stdin.buffer, STDIN)
 
 
-def _standard_input() -> Iterator[Input]:
+def _standard_input(reading: Reading) -> Iterator[Input]:
     """Lines of text, or JSON objects when a line looks like one."""
     for number, line in _decoded():
         if not (line.startswith("{") and line.rstrip().endswith("}")):
@@ -117,4 +120,4 @@ def _standard_input() -> Iterator[Input]:
         except (ValueError, RecursionError):
             yield Input(line)  # a text that only looks like JSON
             continue
-        yield _text(record, STDIN, number)
+        yield _text(record, reading, STDIN, number)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 def read(path: Any, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
     """One split as a Dataset; "test" has the columns of "train" for all labels known there.
 
-    `options` are the other fields of `Reading`: one_based, separator, fields, language.
+    `options` are the other fields of `Reading`: one_based, separator, fields, label_field, language.
 
     >>> len(read("wordnet", "test"))
     12999

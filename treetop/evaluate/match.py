@@ -42,7 +42,8 @@ class Ranks(Protocol):
     @property
     def calibration(self) -> HasThreshold | None: ...
     def rank_dataset(self, dataset: Dataset, k: int) -> Ranking: ...
-    def probabilities(self, ranking: Ranking) -> Floats | None: ...
+    def unknown_in(self, dataset: Dataset) -> NDArray[np.bool_]: ...
+    def probabilities(self, ranking: Ranking, unknown: NDArray[np.bool_] | None = None) -> Floats | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
     """Rank the documents of `dataset` deep enough to survive its filter pairs, and match them.
 
     Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them. `name`
-    tells models apart in what is said.
+    tells models apart in messages.
     """
     _warn_trained_on(model.card, dataset, name or "the model")
     dataset = dataset.align(model.labels)
@@ -145,10 +146,13 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
     pairs = dataset.filter_pairs
     most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
     ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
-    threshold = None if model.calibration is None else model.calibration.threshold_for_f1()
+    threshold, probabilities = None, None
+    if model.calibration is not None:
+        threshold = model.calibration.threshold_for_f1()
+        probabilities = model.probabilities(ranking, model.unknown_in(dataset))
     return Matches.of(
         ranking, dataset, model.counts, model.n_train, depth=max(depth, DEPTH),
-        probabilities=model.probabilities(ranking), f1_threshold=threshold,
+        probabilities=probabilities, f1_threshold=threshold,
     )  # fmt: skip
 
 
@@ -217,9 +221,9 @@ def _warn_trained_on(card: Card, dataset: Dataset, model: str) -> None:
             "held out before training (`treetop data split`, then --split valid).",
             dataset.name, model,
         )  # fmt: skip
-    elif card.learnt_from(dataset.fingerprint):
+    elif card.fitted_on(dataset.fingerprint):
         logger.warning(
-            "%s: %s learnt on these texts what its scores mean, so they flatter it a little. Evaluate on others for a "
+            "%s: %s was calibrated on these texts, so its scores are slightly too good. Evaluate on others for a "
             "final figure.",
             dataset.name, model,
         )  # fmt: skip

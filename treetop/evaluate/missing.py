@@ -10,7 +10,7 @@ from treetop.evaluate.match import Matches
 
 LIKELY = 0.5  # lowest probability
 PER_LABEL = 5  # of one label, so that no label fills the list
-TRIED = 100  # wrong predictions looked at for each one wanted
+TRIED = 100  # wrong predictions to examine for each one to list
 
 
 class Missing(NamedTuple):

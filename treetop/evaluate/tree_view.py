@@ -38,7 +38,7 @@ class TreeView:
 
     @classmethod
     def of(cls, levels: Sequence[Level], matches: Matches) -> TreeView | None:
-        """The tree of one member; None where its levels are no tree."""
+        """The tree of one member; None if its levels are not a tree."""
         below = [level.shortlist for level in levels[1:]]
         parents = [_parents(shortlist) for shortlist in below if isinstance(shortlist, HasParents)]
         if not below or len(parents) < len(below):

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.abilities import Gradient, MovesToDevice, Share, Shares, SharesOut
+from treetop.core.abilities import Gradient, HasFastForm, KnowsWords, MovesToDevice, Share, Shares, SharesOut
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import number, whole
@@ -33,7 +33,7 @@ def view_of(name: str, m: int) -> str:
     return f"{name}-{m}" if m else name
 
 
-class Concatenated(SharesOut, MovesToDevice):
+class Concatenated(SharesOut, KnowsWords, MovesToDevice, HasFastForm):
     """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
 
     An encoder's last pooling is the one that is joined.
@@ -44,6 +44,9 @@ class Concatenated(SharesOut, MovesToDevice):
     def __init__(self, tfidf: Tfidf, transformers: Sequence[Transformer], dense: float = 1.0) -> None:
         """`dense` is the norm of the embedding next to tf-idf of norm 1."""
         self.tfidf, self.transformers, self.dense = tfidf, tuple(transformers), dense
+
+    def known_words(self, texts: Texts) -> NDArray[np.float32]:
+        return self.tfidf.known_words(texts)
 
     def views(self, texts: Texts) -> Mapping[str, Any]:
         words = self.tfidf.views(texts)
@@ -96,6 +99,10 @@ class Concatenated(SharesOut, MovesToDevice):
         moved = [transformer.to(device) for transformer in self.transformers]
         same = all(a is b for a, b in zip(moved, self.transformers, strict=True))
         return self if same else Concatenated(self.tfidf, moved, self.dense)
+
+    def fast(self) -> Concatenated:
+        """The same with the encoders' fast forms."""
+        return Concatenated(self.tfidf, [transformer.fast() for transformer in self.transformers], self.dense)
 
     def to_part(self) -> Part:
         encoders = {f"encoder-{m:02d}": item.to_part() for m, item in enumerate(self.transformers)}

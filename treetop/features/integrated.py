@@ -126,9 +126,11 @@ class _Way:
             value, G = outer(values)
             grad = torch.from_numpy(np.array(G, np.float32)).to(self.device)
             last = i + 1 == len(outers)
-            (slope,) = torch.autograd.grad(
-                H, vectors, grad, retain_graph=not last, allow_unused=True, materialize_grads=True
-            )
+            slope = torch.zeros_like(vectors)
+            if H.requires_grad:  # not where a text without words has a fixed view
+                (slope,) = torch.autograd.grad(
+                    H, vectors, grad, retain_graph=not last, allow_unused=True, materialize_grads=True
+                )
             sums = torch.zeros(len(alphas) * (self.n_words + 1), dtype=torch.float64, device=self.device)
             sums.index_add_(0, bins, (slope.double() * step).sum(1))
             found.append((value, sums.view(len(alphas), -1)[:, :-1].cpu().numpy()))

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
+from treetop.core import deadline
+from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
@@ -46,7 +47,7 @@ class Named(Protocol):
 P = TypeVar("P", bound=Named)
 
 
-class Learned(MovesToDevice, SharesOut, Generic[P]):
+class Learned(MovesToDevice, HasFastForm, SharesOut, Generic[P]):
     """Interface of such networks to levels and to training; `name` distinguishes those of one model.
 
     `encoder(packed, poolings)` gives view name -> (rows, width); it knows `view_width(pooling)` and `lay_out()`, which
@@ -123,6 +124,7 @@ class Learned(MovesToDevice, SharesOut, Generic[P]):
                 for pooling in self.poolings:
                     views_[self.view_name(pooling)][rows] = self._finite(found[pooling.name])
                 bar.step(len(rows))
+                deadline.check("encoding")
         return views_
 
     def device_vectors(self, tokens: Tokens) -> dict[str, DeviceRows]:
@@ -187,13 +189,22 @@ class Learned(MovesToDevice, SharesOut, Generic[P]):
         return None
 
     def shares_of(self, text: str, pooling: P, outers: Sequence[Pullback]) -> list[Shares]:
-        """What words add to functions of a view, by integrated gradients."""
+        """What words add to functions of a view, by integrated gradients.
+
+        The weights ask for no gradient: threads that share a leaf of the graph can wait for each other for ever (one
+        holds the leaf's lock and wants the GIL, the other holds the GIL and wants the lock; torch 2.13).
+        """
         pieces = Pieces(*self.tokenizer.places(text))
         if self.encoder.training:
             self.encoder.eval()
+        self.encoder.requires_grad_(False)
         outers = [normalised(outer) for outer in outers] if self.l2 else outers
         blank = self.encoder.blank(self.tokenizer.blank)
         return shared(text, pieces, integrated(self.encoder, pieces, blank, pooling, outers, self.device))
+
+    def fast(self) -> Self:
+        """Itself: a network of its own kind says otherwise."""
+        return self
 
     def to(self, device: torch.device) -> Self:
         """A copy on another device for prediction, in float32."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from treetop.core import registry
-from treetop.core.abilities import Gradient, MovesToDevice, Shares, SharesOut
+from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -17,7 +17,7 @@ from treetop.core.types import Features
 from treetop.features.views import Views
 
 
-class Namespaced(MovesToDevice, SharesOut):
+class Namespaced(MovesToDevice, HasFastForm, SharesOut):
     """Views of `held` (name -> Features), called `name/view`."""
 
     kind: ClassVar[str] = "features.apart.1"
@@ -43,6 +43,11 @@ class Namespaced(MovesToDevice, SharesOut):
     def to(self, device: Any) -> Namespaced:
         """The same with its encoders on another device."""
         held = {name: item.to(device) if isinstance(item, MovesToDevice) else item for name, item in self.held.items()}
+        return Namespaced(self.name, held)
+
+    def fast(self) -> Namespaced:
+        """The same with the fast forms of what it holds."""
+        held = {name: item.fast() if isinstance(item, HasFastForm) else item for name, item in self.held.items()}
         return Namespaced(self.name, held)
 
     def to_part(self) -> Part:

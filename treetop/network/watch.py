@@ -1,7 +1,7 @@
-"""Documents looked at after every epoch, and the figures on them: P@1, P@5 and PSP@5, as `treetop evaluate` has them.
+"""Validation after every epoch: P@1, P@5 and PSP@5 as `treetop evaluate` computes them.
 
-They are the rows a recipe holds out (`validation`), which early stopping goes by, or documents beside the training data
-(`Job.held_out`), which decide nothing. Looking draws no random number and changes no weight.
+The documents are the rows that a recipe holds out (`validation`), which early stopping uses, or documents outside the
+training data (`Job.held_out`), which are only reported. Validation draws no random number and changes no weight.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def watched(
 
 
 def sample(dataset: Dataset, job: Job) -> Dataset | None:
-    """The documents beside the training data that are looked at, always the same ones; None: there are none."""
+    """The validation documents outside the training data, always the same ones; None: there are none."""
     if job.held_out is None or not job.held_out.documents.any():
         return None
     documents: Dataset = job.held_out

@@ -1,8 +1,8 @@
-"""Scores become probabilities: what share of the pairs with such a score were right on held-out documents.
+"""Calibration: maps from a score to the share of labels with this score that were right on held-out documents.
 
-One rising, piecewise linear map for each of three bins of label frequency (isotonic regression, learnt by
-`assemble/held_out/calibration.py`). The table of cuts says what a threshold does: precision and recall of the labels
-at or above it.
+There is one non-decreasing, piecewise linear map for each of three bins of label frequency (isotonic regression, fitted
+by `assemble/held_out/calibration.py`). The table of cuts has precision and recall of the labels at or above each
+threshold.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from treetop.core.part_checks import DAMAGED, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Floats
 
-BOUNDS = (10, 100)  # training texts up to which a label is of the tail, and of the torso; above it is of the head
+BOUNDS = (10, 100)  # training texts of a tail label and of a torso label, at most; labels with more are the head
 BINS = len(BOUNDS) + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Maps of the bins, and what thresholds did on the documents they were learnt on."""
+    """The maps of all bins, and precision and recall of thresholds on the documents they were fitted on."""
 
     kind: ClassVar[str] = "calibration.isotonic.1"
 
-    knots: Floats  # (2, bins, length) scores and probabilities, both rising
-    cuts: Floats  # (3, length) rising thresholds; precision and mean recall of the labels at or above each
-    documents: int  # held-out documents it was learnt on
+    knots: Floats  # (2, bins, length) scores and probabilities, both ascending
+    cuts: Floats  # (3, length) ascending thresholds; precision and mean recall of the labels at or above each
+    documents: int  # number of held-out documents it was fitted on
 
     def probabilities(self, score: Floats, counts: NDArray[np.integer]) -> Floats:
-        """Of labels with these scores and numbers of training texts."""
+        """Probabilities of labels with these scores and label frequencies."""
         bins, result = frequency_bin(counts), np.empty(len(score), np.float32)
         for b, (x, y) in enumerate(zip(*self.knots, strict=True)):
             result[bins == b] = np.interp(score[bins == b], x, y)

@@ -1,4 +1,4 @@
-"""Where a model answers: its encoders and label vectors on the CPU or on a GPU."""
+"""Where a model answers: its encoders and label vectors on the CPU (or in a faster form there) or on a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from treetop.core.abilities import MovesToDevice, check_device
+from treetop.core.abilities import HasFastForm, MovesToDevice, check_device
 from treetop.core.log import logger
 from treetop.core.types import Features, Level
 
@@ -38,5 +38,18 @@ def members_on(members: Sequence[Sequence[Level]], device: Any) -> list[list[Lev
             replace(level, rank=level.rank.to(device)) if isinstance(level.rank, MovesToDevice) else level
             for level in item
         ]
+        for item in members
+    ]
+
+
+def fast_features(features: Mapping[str, Features]) -> dict[str, Features]:
+    """The same features, those that have one in their fast form."""
+    return {name: item.fast() if isinstance(item, HasFastForm) else item for name, item in features.items()}
+
+
+def fast_members(members: Sequence[Sequence[Level]]) -> list[list[Level]]:
+    """The same levels, ranks in their fast form where they have one."""
+    return [
+        [replace(level, rank=level.rank.fast()) if isinstance(level.rank, HasFastForm) else level for level in item]
         for item in members
     ]

@@ -22,10 +22,12 @@ def unknown_rows(
 ) -> NDArray[np.bool_]:
     """Which texts have no known term in any view of terms and, where an encoder reads them, no letter or digit.
 
-    Views of an encoder are not computed for it. A model that reads no text at all (`none`) knows every text.
+    Views of an encoder are not computed for it; one that no features make was given, and is empty where nothing is
+    known. A model that reads no text at all (`none`) knows every text.
     """
     read = [view for view in read if view != "none"]
-    terms = _term_views(features)
+    made, terms = _views(features)
+    terms |= {view for view in read if view not in made}
     unknown = np.full(len(texts), bool(read))
     if any(view not in terms for view in read):
         unknown &= np.fromiter((WORD.search(text) is None for text in texts), bool, len(texts))
@@ -36,12 +38,9 @@ def unknown_rows(
     return unknown
 
 
-def _term_views(features: Mapping[str, Features]) -> set[str]:
-    """Names of the views that are cheap to compute and empty where nothing is known."""
+def _views(features: Mapping[str, Features]) -> tuple[set[str], set[str]]:
+    """Names of all views, and of those that are cheap to compute and empty where nothing is known."""
     nothing = Texts.of([])
-    return {
-        view
-        for item in features.values()
-        for view in item.views(nothing)
-        if view.rpartition("/")[2] == TERMS or not isinstance(item, MovesToDevice)
-    }
+    made = [(view, item) for item in features.values() for view in item.views(nothing)]
+    cheap = {view for view, item in made if view.rpartition("/")[2] == TERMS or not isinstance(item, MovesToDevice)}
+    return {view for view, _ in made}, cheap

@@ -62,12 +62,12 @@ class Dual(Head):
         """Both heads' label vectors side by side, as one; what is known of new labels is the other's."""
         if other.new is not None and len(other.new.centre) != self.weight.shape[1]:
             raise ModelError(f"{self.kind}: the map to new labels is not of this width. The model is damaged.")
-        weight = np.hstack([half.weight[half._row] for half in (self, other)])
-        bias = self.bias[self._row] + other.bias[other._row]
+        weight = np.hstack([half.weight[half.rows] for half in (self, other)])
+        bias = self.bias[self.rows] + other.bias[other.rows]
         return Dual(weight, bias, widths={**self.widths, **other.widths}, text=other.text, new=other.new)
 
     @cached_property
-    def _row(self) -> NDArray[np.int32]:
+    def rows(self) -> NDArray[np.int32]:
         """(labels,) the row of each label."""
         rows = np.arange(self.n, dtype=np.int32)
         rows[slice(None) if self.order is None else self.order] = np.arange(self.n)
@@ -76,7 +76,7 @@ class Dual(Head):
     def table_on(self, device: Any) -> LabelTable:
         if self.order is None:
             return super().table_on(device)
-        return Head(self.weight[self._row], self.bias[self._row]).table_on(device)
+        return Head(self.weight[self.rows], self.bias[self.rows]).table_on(device)
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
         ranking = super()._all(h, join, keep, alone=alone)
@@ -87,7 +87,7 @@ class Dual(Head):
         )
 
     def margins(self, h: Floats, ends: Ints, ids: NDArray[np.integer]) -> Floats:
-        rows = ids if self.order is None else self._row[ids]
+        rows = ids if self.order is None else self.rows[ids]
         if len(h) != 1:
             return super().margins(h, ends, rows)
         margins, made = super().margins, np.empty(len(rows), np.float32)
@@ -104,7 +104,7 @@ class Dual(Head):
 
     def texts(self, labels: NDArray[np.integer]) -> Floats:
         """(labels, width) what the dual encoder makes of these labels' texts."""
-        return self.weight[self._row[labels], self.place("dual")]
+        return self.weight[self.rows[labels], self.place("dual")]
 
     def place(self, head: str) -> slice:
         """The columns of a head."""
@@ -142,7 +142,7 @@ class Dual(Head):
         for start, stop in threads.blocks(len(vectors), AT_ONCE):
             cosine, labels = self._nearest(vectors[start:stop], trained, None if own is None else own[start:stop])
             share = np.exp(STEEP * (cosine - cosine.max(1, keepdims=True)))
-            share, rows = share / share.sum(1, keepdims=True), self._row[labels]
+            share, rows = share / share.sum(1, keepdims=True), self.rows[labels]
             estimates[start:stop, :-1] = np.einsum("ij,ijk->ik", share, self.weight[rows, self.place("classifier")])
             estimates[start:stop, -1] = (share * self.bias[rows]).sum(1)
         return estimates
@@ -163,7 +163,7 @@ class Dual(Head):
         return np.take_along_axis(cosine, best, 1), np.take_along_axis(found, best, 1)
 
     def row(self, node: int) -> int:
-        return int(self._row[node])
+        return int(self.rows[node])
 
     def gradient(self, view: View, node: int) -> Gradient:
         """As of any head; its parts say what each side of the search vector adds."""

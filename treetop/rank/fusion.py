@@ -1,7 +1,7 @@
 """Two scores of a label and its rarity combined by a small decision tree: NGAME's late fusion, stored as arrays.
 
-Labels that either head ranks high are looked at; the final margin is the classifier's score plus `beta` times the sum
-of the dual encoder's and the tree's probability.
+Candidates are the labels that either head ranks high; the final margin is the classifier's score plus `beta` times the
+sum of the dual encoder's and the tree's probability.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from treetop.core.types import Candidates, Floats, Join, Ranking, View
 from treetop.rank.dual import Dual
 from treetop.rank.head import Head
 
-WIDE = 100  # labels of each head that are looked at
+WIDE = 100  # best labels of each head that are candidates
 CUTS = 64  # places where a feature may be cut
 LEAST = 20  # pairs of a leaf
 

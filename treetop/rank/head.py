@@ -13,13 +13,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.core.abilities import Gradient, HasGradient, HasLabelVectors, HasParents, RanksOnDevice, StandsForAll
+from treetop.core.abilities import (
+    Gradient,
+    HasFastForm,
+    HasGradient,
+    HasLabelVectors,
+    HasParents,
+    RanksOnDevice,
+    StandsForAll,
+)
 from treetop.core.dataset import Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Join, Ranking, Shortlist, View, check_view
 from treetop.kernels.runtime import threads
+from treetop.kernels.search.codes import Codes, code_dots
+from treetop.kernels.search.dense_dots import FEW as FEW_ROWS
 from treetop.kernels.search.dense_dots import dots, gathered_dots
 from treetop.kernels.search.topk import best_of, kth_of_rows, largest, rows_above
 
@@ -31,12 +41,14 @@ LABELS = 1 << 15  # labels per block of margins
 SHARE = 1 << 15  # labels per thread if there is only one block of documents: fewer cost more to start than to score
 FEW = 128  # up to this k, a heap finds the top k faster than sorting
 SLACK = 4  # times the labels asked for: more of a block above the bar, and the bar is raised
+CODED = 1 << 16  # labels from which the fast form keeps int8 codes
+SPARE = 4  # times the labels asked for that codes find in each block of labels
 LOWEST = np.finfo(np.float32).min
 # Above these margins a float32 score saturates, so ties there are broken by id.
 FLAT = {"noop": np.inf, "sigmoid": 15.0, "log_sigmoid": 80.0}
 
 
-class Head(RanksOnDevice, HasGradient, HasLabelVectors):
+class Head(RanksOnDevice, HasFastForm, HasGradient, HasLabelVectors):
     """(n, width) label vectors; `squeeze` maps a view of `view_width` to `width` first."""
 
     kind: ClassVar[str] = "rank.head.1"
@@ -50,6 +62,7 @@ class Head(RanksOnDevice, HasGradient, HasLabelVectors):
         self.squeeze, self.squeeze_bias = squeeze, squeeze_bias
         self.n: int = len(weight)
         self.table: LabelTable | None = None  # the same vectors on a device, after `to`
+        self.codes: Codes | None = None  # the same vectors as int8, after `fast`
 
     @property
     def view_width(self) -> int:
@@ -75,6 +88,14 @@ class Head(RanksOnDevice, HasGradient, HasLabelVectors):
         moved = copy.copy(self)
         moved.table = None if device.type == "cpu" else self.table_on(device)
         return moved
+
+    def fast(self) -> Self:
+        """With int8 codes of its vectors: they choose the candidates of a text by itself, whose scores stay exact."""
+        if self.n < CODED:
+            return self
+        quick = copy.copy(self)
+        quick.codes = Codes.of(self.weight)
+        return quick
 
     def table_on(self, device: Any) -> LabelTable:
         """Its label vectors on a device, in the order of labels."""
@@ -108,6 +129,8 @@ class Head(RanksOnDevice, HasGradient, HasLabelVectors):
 
     def _all(self, h: Floats, join: Join, keep: int, *, alone: bool) -> Ranking:
         """Select by margin first (scores grow with it), with slack for tied scores."""
+        if self.codes is not None and len(h) <= FEW_ROWS and keep <= FEW:
+            return Ranking.concat([self._by_codes(row, join, keep, self.codes) for row in h])
         edge = np.full(len(h), LOWEST, np.float32)  # what the best `keep` of the blocks so far have at least
 
         def part(start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any], Floats]:
@@ -137,6 +160,18 @@ class Head(RanksOnDevice, HasGradient, HasLabelVectors):
         if keep <= FEW:
             return Ranking(*best_of(indptr, ids, own, own, keep))
         return Ranking.sorted(indptr, ids, own).top(keep)
+
+    def _by_codes(self, row: Floats, join: Join, keep: int, codes: Codes) -> Ranking:
+        """The best labels of one text among those that codes put on top of each block of labels."""
+
+        def part(start: int, stop: int) -> NDArray[np.int64]:
+            margins = code_dots(codes, start, stop, row, self.bias)
+            kth = _kth(margins[None], min(SPARE * keep, FEW))[0]
+            return np.flatnonzero(margins >= kth) + start
+
+        ids = np.concatenate(threads.run(part, threads.blocks(self.n, self.share)))
+        own = join.own(Head.margins(self, row[None], np.array([0, len(ids)]), ids))
+        return Ranking(*best_of(np.array([0, len(ids)]), ids, own, own, keep))
 
     def _gathered(self, h: Floats, candidates: Candidates, start: int, join: Join, keep: int) -> Ranking:
         if candidates.indptr is None or candidates.ids is None:

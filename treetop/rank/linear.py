@@ -59,7 +59,7 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
             above = beam.root(view.shape[0], self.n_chunks)
             return self._level(X, above, rule_of(join, first=True), keep)
         named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
-        return Ranking(*beam.rank_named(self.weights, X, named, rule_of(join, first=False), keep))
+        return Ranking(*beam.rank_given(self.weights, X, named, rule_of(join, first=False), keep))
 
     def below(self, view: View, shortlist: Shortlist, above: Ranking, join: Join, keep: int) -> Ranking | None:
         """The best children of the nodes `above` when the shortlist's siblings are the chunks; else None.
@@ -145,6 +145,21 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
         row = sparse.csr_matrix((weights, features, [0, len(features)]), (1, self.n_features))
         row.sort_indices()
         return row
+
+    def by_node(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """(pointers, features, weights) of all nodes, features ascending: the rows of a csr matrix over nodes."""
+        w, parts = self.weights, []
+        for chunk in range(self.n_chunks):
+            features, here = chunks.features_in(w, chunk), slice(int(w.entry_ptr[chunk]), int(w.entry_ptr[chunk + 1]))
+            slot = np.minimum(int(w.slot_ptr[chunk]) + w.slots[here].astype(np.int64), self.n - 1)
+            plain = chunks.plain_weights(w.weights[here])
+            weights = plain * w.scale[slot] if len(w.scale) else plain
+            known = features < self.n_features
+            parts.append((w.ids[slot[known]], features[known], weights[known]))
+        node, features, weights = (np.concatenate(side) for side in zip(*parts, strict=True))
+        order = np.lexsort((features, node))
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(node, minlength=self.n))])
+        return indptr, features[order], weights[order]
 
     def similar(self, vector: Csr, keep: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         length = self._lengths * np.float32(np.linalg.norm(vector.data))

@@ -1,6 +1,6 @@
 """HNSW: the labels whose vectors are nearest to a text's, found in a graph of near vectors (by faiss).
 
-Far fewer vectors are looked at than lists hold for the same answers. What is stored is data: links, levels and
+For the same recall, far fewer vectors are compared than with inverted lists. Only data are stored: links, levels and
 vectors in half precision, all checked before the library gets them.
 """
 
@@ -20,7 +20,7 @@ from treetop.core.store import Part
 from treetop.core.types import Candidates, Floats, Ranking, View, check_view
 from treetop.kernels.runtime import threads
 
-LINKS, CARE = 32, 100  # links of a vector, vectors looked at to find them
+LINKS, CARE = 32, 100  # links per vector (M), and efConstruction
 FIELDS = ("levels", "offsets", "neighbors")  # as the library calls them
 
 

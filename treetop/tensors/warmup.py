@@ -1,6 +1,6 @@
-"""GPU kernels compiled in parallel while texts are being read, which makes a cold start seconds faster.
+"""Compile GPU kernels in parallel while texts are tokenised, which makes a cold start seconds faster.
 
-Nothing depends on it: a program that is missing at the first step is compiled then.
+Nothing depends on it: a kernel that is not ready at the first step is compiled then.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ Work = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Shapes:
-    """What the programs of an encoder's step are compiled for."""
+    """Dimensions and constants of an encoder that its kernels are compiled for."""
 
     width: int
     inner: int
     heads: int
     eps: float
-    dropout: float  # of attention
+    dropout: float  # of the attention weights
 
 
 class Warmup:
-    """Compilations under way."""
+    """Compilations running in the background."""
 
     def __init__(self, shapes: Shapes | None, device: torch.device) -> None:
-        self._waiting: list[Future[None]] = []
+        self._futures: list[Future[None]] = []
         if shapes is None or device.type != "cuda":
             return
         work = [*_attention(shapes), *_layers(shapes)]
         pool = ThreadPoolExecutor(max(1, min(len(work), threads.count())), "compile")
-        self._waiting = [pool.submit(_quietly, item, device) for item in work]
+        self._futures = [pool.submit(_quietly, item, device) for item in work]
         pool.shutdown(wait=False)
 
     def wait(self) -> None:
-        """Return when all are done."""
-        for future in self._waiting:
+        """Wait for all of them."""
+        for future in self._futures:
             future.result()
-        self._waiting = []
+        self._futures = []
 
 
 def _quietly(work: Work, device: torch.device) -> None:
     try:
         with torch.cuda.device(device):
             work()
-    except Exception as error:  # the step itself will compile it, or say what is wrong
+    except Exception as error:  # the first step will compile it again, or report the error
         logger.debug("compiling ahead failed: %s", error)
 
 
 def _attention(shapes: Shapes) -> list[Work]:
     from treetop.kernels.gpu import packed_attention_triton as programs
 
-    half, single, whole = torch.bfloat16, torch.float32, torch.int32
+    bf16, f32, i32 = torch.bfloat16, torch.float32, torch.int32
     size = shapes.width // shapes.heads
     if size not in (16, 32, 64, 128):
         return []
-    made: list[Work] = []
-    numbers = (size**-0.5, shapes.dropout)
-    for above, tile in reversed(TILES):  # the long ones first
-        named = {
+    work: list[Work] = []
+    scalars = (size**-0.5, shapes.dropout)
+    for above, tile in reversed(TILES):  # longest sequences first
+        constants = {
             "HEADS": shapes.heads,
             "WIDTH": size,
             "ABOVE": above,
@@ -78,24 +78,24 @@ def _attention(shapes: Shapes) -> list[Work]:
             "num_warps": 1 if tile <= 32 else 4,
             "grid": (1, shapes.heads),
         }
-        back = (*[half] * 5, single, *[half] * 3, whole, whole)
-        made.append(partial(programs.backward.warmup, *back, *numbers, **named))
-        ahead = (*[half] * 4, single, whole, whole)
-        made.append(partial(programs.forward.warmup, *ahead, *numbers, **named))
-    return made
+        backward = (*[bf16] * 5, f32, *[bf16] * 3, i32, i32)
+        work.append(partial(programs.backward.warmup, *backward, *scalars, **constants))
+        forward = (*[bf16] * 4, f32, i32, i32)
+        work.append(partial(programs.forward.warmup, *forward, *scalars, **constants))
+    return work
 
 
 def _layers(shapes: Shapes) -> list[Work]:
     from treetop.kernels.gpu import one_pass_layers_triton as programs
 
-    half, single, n = torch.bfloat16, torch.float32, 4099
-    named = {"WIDTH": shapes.width, "BLOCK": triton_runs.power(shapes.width), "ROWS": 4, "num_warps": 4, "grid": (1,)}
+    bf16, f32, n = torch.bfloat16, torch.float32, 4099
+    norm = {"WIDTH": shapes.width, "BLOCK": triton_runs.power(shapes.width), "ROWS": 4, "num_warps": 4, "grid": (1,)}
     sums = {"ROWS": 32, "num_warps": 4, "grid": (1, 1)}
     return [
-        partial(programs.norm_backward.warmup, *[half] * 3, single, single, half, single, single, n, **named),
-        partial(programs.norm_forward.warmup, *[half] * 4, single, single, n, shapes.eps, **named),
+        partial(programs.norm_backward.warmup, *[bf16] * 3, f32, f32, bf16, f32, f32, n, **norm),
+        partial(programs.norm_forward.warmup, *[bf16] * 4, f32, f32, n, shapes.eps, **norm),
         *(
-            partial(programs.sum_columns.warmup, half, single, n, WIDTH=width, **sums)
+            partial(programs.sum_columns.warmup, bf16, f32, n, WIDTH=width, **sums)
             for width in sorted({shapes.width, shapes.inner})
         ),
     ]

@@ -177,7 +177,7 @@ def test_named_candidates_give_the_same_scores():
     place[made.ids] = np.arange(60)
     half = np.full(30, 0.5, np.float32)
     rule = rule_of("sigmoid", "path")
-    found = beam.rank_named(made, X, (indptr, ids, half, half, owner, place), rule, 4)
+    found = beam.rank_given(made, X, (indptr, ids, half, half, owner, place), rule, 4)
     all_pairs = np.arange(7), np.zeros(6)
     above = (np.arange(0, 43, 7), np.tile(all_pairs[0], 6).astype(np.int32), np.full(42, 0.5, np.float32))
     everything = beam.rank_level(made, X, (*above, above[2]), rule, 60, chunk_sums.NO_BATCH)

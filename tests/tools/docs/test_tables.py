@@ -130,3 +130,32 @@ def test_runs_on_a_gpu_are_averaged_by_name_and_past_or_shared_ones_show_less(tm
         ["r, default", "15.00/5.00/4.00", "90.0", "2.0", "2"],
         ["r, default: half", "10.00/5.00/4.00", "–", "–", "1"],
     ]
+
+
+def test_tables_of_fast_answers(tmp_path):
+    for name in ("fast_encoder", "fast_answers", "million_labels"):
+        assert len(rows(tables.TABLES[name](tmp_path, []))) == 2  # no records yet
+    for form, spent in (("float32", 10.0), ("int8", 4.0)):
+        line = {"format": 1, "encoder": "e", "kind": "short", "texts": 32, "form": form, "cpu_ms_per_text": spent}
+        line |= {"name": form, "times": 10.0 / spent, "cosine": 0.9961}
+        records.append(tmp_path / "fast-encoder.jsonl", line)
+        scores = {"P@1": 40.0, "P@5": 20.0, "PSP@5": 30.0, "same_of_5": 0.95, "cpu_s": spent}
+        records.append(
+            tmp_path / "fast-encoder.jsonl", {"format": 1, "name": f"m {form}", "model": "m", "form": form, **scores}
+        )
+    search = {"search": "exact", "labels": 1000000, "texts": 256, "ms_per_text": 8.0, "cpu_ms_per_text": 15.0}
+    records.append(
+        tmp_path / "million-labels.jsonl", {"format": 1, "name": "exact", "recall@10": 1.0, "load": 0.1, **search}
+    )
+    assert rows(tables.TABLES["fast_encoder"](tmp_path, []))[2] == [
+        "e",
+        "short",
+        "32",
+        "10.0",
+        "–",
+        "4.00",
+        "2.50",
+        "0.9961",
+    ]
+    assert rows(tables.TABLES["fast_answers"](tmp_path, []))[3][:3] == ["m", "int8", "40.00"]
+    assert rows(tables.TABLES["million_labels"](tmp_path, []))[2][:3] == ["exact", "1,000,000", "256"]

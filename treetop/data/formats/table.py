@@ -22,18 +22,24 @@ from treetop.data.parse.lines import writer
 from treetop.data.parse.numbered import parse_float
 from treetop.data.parse.rows import Reading, Row, each_row, listed
 
-LISTS = ("labels", "targets", "relevance")
+NUMBERS = ("targets", "relevance")
+LISTS = ("labels", *NUMBERS)
 
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a CSV or TSV file with a header."""
+    return _with_lists(table_records(file, reading, (reading.label_field,)), file, reading)
+
+
+def _with_lists(records: Iterator[tuple[int, dict[str, Any]]], file: Path, reading: Reading) -> Iterator[Row]:
+    """The rows of records whose lists may be cells such as 'a|b'."""
     hint = _SeparatorHint(reading.separator)
 
     def make(line: int, record: Any, reading: Reading) -> Row:
-        cells = {key: _cell_list(key, record[key], reading.separator, hint) for key in LISTS if key in record}
-        return to_row(line, record | cells, reading)
+        lists = {key: record[key] for key in (reading.label_field, *NUMBERS) if isinstance(record.get(key), str)}
+        return to_row(line, record | {key: _cell_list(key, lists[key], reading, hint) for key in lists}, reading)
 
-    yield from each_row(table_records(file, reading, ("labels",)), make, file, reading)
+    yield from each_row(records, make, file, reading)
     hint.warn(file)
 
 
@@ -45,22 +51,29 @@ def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iter
             return ""
         wanted = [f"'{name}'" for name in (*(reading.fields or ("text",)), *needed)]
         columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
-        return f"the header needs the {columns} (found: {listed(header)}). Rename the columns."
+        options = " and ".join(["--text-column", *(["--label-column"] if needed else [])])
+        return f"the header needs the {columns} (found: {listed(header)}). Rename them, or name yours with {options}."
 
-    empty = ("text", "id", *LISTS, *reading.names)  # columns in which an empty cell has a meaning
+    empty = (
+        "text",
+        "id",
+        reading.label_field,
+        *NUMBERS,
+        *reading.names,
+    )  # columns in which an empty cell has a meaning
     for line, cells in cell_records(file, reading, lacks):
         yield line, {key: cell for key, cell in cells.items() if cell or key in empty}
 
 
-def _cell_list(key: str, cell: str, separator: str, hint: _SeparatorHint) -> Any:
+def _cell_list(key: str, cell: str, reading: Reading, hint: _SeparatorHint) -> Any:
     """'a|b' or '["a", "b"]' as a list; an empty cell means no labels, or no numbers."""
     if cell.startswith("["):
         try:
             return decode(cell)
         except ValueError:
             raise ValueError(f"the cell of '{key}' starts with [ but is not a JSON list: {cell[:40]!r}.") from None
-    pieces = [piece.strip() for piece in cell.split(separator) if piece.strip()]
-    if key == "labels":
+    pieces = [piece.strip() for piece in cell.split(reading.separator) if piece.strip()]
+    if key == reading.label_field:
         hint.count(cell)
         return pieces
     try:
@@ -138,7 +151,7 @@ def _write_beside(writing: Writing) -> None:
 
 def parquet_rows(file: Path, reading: Reading) -> Iterator[Row]:
     """Rows of a Parquet file; "line" in messages is the row counted from 1."""
-    return each_row(parquet_records(file, reading), to_row, file, reading)
+    return _with_lists(parquet_records(file, reading), file, reading)
 
 
 def parquet_records(file: Path, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -35,7 +35,7 @@ from treetop.data.parse.rows import Reading, Row
 
 
 def sniff_old(head: Head) -> bool:
-    """Three whole numbers alone in the first line."""
+    """Whether the first line is three whole numbers."""
     return re.fullmatch(r"\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*", head.line) is not None
 
 
@@ -62,7 +62,7 @@ def _numbers(field: str) -> list[int]:
 
 
 def write_old(writing: Writing) -> None:
-    """train.txt and test.txt with "rows features labels" above."""
+    """Write train.txt and test.txt, each with the header "rows features labels"."""
     for split, data in writing.splits.items():
         X, Y = data.features.get("given"), data.Y
         with writer(writing.file(f"{split}.txt")) as out:
@@ -95,19 +95,19 @@ OLD = Format(
 def find_new(folder: Path) -> Source | None:
     """A folder with trn_X_Y.txt (or tst_X_Y.txt)."""
     targets = {split: existing(folder, f"{short}_X_Y.txt") for split, short in SHORT.items()}
-    there = {split: file for split, file in targets.items() if file is not None}
-    if not there:
+    present = {split: file for split, file in targets.items() if file is not None}
+    if not present:
         return None
-    first = next(iter(there.values()))
-    features = {split: existing(folder, f"{SHORT[split]}_X_Xf.txt") for split in there}
-    one = next((file for file in features.values() if file is not None), None)
+    first_targets = next(iter(present.values()))
+    features = {split: existing(folder, f"{SHORT[split]}_X_Xf.txt") for split in present}
+    first_features = next((file for file in features.values() if file is not None), None)
     return Source(
         "xc",
         folder.name,
-        {split: _split(folder, split, file, features[split]) for split, file in there.items()},
-        labels=lambda reading: _labels_new(folder, first, reading),
+        {split: _split(folder, split, file, features[split]) for split, file in present.items()},
+        labels=lambda reading: _labels_new(folder, first_targets, reading),
         numbered=True,
-        widths=lambda reading: {} if one is None else {"given": read_header(one, 2)[1]},
+        widths=lambda reading: {} if first_features is None else {"given": read_header(first_features, 2)[1]},
         weights=True,
     )
 
@@ -139,22 +139,22 @@ def _labels_new(folder: Path, targets: Path, reading: Reading) -> LabelSet:
 
 
 def rows_new(targets: Path, features: Path | None, texts: Path | None, reading: Reading) -> Iterator[Row]:
-    """Rows of the files of one split in step; all must have as many rows as the targets declare."""
+    """Rows of one split, read from its files in parallel; all must have as many rows as the targets' header says."""
     promised = read_header(targets, 2)[0]
     if features is not None and (other := read_header(features, 2)[0]) != promised:
         sentence = f"the header promises {other:,} rows, that of {targets.name} {promised:,}. They must agree."
         raise DataError(sentence, file=features, line=1)
-    nothing: Iterator[tuple[int, str]] = iter(())
-    x = nothing if features is None else body(features, promised, reading.problem)
-    t = nothing if texts is None else lines(texts, reading.problem)
-    for y_row, x_row, text in zip_longest(body(targets, promised, reading.problem), x, t):
+    empty: Iterator[tuple[int, str]] = iter(())
+    x_rows = empty if features is None else body(features, promised, reading.problem)
+    text_rows = empty if texts is None else lines(texts, reading.problem)
+    for y_row, x_row, text in zip_longest(body(targets, promised, reading.problem), x_rows, text_rows):
         if texts is not None and (text is None or (y_row is None and x_row is None)):
             sentence = f"{'fewer' if text is None else 'more'} texts than the {promised:,} rows of {targets.name}."
             raise DataError(
                 sentence + " One line per row is needed.", file=texts, line=None if text is None else text[0]
             )
         if y_row is None or (features is not None and x_row is None):
-            return  # `body` has said that rows are missing
+            return  # `body` has reported that rows are missing
         file, number = targets, y_row[0]
         try:
             labels, values = parse_pairs(y_row[1])
@@ -168,7 +168,7 @@ def rows_new(targets: Path, features: Path | None, texts: Path | None, reading: 
 
 
 def write_new(writing: Writing) -> None:
-    """trn_X_Xf.txt, trn_X_Y.txt (and tst_*), texts, label texts and filter files where there are any."""
+    """Write trn_X_Xf.txt and trn_X_Y.txt (and tst_*), and texts, label texts and filter files if there are any."""
     for split, data in writing.splits.items():
         short, Y, X = SHORT[split], data.Y, data.features.get("given")
         values = weights(data, writing.lossy)

@@ -19,7 +19,7 @@ PLAIN = frozenset({"text", "labels"})
 def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
     """The row a record represents; ValueError says what is wrong with it."""
     text: Any = record.get("text")
-    labels: Any = record.get("labels")
+    labels: Any = record.get(reading.label_field)
     if type(text) is str and type(labels) is list and record.keys() == PLAIN and not reading.fields:
         return Row(line, text, labels)
     if type(text) is not str or reading.fields:
@@ -28,7 +28,7 @@ def to_row(line: int, record: Mapping[str, Any], reading: Reading) -> Row:
     if isinstance(labels, Mapping):  # {"cat": 1.0, "dog": 0.3}
         labels, targets = list(labels.keys()), list(labels.values())
     if not isinstance(labels, list):
-        raise ValueError(_labels_sentence(record))
+        raise ValueError(_labels_sentence(record, reading.label_field))
     return Row(
         line,
         text,
@@ -70,13 +70,13 @@ def _text_sentence(record: Mapping[str, Any], names: Sequence[str], reading: Rea
     return f"field '{wanted}' is missing (found: {listed(record)}). {remedy}{near}"
 
 
-def _labels_sentence(record: Mapping[str, Any]) -> str:
-    labels = record.get("labels")
+def _labels_sentence(record: Mapping[str, Any], name: str) -> str:
+    labels = record.get(name)
     if isinstance(labels, str):
-        return f"field 'labels' is the string {labels[:40]!r}, expected a list. Write {_as_list(labels)}."
-    if labels is None and "labels" not in record:
-        return f"field 'labels' is missing (found: {listed(record)}). Add it; a row without labels has \"labels\": []."
-    return f'field \'labels\' is {kind(labels)}, expected a list such as ["cat", "dog"]; [] for none.'
+        return f"field '{name}' is the string {labels[:40]!r}, expected a list. Write {_as_list(labels)}."
+    if labels is None and name not in record:
+        return f"field '{name}' is missing (found: {listed(record)}). Add it; a row without labels has \"{name}\": []."
+    return f'field \'{name}\' is {kind(labels)}, expected a list such as ["cat", "dog"]; [] for none.'
 
 
 def _as_list(labels: str) -> str:

@@ -60,6 +60,7 @@ class Reading:
     one_based: bool = False  # ids of numbered formats start at 1
     separator: str = "|"  # between labels in one CSV cell
     fields: Sequence[str] | None = None  # joined to one text, whatever `text` holds
+    label_field: str = "labels"  # holds a row's labels
     instead: Sequence[str] = ("title", "content")  # the same where a row has no `text` and no fields are chosen
     language: str = "en"  # of SKOS names
 
@@ -71,6 +72,8 @@ class Reading:
         names = [] if self.fields is None else self.fields
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             raise InputError(f"fields: {names!r} is not a list of names. Give one, such as ['title', 'content'].")
+        if not isinstance(self.label_field, str) or not self.label_field:
+            raise InputError(f"label_field: {self.label_field!r} is not a name. Give the field that holds the labels.")
 
     @property
     def names(self) -> Sequence[str]:

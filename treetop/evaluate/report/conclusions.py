@@ -98,8 +98,12 @@ def _look(found: Findings) -> str:
         pair = found.close[0]
         said.append(f"“{_brief(pair.predicted)}” given for “{_brief(pair.true)}” in {pair.documents:,} texts")
     if same := sum(group.same for group in found.alike):
-        many = "at least " if same == len(found.alike) and same >= 30 else ""
+        named = sum(group.similarity is None for group in found.alike)
+        many = "at least " if same == named and same >= 30 else ""
         said.append(f"{many}{same:,} group{'s' * (same > 1)} of labels with the same name")
+    if apart := sum(group.similarity is not None for group in found.alike):
+        least = "at least " if apart >= 30 else ""
+        said.append(f"{least}{apart:,} pair{'s' * (apart > 1)} of labels that the model cannot tell apart")
     return f"Worth a look: {'; '.join(said)}." if said else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from treetop.core.curve import Point
+from treetop.core.curve import DOCUMENTS, Point
 from treetop.evaluate.report import charts
 from treetop.evaluate.report.page import section
 
@@ -21,6 +21,8 @@ def training_section(points: Sequence[Point]) -> str:
     """One chart for each stage of the training; "" where there is no curve."""
     stages: dict[str, list[Point]] = {}
     for point in points:
+        if DOCUMENTS in point:  # of the learning curve
+            continue
         stages.setdefault(point["stage"], []).append(point)
     body = "".join(_stage(name, stage) for name, stage in stages.items())
     return section("Training", NOTE, body) if body else ""

@@ -22,6 +22,7 @@ from treetop.evaluate.report.conclusions import conclusions_section
 from treetop.evaluate.report.epochs import training_section
 from treetop.evaluate.report.examples import Examples
 from treetop.evaluate.report.findings import Findings
+from treetop.evaluate.report.learning import learning_section
 from treetop.evaluate.report.page import document, number_cell, section, spanned, write
 from treetop.evaluate.report.review import (
     alike_section,
@@ -216,6 +217,11 @@ def texts(page: Page) -> str:
     return "" if page.examples is None else texts_section(page.examples)
 
 
+def learning(page: Page) -> str:
+    """Scores against the number of training documents."""
+    return learning_section(page.training)
+
+
 def training(page: Page) -> str:
     """Loss and figures after every epoch of the training."""
     return training_section(page.training)
@@ -244,6 +250,7 @@ SECTIONS: tuple[Callable[[Page], str], ...] = (
     _found(missing_section),
     _found(alike_section),
     _found(tree_section),
+    learning,
     training,
     texts,
 )

@@ -11,6 +11,7 @@ import numpy as np
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.types import Level
 from treetop.evaluate.confused import Confusion, confused_pairs
+from treetop.evaluate.inseparable import inseparable
 from treetop.evaluate.match import Matches
 from treetop.evaluate.missing import likely_missing, missing_labels
 from treetop.evaluate.report.examples import documents_of, excerpt, name_of
@@ -47,11 +48,12 @@ class Confused(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Labels with nearly the same name."""
+    """Labels with nearly the same name, or with nearly the same vectors."""
 
     labels: tuple[tuple[str, str, int], ...]  # id, name, training documents
     more: int
-    same: bool
+    same: bool  # the name, but for case, spaces and punctuation
+    similarity: float | None = None  # of vectors, where these are what is alike
 
 
 class Region(NamedTuple):
@@ -99,7 +101,7 @@ class Findings:
             missing=tuple(_suspects(matches, documents)),
             confused=frequent,
             close=close,
-            alike=tuple(_alike(matches, documents.labels)),
+            alike=tuple(_alike(matches, documents.labels, levels)),
             sizes=() if tree is None else tree.sizes,
             regions=() if tree is None else tuple(_region(n, matches, documents.labels) for n in tree.nodes),
         )
@@ -134,12 +136,17 @@ def _confused(matches: Matches, known: LabelSet, pairs: Sequence[Confusion]) -> 
     )
 
 
-def _alike(matches: Matches, known: LabelSet) -> list[Alike]:
-    made = []
-    for group in twins(matches):
-        shown = group.columns[:SHOWN]
-        labels = tuple((matches.labels.ids[c], name_of(matches, known, c), int(matches.counts[c])) for c in shown)
-        made.append(Alike(labels, len(group.columns) - len(shown), group.same))
+def _alike(matches: Matches, known: LabelSet, levels: Sequence[Level]) -> list[Alike]:
+    """Groups by name, then pairs by vectors that are not among them."""
+
+    def labels(columns: Sequence[int]) -> tuple[tuple[str, str, int], ...]:
+        return tuple((matches.labels.ids[c], name_of(matches, known, c), int(matches.counts[c])) for c in columns)
+
+    named = twins(matches)
+    made = [Alike(labels(g.columns[:SHOWN]), max(0, len(g.columns) - SHOWN), g.same) for g in named]
+    for pair in inseparable(levels, matches):
+        if not any({*pair.columns} <= {*group.columns} for group in named):
+            made.append(Alike(labels(pair.columns), 0, False, pair.similarity))
     return made
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from treetop.evaluate.inseparable import LABELS as COMPARED
+from treetop.evaluate.inseparable import NEAR
 from treetop.evaluate.report import charts
 from treetop.evaluate.report.cards import short_name
 from treetop.evaluate.report.conclusions import accept_sentence
-from treetop.evaluate.report.findings import Confused, Findings, Region, Suspect
+from treetop.evaluate.report.findings import Alike, Confused, Findings, Region, Suspect
 from treetop.evaluate.report.page import section
 from treetop.evaluate.trust import BINS, FIRST, Accepted
 from treetop.evaluate.twins import LABELS
@@ -127,15 +129,23 @@ def alike_section(found: Findings) -> str:
             for label, name, count in group.labels
         )
         more = f"<small>and {group.more} more</small>" if group.more else ""
-        rows += f"<tr><td>{'same name' if group.same else 'same words'}</td><td>{names}{more}</td></tr>"
+        rows += f"<tr><td>{_why(group)}</td><td>{names}{more}</td></tr>"
     if not rows:
         return ""
     note = (
         "Names that differ in case, spaces and punctuation only, or in the order or number of their words (those of "
-        f"the {LABELS:,} most frequent labels are compared). Two labels for one thing take texts from each other: "
-        "treetop labels merge makes them one."
+        f"the {LABELS:,} most frequent labels are compared). Not told apart are labels whose vectors in the model are "
+        f"each other's nearest, with a cosine of {NEAR} or more (of the {COMPARED:,} most frequent): they stand on the "
+        "same training texts, as two labels for one thing do, or one that always comes with the other. Two labels for "
+        "one thing take texts from each other: treetop labels merge makes them one."
     )
     return section("Nearly the same labels", note, f"<table><tbody>{rows}</tbody></table>")
+
+
+def _why(group: Alike) -> str:
+    if group.similarity is not None:
+        return f"not told apart<small>cosine {group.similarity:.2f}</small>"
+    return "same name" if group.same else "same words"
 
 
 def tree_section(found: Findings) -> str:

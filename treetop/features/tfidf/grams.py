@@ -7,7 +7,7 @@ nor the cut into blocks change a bit of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -142,6 +142,22 @@ class Vocabulary:
         lengths = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return indptr, np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+
+    @cached_property
+    def _single_words(self) -> Cutter:
+        return replace(self.cutter, high=1)
+
+    def known_words(self, texts: Texts) -> NDArray[np.float32]:
+        """(n_texts,) the share of each text's words with a column; NaN: it has no words, or terms are not words."""
+        if self.cutter.unit != "words" or self.cutter.low > 1:
+            return np.full(len(texts), np.nan, np.float32)
+        grams = self._single_words(texts)
+        known = kernel.find_terms(grams, (self.table, self.terms.blob, self.terms.offsets)) >= 0
+        before, ends = np.concatenate([[0], np.cumsum(known)]), grams[4]
+        words = np.diff(ends)
+        shares = np.full(len(texts), np.nan, np.float32)
+        np.divide(np.diff(before[ends]), words, out=shares, where=words > 0, casting="unsafe")
+        return shares
 
     def find(self, terms: Sequence[str]) -> list[int]:
         """The columns of terms, -1 for those without."""

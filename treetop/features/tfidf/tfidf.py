@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import config as settings
-from treetop.core.abilities import Gradient, Share, Shares, SharesOut
+from treetop.core.abilities import Gradient, KnowsWords, Share, Shares, SharesOut
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
 from treetop.core.errors import ConfigError, ModelError
@@ -98,7 +98,7 @@ class TfidfConfig:
 DEFAULT = TfidfConfig()
 
 
-class Tfidf(SharesOut):
+class Tfidf(SharesOut, KnowsWords):
     """Terms learned from texts, and their tf-idf rows; words first, then characters.
 
     >>> tfidf, X = Tfidf.fit_transform(Texts.of(["a black cat", "the black dog"]), TfidfConfig())
@@ -146,6 +146,10 @@ class Tfidf(SharesOut):
             scale = 1.0 / np.sqrt(np.maximum(filled, 1.0))
             joined.data *= np.repeat(scale.astype(np.float32), np.diff(joined.indptr))
         return joined
+
+    def known_words(self, texts: Texts) -> NDArray[np.float32]:
+        group = self.groups.get("words")
+        return np.full(len(texts), np.nan, np.float32) if group is None else group.known_words(texts)
 
     def terms(self, columns: Iterable[int] | None = None) -> list[str]:
         """The terms of columns (all when none are given)."""

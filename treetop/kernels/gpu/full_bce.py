@@ -50,6 +50,7 @@ def full_loss(
     """
     scaled = h * scale
 
+    @torch.no_grad()  # each thread has a grad mode of its own
     def one(start: int, stop: int) -> tuple[Tensor, Tensor]:
         w = weight[start:stop].to(h.dtype)
         z = F.linear(h, w, None if bias is None else bias[start:stop].to(h.dtype))

@@ -1,1 +1,1 @@
-"""Solvers of L2-regularised linear problems, many at a time."""
+"""Solvers of L2-regularised linear classification problems, many at a time."""

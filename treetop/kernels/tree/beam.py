@@ -1,8 +1,8 @@
-"""Scores of (document, chunk) pairs and the best few of each document: one level of a walk down a tree.
+"""One level of beam search down a tree: scores of (document, chunk) pairs, and the best few of each document.
 
 Pairs are visited chunk by chunk, so that a chunk's rows stay in the cache. Every score is one float32 sum over the
-document's features in ascending order, then scale and bias: its bits depend neither on the batch nor on how a row was
-found. Ties go to the lower id.
+document's features in ascending order, then scale and bias: its bits depend neither on the batch nor on how rows are
+looked up. Ties go to the lower id.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Pairs(NamedTuple):
 
 
 @tight
-def _lowest(best: Best, pair: Any, rule: Rule, margins: F32, n: Any) -> Any:
-    """The margin a candidate of this pair needs to be worth a closer look."""
+def _margin_to_enter(best: Best, pair: Any, rule: Rule, margins: F32, n: Any) -> Any:
+    """The lowest margin with which a child of this pair may still be among the best."""
     document, parent_own, parent_score = pair
     keep = best.keys.shape[1]
     if best.size[document] < keep or keep == 0:
@@ -50,7 +50,7 @@ def _lowest(best: Best, pair: Any, rule: Rule, margins: F32, n: Any) -> Any:
 
 @tight
 def _hopeless(best: Best, pair: Any, rule: Rule) -> Any:
-    """Whether no child of this pair can be among the best: along a path a score never exceeds its parent's."""
+    """Whether no child of this pair can be among the best, as a path's score never exceeds that of its parent."""
     document, parent_own, parent_score = pair
     if rule.combine == OWN or rule.by_own or np.uint64(best.size[document]) < np.uint64(best.keys.shape[1]):
         return False
@@ -83,25 +83,25 @@ def _to_margins(sums: F32, first: Any, n: Any, scale: F32, bias: F32) -> None:
 
 
 @tight
-def _any_above(values: F32, first: Any, end: Any, cut: Any) -> Any:
-    """How many of a stretch reach `cut`: counted without branches, so that it runs on vectors."""
-    found = np.int32(0)
+def _count_above(values: F32, first: Any, end: Any, cut: Any) -> Any:
+    """The number of values that reach `cut`; counted without branches, so that the loop is vectorised."""
+    count = np.int32(0)
     for k in range(first, end):
-        found += np.int32(values[k] >= cut)
-    return found
+        count += np.int32(values[k] >= cut)
+    return count
 
 
 @tight
 def _offer_chunk(chunks: Chunks, chunk: Any, sums: F32, pair: Any, rule: Rule, best: Best) -> None:
-    """Offer the functions of a chunk that may be among the best; `sums` becomes zero again."""
+    """Offer the classifiers of a chunk that may be among the best; `sums` is reset to zero."""
     first = np.uint64(chunks.slot_ptr[chunk])
     n = np.uint64(chunks.slot_ptr[chunk + np.uint32(1)]) - first
     _to_margins(sums, first, n, chunks.scale, chunks.bias)
     special = len(chunks.special) > 0
-    cut = np.float32(-np.inf) if special else _lowest(best, pair, rule, sums, n)
+    cut = np.float32(-np.inf) if special else _margin_to_enter(best, pair, rule, sums, n)
     for group in range(np.uint64(0), n, np.uint64(WIDTH)):
         end = min(group + np.uint64(WIDTH), n)
-        if _any_above(sums, group, end, cut):
+        if _count_above(sums, group, end, cut):
             for k in range(group, end):
                 if sums[k] >= cut:
                     _offer_slot(chunks, first + k, sums[k], pair, rule, best)
@@ -111,7 +111,7 @@ def _offer_chunk(chunks: Chunks, chunk: Any, sums: F32, pair: Any, rule: Rule, b
 
 @tight
 def _rank_run(chunks: Chunks, X: Rows, pairs: Pairs, run: Any, rule: Rule, best: Best) -> None:
-    """The pairs of one chunk: run = (first pair, end, by table?, scratch, tables)."""
+    """Rank the pairs of one chunk: run = (first pair, end, whether by table, scratch, tables)."""
     first, end, by_table, (sums, found), tables = run
     chunk = pairs.chunks[first]
     keep = np.uint64(best.keys.shape[1])
@@ -132,7 +132,7 @@ def _rank_run(chunks: Chunks, X: Rows, pairs: Pairs, run: Any, rule: Rule, best:
 
 @kernel
 def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, batch: Any) -> None:
-    """Offer every function of every pair's chunk to its document; `batch` comes from `prepare`."""
+    """Offer every classifier of a pair's chunk to its document, for all pairs; `batch` comes from `prepare`."""
     numbers, at_entry, table = batch
     scratch = new_scratch(chunks, X)
     lines = np.zeros((0, WIDTH), np.float32)
@@ -142,7 +142,7 @@ def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, ba
         while end < n and pairs.chunks[end] == chunk:
             end += np.uint64(1)
         rows = np.uint64(chunks.row_ptr[chunk + np.uint32(1)] - chunks.row_ptr[chunk])
-        # a table costs some steps per row of the chunk, a search some more than it per feature of a document
+        # a table costs a few steps per row of the chunk, a search more steps per feature of each document
         by_table = (end - at) * np.uint64(30) > rows and fits_table(chunks, chunk, table)
         if by_table:
             lines = fill_table(chunks, chunk, numbers, table)
@@ -151,7 +151,7 @@ def rank_pairs(chunks: Chunks, X: Rows, pairs: Pairs, rule: Rule, best: Best, ba
 
 
 @tight
-def _rank_named(chunks: Chunks, X: Rows, candidates: Any, scratch: Any, rule: Rule, best: Best) -> None:
+def _rank_given(chunks: Chunks, X: Rows, candidates: Any, scratch: Any, rule: Rule, best: Best) -> None:
     sums, found = scratch
     indptr, ids, parent_own, parent_score, owner, place = candidates
     scaled = len(chunks.scale) > 0
@@ -172,7 +172,7 @@ def _rank_named(chunks: Chunks, X: Rows, candidates: Any, scratch: Any, rule: Ru
 
 @kernel
 def _by_chunk(ranked: Any, n_chunks: int, ranks: Any, rule: Rule, best: Best) -> Pairs:
-    """Kept nodes of some ranks that still have a chance, as pairs sorted by chunk, documents ascending within one."""
+    """Nodes `above` at some ranks whose children may be among the best: pairs sorted by chunk, then by document."""
     indptr, ids, score, own = ranked
     places = np.zeros(n_chunks + 1, np.int64)
     kept = np.zeros(len(ids), np.bool_)
@@ -199,7 +199,7 @@ def _by_chunk(ranked: Any, n_chunks: int, ranks: Any, rule: Rule, best: Best) ->
 def rank_level(chunks: Chunks, X: Rows, above: Any, rule: Rule, keep: int, batch: Any) -> Any:
     """(indptr, ids, score, own) of the best `keep` below the kept nodes `above` (same form, best first).
 
-    The best parents come first: then most of the others have no chance any more.
+    The best parent of each document comes first: after it, most of the others can be skipped.
     """
     n, n_chunks = len(X.indptr) - 1, len(chunks.slot_ptr) - 1
     best = heaps(n, keep)
@@ -214,15 +214,15 @@ def rank_level(chunks: Chunks, X: Rows, above: Any, rule: Rule, keep: int, batch
 
 
 @kernel
-def rank_named(chunks: Chunks, X: Rows, candidates: Any, rule: Rule, keep: int) -> Any:
-    """The same for named candidates: (indptr, ids, parents' own and combined scores, chunk and slot of each id)."""
+def rank_given(chunks: Chunks, X: Rows, candidates: Any, rule: Rule, keep: int) -> Any:
+    """The same for given candidates: (indptr, ids, parents' own and combined scores, chunk and slot of each id)."""
     best = heaps(len(X.indptr) - 1, keep)
-    _rank_named(chunks, X, candidates, new_scratch(chunks, X), rule, best)
+    _rank_given(chunks, X, candidates, new_scratch(chunks, X), rule, best)
     return in_order(best, rule.by_own)
 
 
 def root(n_documents: int, n_chunks: int = 1) -> Any:
-    """The parent of the first level: one node (or one per chunk), no score."""
-    nothing = np.zeros(n_documents * n_chunks, np.float32)
+    """The parent of the first level: one node (or one per chunk) with score 0."""
+    zeros = np.zeros(n_documents * n_chunks, np.float32)
     ids = np.tile(np.arange(n_chunks, dtype=np.int32), n_documents)
-    return np.arange(n_documents + 1) * n_chunks, ids, nothing, nothing
+    return np.arange(n_documents + 1) * n_chunks, ids, zeros, zeros

@@ -135,18 +135,23 @@ def _entries(chunks: Chunks, chunk: Any, feature: Any) -> Any:
 
 
 def features_of(chunks: Chunks, chunk: int, slot: int) -> tuple[Ints, Ints]:
-    """(features, entries) of one function of a chunk, given by its place there; names are turned back into numbers."""
+    """(features, entries) of one function of a chunk, given by its place there."""
+    a = int(chunks.entry_ptr[chunk])
+    features = features_in(chunks, chunk)
+    entries_ = np.flatnonzero(chunks.slots[a : int(chunks.entry_ptr[chunk + 1])][: len(features)] == slot)
+    return features[entries_], entries_ + a
+
+
+def features_in(chunks: Chunks, chunk: int) -> Ints:
+    """The feature of every entry of a chunk; names are turned back into numbers."""
     bits, shift = int(chunks.sizes[1]), int(chunks.shifts[chunk])
     first, end = int(chunks.row_ptr[chunk]), int(chunks.row_ptr[chunk + 1])
     starts = chunks.buckets[int(chunks.bucket_ptr[chunk]) : int(chunks.bucket_ptr[chunk + 1]), 0].astype(np.int64)
     bucket = np.searchsorted(starts, np.arange(end - first), side="right") - 1
     names = (bucket << shift) | chunks.lows[first:end].astype(np.int64)
-    rows = np.repeat(np.arange(end - first), chunks.counts[first:end])
-    a = int(chunks.entry_ptr[chunk])
-    entries_ = np.flatnonzero(chunks.slots[a : int(chunks.entry_ptr[chunk + 1])][: len(rows)] == slot)
     back = pow(int(ODD), -1, 1 << bits)
-    features = (names[rows[entries_]].astype(np.uint64) * np.uint64(back)) & np.uint64((1 << bits) - 1)
-    return features.astype(np.int64), entries_ + a
+    features = (names.astype(np.uint64) * np.uint64(back)) & np.uint64((1 << bits) - 1)
+    return np.repeat(features.astype(np.int64), chunks.counts[first:end])
 
 
 @kernel

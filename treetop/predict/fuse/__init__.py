@@ -1,7 +1,7 @@
 """How do scores of several sources become one?
 
 A source is one or several members whose scores are averaged as trained (the trees of an ensemble): a head of a dual
-encoder, a network, a linear tree, a blended model. Its weight is learnt on documents held out of training
+encoder, a network, a linear tree, a blended model. Its weight is learned on documents held out of training
 (`assemble/held_out/`).
 
 | file | answer |

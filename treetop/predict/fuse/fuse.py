@@ -1,4 +1,4 @@
-"""Rankings of several sources become one: by learnt log odds, rare labels lifted as the model was asked to."""
+"""Join the rankings of several sources into one by learned log odds; rare labels are lifted as the aim asks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEPTH = 100  # labels each source returns; a label beyond them counts as the las
 
 
 class Scorer(Protocol):
-    """A learnt way to join the scores of several sources."""
+    """A learned fusion of the scores of several sources."""
 
     kind: ClassVar[str]
 
