@@ -7,7 +7,7 @@ WANTS := pyproject.toml constraints.txt
 AXE := build/axe/node_modules/axe-core/axe.min.js
 GPU_PROGRAMS := $(addprefix tests/kernels/gpu/test_,full_bce_low.py one_pass_layers.py packed_attention.py)
 
-.PHONY: demo test check lint setup docs slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
+.PHONY: demo test check lint warm setup docs slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
 	container test-container clean
 
 demo: .venv/.core
@@ -15,7 +15,8 @@ demo: .venv/.core
 
 # Two workers; the tests of one file stay together, in one process. One that stands still for five minutes shows where
 # all its threads are and ends its process, so that the suite always comes to an end.
-test: lint
+test: .venv/.test
+	$(MAKE) -j2 lint warm
 	.venv/bin/python -m pytest -n 2 --dist loadfile -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true \
 		--max-worker-restart 1
 
@@ -26,6 +27,10 @@ lint: .venv/.test
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+
+# Both workers of the suite would compile the same kernels.
+warm: .venv/.test
+	.venv/bin/treetop warmup
 
 setup: .venv/.all
 

@@ -28,6 +28,7 @@ from treetop.cli import (
     streams,
     tune,
     verify,
+    warmup,
 )
 from treetop.core.errors import TreetopError, shortened, visible
 from treetop.core.version import VERSION
@@ -58,6 +59,7 @@ for command in (
     export.export,
     recipes.recipes,
     bench.bench,
+    warmup.warmup,
 ):
     app.command()(command)
 app.add_typer(data.app, name="data")

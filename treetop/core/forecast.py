@@ -17,7 +17,7 @@ from treetop.core.errors import ConfigError, ResourceError, choose
 if TYPE_CHECKING:
     from treetop.core.dataset import Dataset
 
-PROCESS, COMPILED = 7.5e7, 2.0e8  # bytes of the command alone, and with compiled kernels
+PROCESS, COMPILED = 7.5e7, 2.3e8  # bytes of the command alone, and with kernels read from the cache
 LABEL = 235  # bytes of a label besides its strings: the table of ids, offsets, counts, and their copies while reading
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LEAST = 0.2  # share of its size below which a model is not shrunk to save memory
