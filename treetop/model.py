@@ -30,6 +30,7 @@ from treetop.predict.calibrate import Calibration
 from treetop.predict.chain import check_members
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.overlay import Overlay
+from treetop.predict.self_pairs import most_of_a_row, without_pairs
 from treetop.predict.unknown import unknown_rows
 from treetop.reads import ReadsTexts, packed_texts
 from treetop.relabels import Relabels
@@ -78,6 +79,7 @@ class Model(ReadsTexts, Relabels, KeepsTexts):
     fusion: Fusion | None = None  # learned; None: the members' scores are averaged by `blend`
     calibration: Calibration | None = None  # None: scores have no probabilities
     documents: Documents | None = None  # training texts, where the user asked to keep them
+    bars_self: bool = False  # whether a text that is a label itself never gets this label
 
     def __post_init__(self) -> None:
         check_members(self.members, self.n_trained)
@@ -120,13 +122,14 @@ class Model(ReadsTexts, Relabels, KeepsTexts):
     ) -> tuple[list[list[Label]], NDArray[np.bool_]]:
         """Like `predict`, and which texts are `unknown`; each text is read once."""
         packed, k = packed_texts(texts), self._checked_k(k)
+        barred = self._barred(packed)
         parts, unknown, start = [], [], 0
         for views in one_ahead(self.batches(packed, {})):
-            parts.append(self._rank_batch(views, k))
+            parts.append(self._rank_batch(views, self._checked_k(k + most_of_a_row(barred))))
             stop = start + len(parts[-1])
             unknown.append(unknown_rows(self.features, self._read, views, packed.span(start, stop)))
             start = stop
-        ranking, nothing = Ranking.concat(parts), np.concatenate(unknown)
+        ranking, nothing = without_pairs(Ranking.concat(parts), barred, k), np.concatenate(unknown)
         if threshold is not None:
             if (sure := self.probabilities(ranking)) is None:
                 raise ConfigError(UNCALIBRATED)
@@ -135,20 +138,22 @@ class Model(ReadsTexts, Relabels, KeepsTexts):
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""
-        return self._rank(packed_texts(texts), {}, k)
+        return self._rank(packed_texts(texts), {}, None, k)
 
     def rank_dataset(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Like `rank` for the rows of a Dataset, which may bring precomputed features instead of texts."""
-        return self._rank(dataset.texts, dataset.features, k)
+        return self._rank(dataset.texts, dataset.features, dataset.ids, k)
 
     def _checked_k(self, k: int) -> int:
         if type(k) is not int or k < 1:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
         return min(k, len(self.labels))
 
-    def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int) -> Ranking:
-        k = self._checked_k(k)
-        return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
+    def _rank(self, texts: Texts, given: Mapping[str, Csr], ids: Texts | None, k: int) -> Ranking:
+        k, barred = self._checked_k(k), self._barred(texts, ids)
+        deep = self._checked_k(k + most_of_a_row(barred))
+        parts = [self._rank_batch(views, deep) for views in one_ahead(self.batches(texts, given))]
+        return without_pairs(Ranking.concat(parts), barred, k)
 
     def probabilities(self, ranking: Ranking, unknown: NDArray[np.bool_] | None = None) -> Floats | None:
         """P(label is right) of each entry of a ranking by this model; None where it is not calibrated.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.dataset import Csr, Dataset
+from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Level, View
 from treetop.kernels.runtime import threads
+from treetop.predict.self_pairs import OwnLabels
 from treetop.predict.unknown import unknown_rows
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
@@ -23,8 +25,10 @@ BATCH = 16384  # documents looked at together; linear results do not depend on i
 class ReadsTexts:
     """A model's side that reads: features give views, levels say which of them they need."""
 
+    labels: LabelSet
     features: Mapping[str, Features]
     members: Sequence[Sequence[Level]]
+    bars_self: bool
 
     def batches(self, texts: Texts, given: Mapping[str, Csr]) -> Iterator[Mapping[str, View]]:
         """Views of the texts, some thousands of texts at a time; one batch at least."""
@@ -46,6 +50,14 @@ class ReadsTexts:
         if "none" in self._read:
             maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
         return ChainMap(*maps)
+
+    def _barred(self, texts: Texts, ids: Texts | None = None) -> Ints | None:
+        """(n_pairs, 2) rows and columns of texts that are labels themselves, if those must not be answered."""
+        return self._own_labels.pairs(texts, ids) if self.bars_self else None
+
+    @cached_property
+    def _own_labels(self) -> OwnLabels:
+        return OwnLabels.of(self.labels)
 
     @property
     def _read(self) -> set[str]:

@@ -86,6 +86,7 @@ def _write(model: Model, folder: Path) -> None:
     features = Part("features.1", parts={name: item.to_part() for name, item in model.features.items()})
     config: dict[str, Any] = {"n_train": model.n_train, "blend": model.blend, "members": len(model.members)}
     config |= {"weights": [float(weight) for weight in model.weights]} if model.weights else {}
+    config |= {"bars_self": True} if model.bars_self else {}
     parts = {"labels": labels_part(model.labels, model.counts), "features": features, **members}
     parts |= {} if model.fusion is None else {"fusion": model.fusion.to_part()}
     parts |= {} if model.calibration is None else {"calibration": model.calibration.to_part()}
@@ -138,4 +139,5 @@ def _restored(part: Part, manifest: Mapping[str, Any], rows: Sequence[Mapping[st
         fusion=None if fusion is None else Fusion.from_part(fusion),
         calibration=None if calibration is None else Calibration.from_part(calibration),
         documents=None if documents is None else Documents.from_part(documents, len(labels)),
+        bars_self=part.setting("bars_self", bool) if "bars_self" in part.config else False,
     )  # fmt: skip

@@ -20,6 +20,7 @@ from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
 from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.assemble.probe import probed
+from treetop.assemble.self_pairs import Rule, barred, check_rule, with_self_pairs
 from treetop.augment.compose import (
     Augmentation,
     augmentation,
@@ -171,6 +172,7 @@ def fit(
     aim: Aim = "balanced",
     held_out: Dataset | None = None,
     keep_texts: bool = False,
+    self_pairs: Rule = "auto",
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
@@ -178,9 +180,12 @@ def fit(
     model of a finished run of the same job. `calibrate` holds documents out of training (or takes those of `held_out`):
     on them the scores of a recipe's parts are fused to serve `aim`, and scores get probabilities; linear recipes are
     then trained once more, on all documents. With `calibrate=False` all documents are trained on once. `keep_texts`
-    puts the training texts into the model, which then finds those nearest to a text (`Model.nearest`).
+    puts the training texts into the model, which then finds those nearest to a text (`Model.nearest`). `self_pairs`
+    says whether documents that are labels themselves may have their own label: "keep" (yes), "bar" (no) or "auto" (no,
+    where no training document does).
     """
     check_run(seed, device, threads)
+    check_rule(self_pairs)
     started, dataset = time.monotonic(), _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings)
     folder = None if out is None else Path(out)
@@ -189,7 +194,10 @@ def fit(
         folder is not None
         and resume
         and not overwrite
-        and _is_there(folder, _key(planned, dataset, held, Job(seed, device, None, limits, keep_texts=keep_texts)))
+        and _is_there(
+            folder,
+            _key(planned, dataset, held, Job(seed, device, None, limits, keep_texts=keep_texts, self_pairs=self_pairs)),
+        )
     ):
         logger.info("%s: the model of this job exists already", folder)
         return load(folder)
@@ -201,6 +209,7 @@ def fit(
     if needs.memory > limits.get("memory", np.inf):
         limits["weights"] = needs.model_within(limits["memory"])
     job = Job(seed, device, None, limits, ends=started + limits.get("time", np.inf), keep_texts=keep_texts)
+    job = dataclasses.replace(job, self_pairs=self_pairs)
     ends = started + STEPS * limits.get("time", np.inf)
     with pool.limited(threads), deadline.ending(steps=ends):
         if folder is None:
@@ -250,15 +259,21 @@ def check_trainable(dataset: Dataset) -> None:
 
 def _train(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> Model:
     facts: dict[str, Any] = {"name": dataset.name, "texts": len(dataset), "labels": dataset.n_labels}
-    split = held.split(dataset, job.seed)
+    bars_self = barred(dataset, job.self_pairs)
+    rows, documents = dataset, held
+    if bars_self:
+        rows, documents = with_self_pairs(dataset), held.changed(with_self_pairs, dataset.labels)
+    split = documents.split(rows, job.seed)
     if held.calibrate:
         facts |= {"hold_out": held.key, "held_out": 0 if split is None else len(split.held_out)}
-    model = planned.fit(dataset, job) if split is None else _taught(planned, split, held, job)
+    model = planned.fit(rows, job) if split is None else _taught(planned, split, held, job)
     facts |= {"sha256": dataset.fingerprint, **model.card.data}
     if limits := _limits(job.budget):
         facts["budget"] = limits
     facts |= {"keep_texts": True} if job.keep_texts else {}
-    model = dataclasses.replace(model, card=Card(planned.recipe, planned.settings, job.seed, facts))
+    facts |= {} if job.self_pairs == "auto" else {"self_pairs": job.self_pairs}
+    card = Card(planned.recipe, planned.settings, job.seed, facts)
+    model = dataclasses.replace(model, card=card, bars_self=bars_self)
     if job.keep_texts:
         model = dataclasses.replace(model, documents=model.to(job.device).with_documents(dataset).documents)
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
@@ -300,6 +315,7 @@ def _key(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> dict[str, 
         "seed": job.seed,
         "hold_out": held.key,
         "keep_texts": job.keep_texts,
+        "self_pairs": job.self_pairs,
         "budget": {name: limit for name, limit in job.budget.items() if name in {"model", "memory"}},
         "format": FORMAT_VERSION,
     }
@@ -317,7 +333,7 @@ def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
     said = {name: manifest.get(name) for name in ("recipe", "seed", "format")}
     said |= {"data": data.get("sha256"), "settings": current_names(str(key["recipe"]), manifest.get("config"))}
     said |= {"budget": run.get("budget", rounded), "hold_out": data.get("hold_out", "off")}
-    said["keep_texts"] = data.get("keep_texts", False)
+    said |= {"keep_texts": data.get("keep_texts", False), "self_pairs": data.get("self_pairs", "auto")}
     return is_finished(folder, key, said)
 
 

@@ -90,7 +90,7 @@ def side_by_side(models: Sequence[Model], weights: Sequence[float], how: Blend, 
     fusion = unfitted_fusion([source for model in models for source in _sources(model)]) if learn else None
     return Model(
         first.labels, pool.features(), members, first.counts, first.n_train, first.card, how, weights=uneven,
-        fusion=fusion,
+        fusion=fusion, bars_self=any(model.bars_self for model in models),
     )  # fmt: skip
 
 

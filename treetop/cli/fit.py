@@ -18,6 +18,7 @@ CALIBRATE = "Calibrate scores on held-out documents: the split `valid`, else 5 %
 FEEDBACK = "File of `treetop serve --feedback`: accepted labels are added to the training rows, rejected ones removed."
 
 KEEP_TEXTS = "Store the training texts in the model, for `explain` to show. Whoever has the model can read them."
+SELF_PAIRS = "Documents that are labels themselves: keep or bar their own label; auto: bar it if no document has it."
 
 
 def fit(
@@ -44,6 +45,7 @@ def fit(
         str, typer.Option(help="What a learned fusion optimises: balanced, precision or tail.")
     ] = "balanced",
     keep_texts: Annotated[bool, typer.Option("--keep-texts", help=KEEP_TEXTS)] = False,
+    self_pairs: Annotated[str, typer.Option(help=SELF_PAIRS)] = "auto",
     with_feedback: Annotated[Path | None, typer.Option(help=FEEDBACK)] = None,
     strict: Strict = False,
     one_based: OneBased = False,
@@ -54,6 +56,7 @@ def fit(
     """Train a recipe and save the model."""
     from treetop.assemble.held_out.fusion import Aim
     from treetop.assemble.held_out.hold_out import HoldOut
+    from treetop.assemble.self_pairs import Rule
     from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
@@ -64,6 +67,7 @@ def fit(
     planned = plan(recipe, preset=preset, settings=set_ or [])  # report mistakes before data is read
     check_run(seed, device)
     choose("--aim", aim, get_args(Aim))
+    choose("--self-pairs", self_pairs, get_args(Rule))
     limits = parse_budget(budget)
     if out is None and not dry_run:
         raise ConfigError(
@@ -89,7 +93,7 @@ def fit(
     train(
         recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
         threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
-        keep_texts=keep_texts,
+        keep_texts=keep_texts, self_pairs=self_pairs,  # type: ignore[arg-type]
     )  # fmt: skip
     confirm(str(out))
 

@@ -191,6 +191,12 @@ class Dataset:
         matrix.data[:] = 1.0
         return matrix
 
+    @property
+    def most_filtered(self) -> int:
+        """The largest number of filter pairs of one row: how much deeper to rank, so that enough labels are left."""
+        pairs = self.filter_pairs
+        return 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
+
     @cached_property
     def label_counts(self) -> Ints:
         """(n_labels,) documents that carry each label."""

@@ -42,6 +42,7 @@ class Job:
     everything: Any = None  # training rows and held-out ones together (a Dataset), for what is fitted again at the end
     ends: float = math.inf  # when the time budget is used up, by `time.monotonic`
     keep_texts: bool = False  # whether the model keeps the training texts
+    self_pairs: Any = "auto"  # of documents that are labels themselves: auto, keep or bar (assemble/self_pairs.py)
     reads: dict[Any, Any] | None = None  # what a frozen encoder made of texts, kept between trainings on samples
 
     def within(self, name: str) -> Job:

@@ -143,9 +143,7 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
         dataset = dataset.take(np.flatnonzero(dataset.documents))
     _check_truth(dataset, len(model.labels), name or "the model", strict=strict)
     _warn_excluded(dataset)
-    pairs = dataset.filter_pairs
-    most = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
-    ranking = model.rank_dataset(dataset, max(depth, DEPTH) + most)
+    ranking = model.rank_dataset(dataset, max(depth, DEPTH) + dataset.most_filtered)
     threshold, probabilities = None, None
     if model.calibration is not None:
         threshold = model.calibration.threshold_for_f1()

@@ -50,9 +50,7 @@ class Watched:
     @property
     def k(self) -> int:
         """Labels to rank for each document: enough for those its filter takes away."""
-        pairs = self.documents.filter_pairs
-        filtered = 0 if pairs is None or len(pairs) == 0 else int(np.bincount(pairs[:, 0]).max())
-        return min(DEPTH + filtered, len(self.counts))
+        return min(DEPTH + self.documents.most_filtered, len(self.counts))
 
     def validation(self, top: NDArray[np.integer]) -> Validation:
         """Figures of the (rows, k) labels `top`, best first; -1: no label."""

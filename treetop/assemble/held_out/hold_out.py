@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
 import numpy as np
 
 from treetop.assemble.held_out.calibration import MIN_DOCUMENTS
 from treetop.assemble.held_out.fusion import Aim
-from treetop.core.dataset import Dataset
+from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError, choose
 from treetop.core.log import logger
 from treetop.data.split import holdout
@@ -40,6 +41,10 @@ class HoldOut:
         choose("aim", self.aim, get_args(Aim))
         if self.given is not None and not isinstance(self.given, Dataset):
             raise InputError(f"held_out: expected a Dataset, got {type(self.given).__name__}.")
+
+    def changed(self, change: Callable[[Dataset], Dataset], labels: LabelSet) -> HoldOut:
+        """The same with given documents changed, once their columns are those of `labels`."""
+        return self if self.given is None else replace(self, given=change(self.given.align(labels)))
 
     @property
     def key(self) -> str:

@@ -34,12 +34,7 @@ def calibrated(model: Model, dataset: Dataset) -> Model:
             f"{dataset.name}: the model's fusion and its probabilities were already fitted on these documents. Give "
             "other documents."
         )
-    most_excluded = (
-        0
-        if rows.filter_pairs is None or not len(rows.filter_pairs)
-        else int(np.bincount(rows.filter_pairs[:, 0]).max())
-    )
-    ranking = model.rank_dataset(rows, DEPTH + most_excluded)
+    ranking = model.rank_dataset(rows, DEPTH + rows.most_filtered)
     if model.fusion is not None:  # its score lifts rare labels, its `own` score is the probability without that
         ranking = Ranking(ranking.indptr, ranking.ids, ranking.own, ranking.own)
     rows, [ranking] = leave_out(emptied(rows, model.counts), rows, [ranking])
