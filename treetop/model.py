@@ -261,10 +261,9 @@ class Model(ReadsTexts, Relabels, KeepsTexts):
 
 
 def _named(ranking: Ranking, labels: LabelSet, probabilities: Floats | None) -> list[list[Label]]:
-    names, ids = labels.names, labels.ids
     sure: Iterable[float | None] = repeat(None, len(ranking.ids)) if probabilities is None else probabilities.tolist()
     cells = [
-        Label(ids[column], names[column], score, p)
+        Label(*labels.shown(column), score, p)
         for column, score, p in zip(ranking.ids.tolist(), ranking.score.tolist(), sure, strict=True)
     ]
     return [cells[a:b] for a, b in pairwise(ranking.indptr.tolist())]

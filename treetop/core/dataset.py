@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows
 ROLES = ("document", "label", "synthetic")
 ACTIVE, RETIRED = 0, 1  # status of labels
+AT_HAND = 4096  # labels whose id and name are kept as strings
 FEW = 20_000  # labels up to which the nearest spelling is suggested
 
 
@@ -81,6 +82,18 @@ class LabelSet:
         for column, name in enumerate(self.names):
             table.setdefault(name, []).append(column)
         return table
+
+    def shown(self, column: int) -> tuple[str, str]:
+        """Id and name of a label; those asked for most often are at hand."""
+        if (found := self._shown.get(column)) is None:
+            if len(self._shown) >= AT_HAND:
+                self._shown.clear()
+            found = self._shown[column] = (self.ids[column], self.names[column])
+        return found
+
+    @cached_property
+    def _shown(self) -> dict[int, tuple[str, str]]:
+        return {}
 
     def find(self, key: str) -> int:
         """The column of an id, or of a name that only one label carries."""
