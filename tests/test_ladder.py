@@ -14,7 +14,20 @@ ROOT = Path(__file__).parent.parent / "treetop"
 STAGES = ["data", "features", "labels", "partition", "shortlist", "rank", "predict", "evaluate", "explain", "documents"]
 LAYERS = {"core": 0, "kernels": 1, "tensors": 2, **dict.fromkeys(STAGES, 3), "train": 4, "network": 5}
 LAYERS |= dict.fromkeys(
-    ["model", "reads", "relabels", "keeps", "saved", "explained", "training", "assemble", "augment", "edit", "export"],
+    [
+        "model",
+        "reads",
+        "relabels",
+        "keeps",
+        "shows",
+        "saved",
+        "explained",
+        "training",
+        "assemble",
+        "augment",
+        "edit",
+        "export",
+    ],
     6,
 ) | {"recipes": 7}
 LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench", "__main__"], 8)

@@ -7,13 +7,14 @@ import treetop
 
 pytest.importorskip("sklearn")
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from treetop.core.errors import ConfigError, InputError
 from treetop.kernels.runtime import threads
-from treetop.sklearn import XMCClassifier
+from treetop.sklearn import XMCClassifier, scorer
 
 SPARSE = "predict marks the best k labels in a sparse indicator, so it has no single class per row"
 EXCLUDED = {
@@ -87,6 +88,59 @@ def test_pipeline_and_clone():
 def test_mistakes_are_told_in_a_sentence(X, y, sentence):
     with pytest.raises(InputError, match=sentence):
         XMCClassifier("popular").fit(X, y)
+
+
+def test_cross_validation_takes_lists_of_labels_and_scorers_by_name():
+    data = toy.dataset()
+    texts, labels = list(data.texts), lists(data)
+    plain = cross_val_score(XMCClassifier("neighbours"), texts, labels, cv=3)
+    assert len(plain) == 3 and (plain > 0).all()
+    for metric in ("P@1", "nDCG@3"):
+        found = cross_val_score(XMCClassifier("neighbours"), texts, labels, cv=3, scoring=scorer(metric))
+        first = XMCClassifier("neighbours").fit(texts[20:], labels[20:]).model_
+        assert found[0] == first.evaluate(data.take(np.arange(20)), resamples=0)[metric]
+    assert plain[0] * 100 == pytest.approx(cross_val_score(
+        XMCClassifier("neighbours"), texts, labels, cv=3, scoring=scorer("P@1")
+    )[0])  # fmt: skip
+    for wrong, sentence in (("P", "no number of labels"), ("Q@5", "scorer"), ("P@0", "no number")):
+        with pytest.raises(ConfigError, match=sentence):
+            scorer(wrong)
+
+
+def test_a_grid_goes_over_settings_of_the_recipe():
+    data = toy.dataset()
+    search = GridSearchCV(XMCClassifier("neighbours"), {"settings__k": [1, 30], "tfidf__ngrams": [[1, 1]]}, cv=2)
+    search.fit(list(data.texts), data.Y)
+    assert set(search.best_params_) == {"settings__k", "tfidf__ngrams"}
+    assert search.best_estimator_.model_.card.config["k"] == search.best_params_["settings__k"]
+    nested = XMCClassifier("xr_linear", settings={"linear": {"cost": 2.0}}).set_params(linear__beam=3, k=2)
+    assert nested.settings == {"linear": {"cost": 2.0, "beam": 3}} and nested.k == 2
+    assert nested.get_params()["linear__beam"] == 3 and "linear__beam" not in nested.get_params(deep=False)
+    with pytest.raises(ConfigError, match=r"linear\.boom: unknown setting"):
+        XMCClassifier("xr_linear").set_params(linear__boom=3).fit(list(data.texts), lists(data))
+    with pytest.raises(ValueError, match="Invalid parameter 'boom'"):
+        XMCClassifier().set_params(boom=3)
+
+
+def test_a_table_is_told_to_give_its_column():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"title": ["a cat", "a dog"], "price": [1, 2]})
+    estimator = XMCClassifier("popular").fit(table["title"], [["x"], ["y"]])
+    for ask in (estimator.predict, estimator.model_.predict, lambda rows: treetop.fit("popular", rows, [["x"], ["y"]])):
+        with pytest.raises(InputError, match=r"got a table with the columns 'title', 'price'.*table\['title'\]"):
+            ask(table)
+
+
+def test_a_model_shows_what_it_is():
+    model = treetop.fit("popular", ["a", "b"], [["x"], ["y", "z"]])
+    assert repr(model) == "Model(recipe: popular, labels: 3, training texts: 2, probabilities: no)"
+    assert model._repr_html_().startswith("<table><tr><th>recipe</th><td>popular</td></tr>")
+
+
+def test_known_words():
+    model = treetop.fit("neighbours", ["a small cat", "a dog"], [["x"], ["y"]])
+    assert model.known_words(["small dog", "small bird", "", "bird"]).tolist()[:2] == [1.0, 0.5]
+    assert np.isnan(treetop.fit("popular", ["a"], [["x"]]).known_words(["a"])).all()
 
 
 def test_jobs_are_counted_as_scikit_learn_counts(monkeypatch):

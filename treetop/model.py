@@ -34,6 +34,7 @@ from treetop.predict.self_pairs import most_of_a_row, without_pairs
 from treetop.predict.unknown import unknown_rows
 from treetop.reads import ReadsTexts, packed_texts
 from treetop.relabels import Relabels
+from treetop.shows import ShowsItself
 
 if TYPE_CHECKING:
     from treetop.edit.replay import LabelHistory
@@ -55,8 +56,8 @@ class Label(NamedTuple):
     probability: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Model(ReadsTexts, Relabels, KeepsTexts):
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
     """Ranks labels for texts; made by `treetop.fit` or `treetop.load`. It is immutable: edits return a new model.
 
     >>> import treetop

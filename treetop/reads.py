@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core.abilities import KnowsWords
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
-from treetop.core.types import Features, Level, View
+from treetop.core.types import Features, Floats, Level, View
 from treetop.kernels.runtime import threads
 from treetop.predict.self_pairs import OwnLabels
 from treetop.predict.unknown import unknown_rows
@@ -76,6 +77,14 @@ class ReadsTexts:
     def unknown_in(self, dataset: Dataset) -> NDArray[np.bool_]:
         """The same for the rows of a Dataset; precomputed features are unknown where a row is empty."""
         return self._unknown(dataset.texts, dataset.features)
+
+    def known_words(self, texts: Sequence[str] | Texts) -> Floats:
+        """(n_texts,) the share of each text's words that the model knows; NaN where there are none or it cannot say."""
+        packed = packed_texts(texts)
+        for features in self.features.values():
+            if isinstance(features, KnowsWords):
+                return features.known_words(packed)
+        return np.full(len(packed), np.nan, np.float32)
 
     def _unknown(self, texts: Texts, given: Mapping[str, Csr]) -> NDArray[np.bool_]:
         starts = range(0, max(len(texts), 1), BATCH)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -10,16 +10,17 @@ import numpy as np
 from scipy import sparse
 
 from treetop.core.dataset import Csr, Dataset, LabelSet
-from treetop.core.errors import InputError, extra
-from treetop.core.texts import Texts
+from treetop.core.errors import ConfigError, InputError, choose, extra
+from treetop.core.texts import Texts, refuse_table
 from treetop.core.types import Ranking
 from treetop.data.frame import from_lists
+from treetop.evaluate.metrics import METRICS
 from treetop.kernels.runtime import threads
 from treetop.model import Model
 from treetop.training import fit
 
 extra("sklearn", "sklearn")
-from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
+from sklearn.base import BaseEstimator  # noqa: E402
 from sklearn.utils.metaestimators import available_if  # noqa: E402
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data  # noqa: E402
 
@@ -30,13 +31,17 @@ def _calibrated(estimator: XMCClassifier) -> bool:
     return estimator.model_.calibration is not None
 
 
-class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class XMCClassifier(BaseEstimator):  # type: ignore[misc]
     """A treetop recipe with scikit-learn's interface.
 
     `X` is a list (or Series) of strings, or a sparse or dense matrix of features; `y` is a list of lists of label
     names, an indicator matrix, or one label per row. `predict` returns a sparse indicator matrix of the best `k` labels
     of each row; no dense matrix of rows x labels is ever created. With `calibrate`, some documents are held out if
     there are enough (`docs/probabilities.md`), and `predict_proba` is available.
+
+    Settings of the recipe are parameters, too, with two underscores for a dot: `set_params(linear__beam=20)` or
+    `GridSearchCV(XMCClassifier(), {"linear__beam": [10, 20]}, scoring=scorer("P@5"))`; those without a dot follow
+    `settings__`. To scikit-learn it is no classifier, as that would refuse lists of labels in cross-validation.
     """
 
     def __init__(
@@ -57,6 +62,20 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.calibrate = calibrate
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters and, where `deep`, the settings that were given."""
+        named = super().get_params(deep=False)
+        nested = self.settings if deep and isinstance(self.settings, Mapping) else {}
+        return named | dict(_flat(nested))
+
+    def set_params(self, **params: Any) -> XMCClassifier:
+        """Change parameters, and settings of the recipe such as `linear__beam`."""
+        nested = {key: value for key, value in params.items() if "__" in key}
+        super().set_params(**{key: value for key, value in params.items() if key not in nested})
+        for key, value in nested.items():
+            self.settings = _changed(self.settings or {}, key.removeprefix("settings__").split("__"), value)
+        return self
 
     @property
     def _threads(self) -> int | None:
@@ -166,12 +185,55 @@ class XMCClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
         tags.target_tags.required = True
         return tags
 
 
+def scorer(metric: str) -> Callable[[XMCClassifier, Any, Any], float]:
+    """A scorer for cross-validation by the name of a metric, such as "P@5" or "nDCG@3", in percent.
+
+    >>> scorer("P@5")
+    scorer('P@5')
+    """
+    return _Scorer(metric)
+
+
+class _Scorer:
+    def __init__(self, metric: str) -> None:
+        name, _, k = metric.partition("@")
+        choose("scorer", name, METRICS)
+        if not k.isdigit() or int(k) < 1:
+            raise ConfigError(f"scorer: '{metric}' has no number of labels. Write it behind @, such as {name}@5.")
+        self.metric, self.k = metric, int(k)
+
+    def __call__(self, estimator: XMCClassifier, X: Any, y: Any) -> float:
+        labels, Y = _targets(y)
+        texts, features = estimator._inputs(X, reset=False)
+        rows = Dataset(texts, Y, labels, features={} if features is None else {"given": features})
+        return float(estimator.model_.evaluate(rows, ks=(self.k,), resamples=0)[self.metric])
+
+    def __repr__(self) -> str:
+        return f"scorer({self.metric!r})"
+
+
+def _flat(settings: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Nested settings as parameters: {"linear": {"beam": 20}} is linear__beam."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*path, key))
+        else:
+            yield "__".join((*path, key) if path else ("settings", key)), value
+
+
+def _changed(settings: Mapping[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+    """The same settings with one of them changed."""
+    first, *rest = path
+    within = settings.get(first)
+    return {**settings, first: _changed(within if isinstance(within, Mapping) else {}, rest, value) if rest else value}
+
+
 def _holds_strings(X: Any) -> bool:
+    refuse_table(X)
     if isinstance(X, Iterable):
         for item in X:
             return isinstance(item, str)

@@ -22,6 +22,18 @@ def readable(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
+def refuse_table(given: object) -> None:
+    """Refuse a data frame where texts are expected: going through it gives the names of its columns."""
+    columns = getattr(given, "columns", None)
+    if columns is not None:
+        names = [str(column) for column in columns]
+        shown = ", ".join(f"'{name}'" for name in names[:5])
+        raise InputError(
+            f"texts: expected a list of strings, got a table with the columns {shown}. Give the column that holds the "
+            f"texts, for example table['{names[0] if names else 'text'}']."
+        )
+
+
 class Texts(Sequence[str]):
     """A read-only sequence of strings.
 
@@ -43,6 +55,7 @@ class Texts(Sequence[str]):
         """Pack strings; a lone surrogate (half of a broken pair) becomes U+FFFD, anything but str is refused."""
         if isinstance(strings, Texts):
             return strings
+        refuse_table(strings)
         builder = TextsBuilder()
         for string in strings:
             builder.add(string)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError, did_you_mean
-from treetop.core.texts import Texts
+from treetop.core.texts import Texts, refuse_table
 from treetop.data.build import Builder
 from treetop.data.parse.rows import Reading, Row
 from treetop.data.parse.space import LabelTable
@@ -77,6 +77,7 @@ def _pack(texts: Any) -> Texts:
         return texts
     if isinstance(texts, str):
         raise InputError("texts: expected a list of strings, got one string. Write [text].")
+    refuse_table(texts)
     return Texts.of(_plain(text) for text in texts)
 
 

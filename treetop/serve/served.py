@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from treetop.core.abilities import HasNearTexts, KnowsWords
+from treetop.core.abilities import HasNearTexts
 from treetop.core.errors import ConfigError
 from treetop.core.steady import file_state
 from treetop.core.texts import Texts
@@ -91,11 +91,7 @@ class Served:
 
     def known_words(self, texts: Texts) -> list[float | None]:
         """The share of each text's words that the model knows; None where it does not tell or there are none."""
-        for features in self.model.features.values():
-            if isinstance(features, KnowsWords):
-                shares = features.known_words(texts)
-                return [None if np.isnan(share) else share for share in shares.tolist()]
-        return [None] * len(texts)
+        return [None if share != share else share for share in self.model.known_words(texts).tolist()]  # NaN
 
     def lowest(self, threshold: float | None, precision: float | None) -> float | None:
         """The lowest probability to return; None: whatever it is. Infinite where no threshold is precise enough."""
