@@ -106,21 +106,21 @@ def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
 
 
 def forecast_member(
-    dataset: Dataset, size: EncoderSize, counts: ParameterCounts, training: TrainConfig, max_length: int
+    dataset: Dataset, size: EncoderSize, counts: ParameterCounts, training: TrainConfig, most_tokens: float
 ) -> Forecast:
     """Encoder, tokens and vectors with their optimiser states; time for two CPU cores.
 
     `training` has the batches that are really taken (`small_batches`).
     """
     n, epochs = len(dataset), training.epochs
-    tokens = min(len(dataset.texts.blob) / 4.0, float(max_length) * n) + 2.0 * n
+    tokens = min(len(dataset.texts.blob) / 4.0, most_tokens * n) + 2.0 * n
     weights = 4.0 * size.parameters
     states = 16.0 * (counts.vectors - counts.low) + 2.0 * counts.low + (0.0 if counts.frozen else 4.0 * weights)
     model = weights + 4.0 * counts.vectors + len(dataset.labels.names.blob) * 2.0
     memory, kept = 8e8 + 2 * weights + states + 6.0 * tokens, 0.0
     if size.inner and not counts.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
         texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
-        about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, float(max_length)) + 2.0
+        about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, most_tokens) + 2.0
         step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * about
         kept = STEP * size.kept * step / training.accumulate
     if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
@@ -144,7 +144,7 @@ def forecast_encoders(
         plans = heads(size)
         kept = float(plans[-1].view_width) if frozen else 0.0
         counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero")
-        needs.append(forecast_member(dataset, size, counts, training, config.encoder.max_length))
+        needs.append(forecast_member(dataset, size, counts, training, config.encoder.most_tokens))
     return forecast_members(needs)
 
 
@@ -154,7 +154,7 @@ def forecast_words(
     """The same for networks over word vectors."""
     size = size_of_words(config.encoder)
     counts = count(heads(size), training.batch_size)
-    need = forecast_member(dataset, size, counts, training, config.encoder.max_length)
+    need = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
     return forecast_members([need] * config.members)
 
 

@@ -12,12 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.core.dataset import Dataset
-from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats
 from treetop.core.work import Job
-from treetop.features.encoder.tokens import Tokens, tokenise
+from treetop.features.encoder.tokens import Tokens, log_lengths, tokenise
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.features.learned import Learned
 from treetop.features.words.bag import Bag, rarity
@@ -142,5 +141,5 @@ def prepare_words(
 def read_tokens(dataset: Dataset, features: Learned[Any], job: Job) -> Tokens:
     """The texts as the numbers these features read."""
     tokens = tokenise(dataset.texts, features.tokenizer, job)
-    logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
+    log_lengths(tokens, features.tokenizer)
     return tokens

@@ -81,7 +81,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     low = counts.vectors if config.label_memory == "low" else 0.0
     counts = replace(counts, low=low, label_texts=config.init != "zero")
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)
-    needs = forecast_member(dataset, size, counts, training, config.encoder.max_length)
+    needs = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
     return replace(needs, time=needs.time * more)
 

@@ -97,7 +97,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
             label_texts=False,
         )
         training = small_batches(dataset, config.train, config.min_steps_per_epoch)
-        neural = forecast_member(dataset, size, counts, training, config.encoder.max_length)
+        neural = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
         rows = n * (3.0 * per_text + ("man" in config.ranker.negatives) * config.ranker.train_beam)
         weights = 6.0 * 1.1 * dataset.n_labels * width
         needs.append(

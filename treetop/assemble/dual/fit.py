@@ -189,7 +189,7 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
         count(heads), low=count(low).vectors, frozen=float(view) if config.frozen else 0.0, label_texts=True,
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
-    needs = forecast_member(dataset, size, counts, plan.train, config.encoder.max_length)
+    needs = forecast_member(dataset, size, counts, plan.train, config.encoder.most_tokens)
     read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
     return replace(needs, time=needs.time + 6.0 * read * size.layers / 1e11)
 

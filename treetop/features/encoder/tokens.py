@@ -1,21 +1,23 @@
 """Texts as token ids, computed once and kept in a memory-mapped file: ids end to end, and row offsets.
 
-A text longer than `max_length` is cut, or becomes several windows whose vectors are averaged later.
+A text longer than `max_length` is cut, or becomes several windows whose vectors are averaged later: the first, and
+others spread evenly over the text, `max_windows` at most.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
 from treetop.core.errors import ConfigError, extra
-from treetop.core.log import progress
+from treetop.core.log import logger, progress
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.work import Job
@@ -29,6 +31,15 @@ BLOCK = 2_000  # texts a thread takes at a time
 FIRST, PER_TOKEN, MOST = 4096, 32, 1 << 17
 BLANKS = ("[MASK]", "<mask>", "[PAD]", "<pad>")
 BACK = 256  # characters within which a cut moves back to white space
+TOLD = 0.01  # share of the texts that are cut from which the log says so
+
+
+class Window(NamedTuple):
+    """A part of a text as the library encoded it, where that part begins, and its number among the parts."""
+
+    encoded: Any
+    start: int = 0
+    part: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +93,7 @@ def _ends(counts: list[Ints]) -> Ints:
 class Tokenizer:
     """A `tokenizer.json` with one way of cutting long texts."""
 
-    def __init__(self, raw: bytes, max_length: int, long: Long = "truncate") -> None:
+    def __init__(self, raw: bytes, max_length: int, long: Long = "truncate", max_windows: int = 0) -> None:
         # Threads come from our own pool, which obeys --threads; the library's pool does not.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         library = extra("tokenizers", "torch")
@@ -97,7 +108,7 @@ class Tokenizer:
         if max_length < least:
             raise ConfigError(f"max_length: {max_length} leaves no room for words; this tokenizer needs {least}.")
         tokenizer.enable_truncation(max_length)
-        self.raw, self.max_length, self.long = raw, max_length, long
+        self.raw, self.max_length, self.long, self.max_windows = raw, max_length, long, max_windows
         self.size: int = max([-1, *special, *tokenizer.get_vocab(True).values()]) + 1
         self._library = tokenizer
         self._type = np.uint16 if self.size <= 1 << 16 else np.uint32
@@ -117,64 +128,78 @@ class Tokenizer:
     def _block(self, texts: Texts) -> Tokens:
         ids: list[int] = []
         lengths, counts = [], []
-        for encoded in self._encoded(list(texts)):
-            windows = [encoded, *encoded.overflowing] if self.long == "windows" else [encoded]
+        for windows in self._windows(list(texts), self._library.encode_batch_fast):
             counts.append(len(windows))
             for window in windows:
-                ids += window.ids
-                lengths.append(len(window.ids))
+                ids += window.encoded.ids
+                lengths.append(len(window.encoded.ids))
         rows = None if self.long == "truncate" else _ends([np.array(counts, np.int64)])
         return Tokens(np.array(ids, self._type), _ends([np.array(lengths, np.int64)]), rows)
 
-    def _encoded(self, texts: list[str]) -> list[Any]:
-        """What the library makes of each text; of a text that will be truncated only the beginning is encoded.
+    def _windows(self, texts: list[str], encode: Callable[[list[str]], list[Any]]) -> list[list[Window]]:
+        """The windows of each text that are read."""
+        with library_errors():
+            if self.long == "truncate":
+                return [[Window(encoded)] for encoded in self._beginnings(texts, encode)]
+            cut = [self._parts(text) for text in texts]
+            encoded = iter(encode([part for parts in cut for _, part in parts]))
+            return [self._selected([(start, next(encoded)) for start, _ in parts]) for parts in cut]
+
+    def _beginnings(self, texts: list[str], encode: Callable[[list[str]], list[Any]]) -> list[Any]:
+        """What the library makes of texts that will be truncated; only their beginning is encoded.
 
         The beginning must give two windows of tokens beyond the first, so that the cut cannot have changed that one.
         """
-        if self.long == "windows":
-            return self._batch(texts)
         first = max(FIRST, PER_TOKEN * self.max_length)
-        encoded = self._batch([_beginning(text, first) for text in texts])
+        encoded = encode([_beginning(text, first) for text in texts])
         few = [i for i, text in enumerate(texts) if len(text) > first and len(encoded[i].overflowing) < 2]
         if few:
-            again = self._batch([_beginning(texts[i], max(MOST, 4 * first)) for i in few])
+            again = encode([_beginning(texts[i], max(MOST, 4 * first)) for i in few])
             for i, longer in zip(few, again, strict=True):
                 encoded[i] = longer
         return encoded
 
-    def _batch(self, texts: list[str]) -> list[Any]:
-        with library_errors():
-            return self._library.encode_batch_fast(texts, add_special_tokens=True)
+    def _parts(self, text: str) -> list[tuple[int, str]]:
+        """(start, part): the text; of one so long that encoding it whole would take long, a part for each window."""
+        size = max(FIRST, PER_TOKEN * self.max_length)
+        if not self.max_windows or len(text) <= max(MOST, size * self.max_windows):
+            return [(0, text)]
+        starts = [round(at) for at in np.linspace(0, len(text) - size, self.max_windows)]
+        starts = [len(_beginning(text, start)) if start else 0 for start in starts]
+        return [(start, _beginning(text[start : start + size + 1], size)) for start in starts]
+
+    def _selected(self, parts: list[tuple[int, Any]]) -> list[Window]:
+        """The first window and others spread evenly; of several parts the first window of each."""
+        if len(parts) > 1:
+            return [Window(encoded, start, part) for part, (start, encoded) in enumerate(parts)]
+        windows = [Window(encoded) for encoded in (parts[0][1], *parts[0][1].overflowing)]
+        if not self.max_windows or len(windows) <= self.max_windows:
+            return windows
+        return [windows[round(at)] for at in np.linspace(0, len(windows) - 1, self.max_windows)]
 
     def places(self, text: str) -> tuple[Tokens, Ints, list[tuple[int, int]]]:
         """(tokens of one text, the word of each or -1, where each word stands in the text)."""
-        with library_errors():
-            first = self._library.encode(_read(text, self.max_length, self.long))
-        windows = [first, *first.overflowing] if self.long == "windows" else [first]
+        [windows] = self._windows([text], self._library.encode_batch)
         word, spans = _words(text, windows)
-        lengths = np.array([len(window.ids) for window in windows], np.int64)
+        lengths = np.array([len(window.encoded.ids) for window in windows], np.int64)
         rows = None if self.long == "truncate" else np.array([0, len(windows)])
-        ids: Any = np.array([i for window in windows for i in window.ids], self._type)
+        ids: Any = np.array([i for window in windows for i in window.encoded.ids], self._type)
         return Tokens(ids, _ends([lengths]), rows), word, spans
 
 
-def _read(text: str, max_length: int, long: Long) -> str:
-    """As much of a text as decides its tokens."""
-    return text if long == "windows" else _beginning(text, max(MOST, 4 * max(FIRST, PER_TOKEN * max_length)))
-
-
-def _words(text: str, windows: list[Any]) -> tuple[Ints, list[tuple[int, int]]]:
+def _words(text: str, windows: list[Window]) -> tuple[Ints, list[tuple[int, int]]]:
     """(word of each token or -1, span of each word): tokens of one word of the pre-tokenizer belong together."""
-    numbers: dict[int, int] = {}
+    numbers: dict[tuple[int, int], int] = {}
     spans: list[tuple[int, int]] = []
     word = []
     for window in windows:
-        for number, (start, end) in zip(window.word_ids, window.offsets, strict=True):
+        for number, place in zip(window.encoded.word_ids, window.encoded.offsets, strict=True):
+            start, end = window.start + place[0], window.start + place[1]
             start += len(text[start:end]) - len(text[start:end].lstrip())  # some count the blank before a word
             if number is None or start >= end:
                 word.append(-1)
                 continue
-            at = numbers.setdefault(number, len(spans))
+            at = numbers.setdefault((window.part, number), len(spans))
             if at == len(spans):
                 spans.append((start, end))
             spans[at] = min(spans[at][0], start), max(spans[at][1], end)
@@ -188,6 +213,18 @@ def _beginning(text: str, length: int) -> str:
         return text
     ends = (i for i in range(length, length - BACK, -1) if text[i].isspace() and not text[i - 1].isspace())
     return text[: next(ends, length)]
+
+
+def log_lengths(tokens: Tokens, tokenizer: Tokenizer) -> None:
+    """Say how long texts are, and where the encoder does not read all of them."""
+    logger.info("%s tokens, %.1f per text", f"{int(tokens.offsets[-1]):,}", tokens.lengths.mean())
+    cut = int((tokens.lengths >= tokenizer.max_length).sum())
+    if tokenizer.long == "truncate" and cut > TOLD * len(tokens):
+        logger.warning(
+            "%s of %s texts have %d tokens or more, of which only the first %d are read. To read more of them, raise "
+            "the setting max_length or, of an encoder, set long_texts=windows",
+            f"{cut:,}", f"{len(tokens):,}", tokenizer.max_length, tokenizer.max_length,
+        )  # fmt: skip
 
 
 def tokenise(texts: Texts, tokenizer: Tokenizer, job: Job, name: str = "tokens") -> Tokens:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -11,6 +12,7 @@ import torch
 
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError, ModelError
+from treetop.core.part_checks import whole
 from treetop.core.store import Part
 from treetop.features.encoder.encoder import Encoder, Pooling, plain_settings
 from treetop.features.encoder.sources import DEFAULT, find_encoder, from_part
@@ -26,6 +28,7 @@ class TransformerConfig:
     model: str = setting(DEFAULT, "folder, treetop model, offline package or Hugging Face hub name")
     max_length: int = setting(128, "maximum tokens per text, special tokens included", low=1)
     long_texts: Long = setting("truncate", "longer texts: truncate, or average over windows of max_length tokens")
+    max_windows: int = setting(8, "windows of a text: the first, and others spread evenly over it; 0: all", low=0)
     pooling: Literal["cls", "mean"] = setting("mean", "pooling: first token (cls), or mean over tokens")
     layers: tuple[int, ...] = setting((-1,), "encoder layers to concatenate; -1: last, 0: embedding layer")
     l2: bool = setting(False, "L2-normalise each embedding")
@@ -33,6 +36,12 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         if not self.layers:
             raise ConfigError("layers: empty. Name at least one layer, such as [-1].")
+
+    @property
+    def most_tokens(self) -> float:
+        """The most tokens of a text that are read."""
+        windows = 1 if self.long_texts == "truncate" else self.max_windows or math.inf
+        return self.max_length * windows
 
 
 class Transformer(Learned[Pooling]):
@@ -59,7 +68,7 @@ class Transformer(Learned[Pooling]):
     def load(cls, config: TransformerConfig, *, name: str = "encoder", **options: Any) -> Transformer:
         """A pretrained encoder, before any training."""
         source = find_encoder(config.model)
-        tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long_texts)
+        tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long_texts, config.max_windows)
         poolings = [Pooling(config.pooling, config.layers)]
         return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
 
@@ -84,6 +93,7 @@ class Transformer(Learned[Pooling]):
             "encoder": plain_settings(self.encoder.settings),
             "max_length": self.tokenizer.max_length,
             "long": self.tokenizer.long,
+            "max_windows": self.tokenizer.max_windows,
             "poolings": [[pooling.kind, *pooling.layers] for pooling in self.poolings],
             "l2": self.l2,
             "name": self.name,
@@ -99,7 +109,8 @@ class Transformer(Learned[Pooling]):
         long = part.setting("long", str)
         if long not in ("truncate", "windows"):
             raise ModelError(f"{part.kind}: setting 'long' is {long!r}, expected 'truncate' or 'windows'.")
-        tokenizer = Tokenizer(source.tokenizer, part.setting("max_length", int), long)
+        windows = whole(part, "max_windows", 0) if "max_windows" in part.config else 0  # models of old read all
+        tokenizer = Tokenizer(source.tokenizer, part.setting("max_length", int), long, windows)
         l2, name = part.setting("l2", bool), part.setting("name", str)
         return cls(Encoder(source), tokenizer, poolings, l2=l2, name=name)
 
