@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError, choose
 
@@ -20,6 +20,7 @@ FEEDBACK = "File of `treetop serve --feedback`: accepted labels are added to the
 KEEP_TEXTS = "Store the training texts in the model, for `explain` to show. Whoever has the model can read them."
 
 
+@reads_data
 def fit(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe; see `treetop recipes`.")],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
@@ -45,16 +46,12 @@ def fit(
     ] = "balanced",
     keep_texts: Annotated[bool, typer.Option("--keep-texts", help=KEEP_TEXTS)] = False,
     with_feedback: Annotated[Path | None, typer.Option(help=FEEDBACK)] = None,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Train a recipe and save the model."""
     from treetop.assemble.held_out.fusion import Aim
     from treetop.assemble.held_out.hold_out import HoldOut
-    from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
     from treetop.data.read import splits
@@ -73,10 +70,9 @@ def fit(
         planned.check_device(device)
         if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
             check_target(out, overwrite=overwrite)
-    options: dict[str, Any] = {"strict": strict, "one_based": one_based, "separator": separator}
-    options |= {"fields": text_column, "label_field": label_column}
-    dataset = Dataset.read(data, **options)
-    given = Dataset.read(data, "valid", **options) if calibrate and "valid" in splits(data) else None
+    source = reading.source(data, out)
+    dataset = source.read()
+    given = source.read("valid") if calibrate and "valid" in splits(data) else None
     dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
     held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
     if dry_run:
