@@ -3,12 +3,14 @@
 import csv
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import toy
 import treetop
 from command import run
+from treetop.cli.reading import DataOptions
 from treetop.core.dataset import Dataset
 from treetop.core.errors import DataError, MissingExtraError
 from treetop.data.parse.skipped import Skipped
@@ -305,3 +307,18 @@ def test_calibrate_blend_bench_and_explain_take_columns_by_name(tmp_path):
     )
     assert "the header needs the columns 'text' and 'labels'" in run(*words).stderr
     assert "the header" not in run(*words, *names).stderr
+
+
+def test_a_row_over_several_lines_is_left_out_as_one(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b'text,labels\n"caf\xe9\nand more",cat\n"two\nlines",dog\na,b,c\nbird,bird\n')
+    found = Skipped()
+    assert list(Dataset.read(tmp_path / "a.csv", skip=found).texts) == ["two\nlines", "bird"]
+    assert [line for _, line in found.rows] == [2, 6]
+
+
+def test_options_are_passed_on_as_they_were_given():
+    assert DataOptions().words() == []
+    options = DataOptions(text_column=["title", "body"], separator=";", skip_bad=True, skipped=Path("x"))
+    assert options.words() == [
+        "--separator", ";", "--text-column", "title", "--text-column", "body", "--skip-bad", "--skipped", "x",
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -43,7 +44,7 @@ def advise(
     check_trainable(dataset)
     advice = Adviser(dataset, Job(seed, device), limits, names=names).advise()
     chosen = advice.choice.estimate
-    command = f"treetop fit {chosen.command} {data} --out model/"
+    command = " ".join(["treetop fit", chosen.command, shlex.join([data, *reading.words()]), "--out model/"])
     if as_json:
         found: dict[str, Any] = {"facts": dataclasses.asdict(advice.facts), "candidates": advice.table}
         found |= {"chosen": chosen.name, "why": advice.choice.reason, "command": command}

@@ -102,16 +102,17 @@ class DataOptions:
         }
 
     def words(self) -> list[str]:
-        """The same as options of a command."""
-        words = [
-            f"--{name.replace('_', '-')}"
-            for name in ("strict", "one_based", "join_labels", "skip_bad")
-            if vars(self)[name]
-        ]
-        words += ["--separator", self.separator, "--label-column", self.label_column]
-        words += [word for column in self.text_column or () for word in ("--text-column", column)]
-        words += [] if self.sheet is None else ["--sheet", self.sheet]
-        return words + ([] if self.skipped is None else ["--skipped", str(self.skipped)])
+        """The options that are not the default, as a command has them."""
+        words: list[str] = []
+        for item in fields(self):
+            value, option = vars(self)[item.name], f"--{item.name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [option] if value else []
+            elif value != item.default:
+                words += [
+                    word for each in (value if isinstance(value, list) else [value]) for word in (option, str(each))
+                ]
+        return words
 
     def source(self, data: str, out: Path | None = None) -> Source:
         """The data of a command; `out` is what it writes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -69,7 +70,7 @@ def tune(
     else:
         start = f" --preset {preset}" if preset != "default" else ""
         words = " ".join([*(f"--set {word}" for word in fixed), as_words(found.settings)])
-        echo(f"\ntreetop fit {recipe} {data}{start} {words} --out model/")
+        echo(f"\ntreetop fit {recipe} {shlex.join([data, *reading.words()])}{start} {words} --out model/")
     if out is not None:
         import yaml
 
