@@ -14,6 +14,7 @@ from tools import records
 from tools.peers.methods import BIG
 from treetop.bench import measure
 from treetop.core import log
+from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 
 MAN = "linear.negatives=tfn+man"
@@ -39,7 +40,8 @@ def run(datasets: Sequence[str], *, data: Path, root: Path, seed: int = 0) -> It
         for name, settings in VARIANTS.items():
             if (name, 1) not in records.usable(file):
                 logger.info("%s, %s", dataset, name)
-                values = measure("xr_linear", str(data / dataset), settings=settings, seed=seed)
+                train, test = (Dataset.read(data / dataset, split) for split in ("train", "test"))
+                values = measure("xr_linear", train, test, settings=settings, seed=seed)
                 records.append(file, {**values, "name": name})
             yield f"{dataset}, {name}"
 

@@ -23,7 +23,8 @@ METRICS = ("P@1", "P@3", "P@5", "nDCG@10", "R@10", "PSP@1", "PSP@3", "PSP@5", "C
 
 def measure(
     name: str,
-    data: str,
+    train: Dataset,
+    test: Dataset,
     *,
     preset: str = "default",
     settings: Iterable[str] = (),
@@ -35,7 +36,6 @@ def measure(
 
     Nothing is held out of training: heads are joined at fixed weights, and scores have no probabilities.
     """
-    train, test = Dataset.read(data), Dataset.read(data, "test")
     chosen = list(settings)
     needs = plan(name, preset=preset, settings=chosen).forecast(train)
     folder = Path(tempfile.mkdtemp(prefix="treetop-bench-"))

@@ -233,7 +233,10 @@ def test_dry_run_says_what_it_needs(home):
         (["fit", "popular", "{home}/data", "--out", "{home}/data/train.jsonl/x/y"], "train.jsonl is not a folder"),
         (["fit", "popular", "{home}/data", "--out", "{home}/new/../model"], "{home}/model: exists already"),
         (["fit", "popular", "", "--out", "x"], "an empty path"),
-        (["predict", "{home}/model", "{home}/data"], "a folder. Give one file"),
+        (
+            ["predict", "{home}/model", "{home}/data"],
+            "data: a folder with rows (train.jsonl), not documents. Give one of its files.",
+        ),
         (["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "."], "a folder. Give the name of a file"),
         (
             ["predict", "{home}/model", "{home}/data/test.jsonl", "--out", "no/where"],

@@ -195,7 +195,8 @@ def test_folder_without_train(tmp_path):
     path = folder(tmp_path, notes__md="x", rows__jsonl=GOOD)
     assert sentence(path) == (
         "PATH: no train file found (found: notes.md, rows.jsonl). Name the rows train.jsonl, train.csv or "
-        "train.parquet, or use one of the layouts huggingface, lf, xc, pecos, attentionxml of docs/formats.md."
+        "train.parquet, or use one of the layouts huggingface, lf, xc, pecos, attentionxml, fulltext of "
+        "docs/formats.md."
     )
     (tmp_path / "test.jsonl").write_text(GOOD)
     assert sentence(path, split="train").endswith(
@@ -411,7 +412,7 @@ def test_tables(tmp_path):
         "PATH:1: the header has the column 'text' twice. Rename or remove one."
     )
     assert sentence(folder(tmp_path, a__xlsx=b"PK\x03\x04 sheet") / "a.xlsx") == (
-        "PATH: this is a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'."
+        "PATH: cannot be read as a spreadsheet (File is not a zip file). Save it again as .xlsx, or as 'CSV UTF-8'."
     )
     assert "PATH: cannot be read as Parquet (" in sentence(folder(tmp_path, a__parquet=b"PAR1 nothing") / "a.parquet")
 

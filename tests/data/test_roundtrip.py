@@ -14,12 +14,12 @@ from scipy import sparse
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
-from treetop.data.detect import formats
+from treetop.data.detect import written_formats
 from treetop.data.format import CONTENT
 from treetop.data.read import read, read_all
 from treetop.data.write import contents, losses, write
 
-FORMATS = formats()
+FORMATS = written_formats()
 any_text = st.text(st.characters(codec="utf-8"), max_size=12)
 line_text = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\t"), max_size=12).map(
     lambda text: text.replace("__label__", "").replace("/SEP/", "")

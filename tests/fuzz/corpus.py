@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,70 @@ def _plain_parquet() -> Files:
     return {"train.parquet": out.getvalue()}
 
 
+def _sheet() -> bytes:
+    import openpyxl
+
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(["id", "text", "labels"])
+    for i, text in enumerate(dataset().texts):
+        book.active.append([i, text, f"l{i % 3}|l{i % 5}"])
+    book.create_sheet("more").append(["x", 1.5, True])
+    book.save(out)
+    return out.getvalue()
+
+
+def _sheet_parts() -> Files:
+    """A spreadsheet unpacked, so that changed bytes reach the cells; `packed` makes it one again."""
+    with zipfile.ZipFile(io.BytesIO(_sheet())) as source:
+        return {part.filename: source.read(part) for part in source.infolist()}
+
+
+def packed(files: Files, name: str) -> Files:
+    """One zip file of many."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
+        for part, content in files.items():
+            target.writestr(part, content)
+    return {name: out.getvalue()}
+
+
+HTML = b"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>A cat</title><style>p {color: red}</style></head>
+<body><p>my &auml; <b>tabby</b><script>if (a < b) run("</p>")</script><br/>cat &#9731; <!-- no --></body></html>"""
+
+
+def pdf(*pages: str) -> bytes:
+    """A small PDF with a line of text on each page."""
+    kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(len(pages)))
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]
+    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    for i, text in enumerate(pages):
+        more = f"/Resources << /Font << /F1 3 0 R >> >> /MediaBox [0 0 600 800] /Contents {5 + 2 * i} 0 R"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {more} >>")
+        stream = f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET"
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    out, starts = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        starts.append(len(out))
+        out += f"{number} 0 obj\n{content}\nendobj\n".encode()
+    table = "".join(f"{start:010} 00000 n \n" for start in starts)
+    end = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n"
+    end += f"<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n"
+    return out + end.encode()
+
+
+def _fulltext() -> Files:
+    files = {
+        "a.txt": b"a tabby\ncat",
+        "a.tsv": b"<urn:x:l0>\tCat\n<urn:x:l1>\tPet\n",
+        "b.html": HTML,
+        "b.key": b"Cat\n",
+    }
+    return {f"train/{name}": content for name, content in files.items()} | {
+        "test/c.pdf": pdf("my old dog", "two"),
+        "test/c.key": b"Pet\nDog\n",
+    }
+
+
 def _class_labels() -> Files:
     """A Hugging Face folder of one split, whose labels are numbers with names in dataset_info.json."""
     import pyarrow
@@ -132,6 +197,9 @@ CORPUS: dict[str, Callable[[], Files]] = {
     "skos_turtle": _rows_with(labels__ttl=TURTLE),
     "skos_xml": _rows_with(labels__rdf=RDF),
     "label_tables": _rows_with(**TABLES),
+    "xlsx": lambda: {"train.xlsx": _sheet()},
+    "xlsx_parts": _sheet_parts,
+    "fulltext": _fulltext,
     "huggingface": _written("huggingface"),
     "huggingface_classes": _class_labels,
     "input_lines": lambda: {"input.txt": b'a tabby cat\n\nmy dog, \xc3\xa4\n{"text": "a dog"}\n'},
@@ -139,6 +207,9 @@ CORPUS: dict[str, Callable[[], Files]] = {
     "input_jsonl": lambda: {"input.jsonl": b'{"text": "a dog", "id": "d1"}\n{"title": "a", "content": "b"}\n'},
     "input_csv": lambda: {"input.csv": b'id,text\n1,"a, dog"\n2,cat\n'},
     "input_parquet": lambda: {"input.parquet": _plain_parquet()["train.parquet"]},
+    "input_xlsx": lambda: {"input.xlsx": _sheet()},
+    "input_html": lambda: {"input.html": HTML},
+    "input_pdf": lambda: {"input.pdf": pdf("a tabby cat", "my dog")},
 }
 
 

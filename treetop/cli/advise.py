@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from typing import Annotated, Any
 
 import typer
 
-from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo
 
 
+@reads_data
 def advise(
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     budget: Annotated[str, typer.Option(help="Limits of the training: time=10min,memory=8GB,model=50MB.")] = "",
@@ -21,11 +23,8 @@ def advise(
     device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of samples and trials.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Try recipes on samples of the data, and say which to train, what it will reach and how long it will take.
 
@@ -33,7 +32,6 @@ def advise(
     """
     from treetop.assemble.advise.advice import Adviser
     from treetop.assemble.advise.said import lines
-    from treetop.core.dataset import Dataset
     from treetop.core.forecast import parse_budget
     from treetop.core.work import Job
     from treetop.training import check_run, check_trainable, plan
@@ -42,13 +40,11 @@ def advise(
     plan("auto", settings={"candidates": list(names)})  # report mistakes before data is read
     check_run(seed, device)
     limits = parse_budget(budget)
-    dataset = Dataset.read(
-        data, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
-    )
+    dataset = reading.source(data).read()
     check_trainable(dataset)
     advice = Adviser(dataset, Job(seed, device), limits, names=names).advise()
     chosen = advice.choice.estimate
-    command = f"treetop fit {chosen.command} {data} --out model/"
+    command = " ".join(["treetop fit", chosen.command, shlex.join([data, *reading.words()]), "--out model/"])
     if as_json:
         found: dict[str, Any] = {"facts": dataclasses.asdict(advice.facts), "candidates": advice.table}
         found |= {"chosen": chosen.name, "why": advice.choice.reason, "command": command}

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo, json_line
 from treetop.core.errors import ConfigError
 from treetop.core.log import logger
@@ -29,6 +30,7 @@ COLUMNS = (
 )
 
 
+@reads_data
 def bench(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder with train and test, or a bundled name.")],
     recipes: Annotated[
@@ -45,10 +47,11 @@ def bench(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines instead of a table.")
     ] = False,
+    *,
+    reading: DataOptions,
 ) -> None:
     """Train each recipe on the train split, evaluate it on the test split, and print scores and costs."""
     from treetop.bench import measure
-    from treetop.core.dataset import Dataset
     from treetop.core.provenance import append
     from treetop.training import check_run, plan
 
@@ -59,14 +62,25 @@ def bench(
     if record is not None and record.is_dir():
         raise ConfigError(f"--record {record}: is a folder. Name a file to append lines to.")
     if len(names) > 1:
-        Dataset.read(data, "test")  # so is a data set that is not there
+        reading.source(data).read("test")  # so is a data set that is not there
         words = ["--preset", preset, "--seed", str(seed), "--device", device]
         words += [word for setting in set_ or [] for word in ("--set", setting)]
         words += ["--threads", str(threads)] if threads else []
+        words += reading.words()
         words += ["--record", str(record)] if record else []
         _each(names, data, words, as_json)
         return
-    values = measure(names[0], data, preset=preset, settings=set_ or [], seed=seed, threads=threads, device=device)
+    source = reading.source(data, record)
+    values = measure(
+        names[0],
+        source.read(),
+        source.read("test"),
+        preset=preset,
+        settings=set_ or [],
+        seed=seed,
+        threads=threads,
+        device=device,
+    )
     if record is not None:
         append(record, values)
     echo(json_line(values) if as_json else table([values]))

@@ -7,12 +7,14 @@ from typing import Annotated, cast, get_args
 
 import typer
 
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm
 from treetop.core.errors import ConfigError, choose
 
 HELD_OUT = "Documents that no model was trained on, to learn a fusion of their scores."
 
 
+@reads_data
 def blend(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders, all with the same labels.")],
     out: Annotated[
@@ -28,6 +30,8 @@ def blend(
         str, typer.Option(help="What the learned fusion optimises: balanced, precision or tail.")
     ] = "balanced",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
+    *,
+    reading: DataOptions,
 ) -> None:
     """Join trained models into one: average their scores, or learn a fusion of them.
 
@@ -38,7 +42,6 @@ def blend(
     parsed = _parse(weights)  # report mistakes before models are opened
     from treetop.assemble.blend import blend as join
     from treetop.assemble.held_out.fusion import Aim
-    from treetop.core.dataset import Dataset
     from treetop.core.store import check_folder
     from treetop.core.target import check_target
     from treetop.predict.blend import Blend, check_weights
@@ -48,7 +51,7 @@ def blend(
     choose("--aim", aim, get_args(Aim))
     for path in models:
         check_folder(path)
-    rows = Dataset.read(held_out, split) if held_out else None
+    rows = reading.source(held_out, out).read(split) if held_out else None
     join(models, parsed, cast(Blend, how), held_out=rows, aim=cast(Aim, aim)).save(out, overwrite=overwrite)
     confirm(str(out))
 

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm, note
 
 
+@reads_data
 def calibrate(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name: held-out documents.")],
@@ -19,13 +21,14 @@ def calibrate(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
+    *,
+    reading: DataOptions,
 ) -> None:
     """Give a model's labels probabilities, so that --threshold, --precision and --recall of `treetop predict` work.
 
     Needs at least 500 labelled documents that the model was not trained on. Rankings and scores stay as they are.
     """
     from treetop.assemble.held_out.scores import calibrated
-    from treetop.core.dataset import Dataset
     from treetop.core.sealed import unseal
     from treetop.core.target import check_target
     from treetop.kernels.runtime import threads as pool
@@ -33,9 +36,10 @@ def calibrate(
 
     if out is not None:
         check_target(out, overwrite=overwrite)
+    source = reading.source(data, out or model)
     opened = load(model, check="full")
     with pool.limited(threads):
-        ready = calibrated(opened, Dataset.read(data, split))
+        ready = calibrated(opened, source.read(split, opened.labels))
     run = unseal(model / "run.json") if (model / "run.json").is_file() else {}
     facts = {name: value for name, value in run.items() if name not in {"sha256", "saved", "host"}}
     ready.save(model if out is None else out, overwrite=out is None or overwrite, run=facts)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.cli.data import Device, LabelColumn, OneBased, Separator, Strict, TextColumn
+from treetop.cli.data import Device
 from treetop.cli.evaluate import KS, parse_ks, print_whole, whole_width
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import visible
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 WIDTH = 120  # columns of a table that no terminal shows
 
 
+@reads_data
 def compare(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name.")],
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model folders; the first is the baseline.")],
@@ -34,11 +36,8 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(help="Write an HTML page, with ten example texts, into this folder.")
     ] = None,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
     k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
     threads: Annotated[
@@ -49,7 +48,6 @@ def compare(
     """Evaluate models side by side, with a paired test of each against the first."""
     ks = parse_ks(k)
     from treetop.core import store
-    from treetop.core.dataset import Dataset
     from treetop.evaluate.report.page import check_folder
     from treetop.kernels.runtime import threads as pool
 
@@ -57,18 +55,12 @@ def compare(
         check_folder(report)  # report an unwritable folder before the work
     for path in models:
         store.check_folder(path)  # report a broken model before the others are evaluated
-    dataset = Dataset.read(
-        data,
-        split,
-        strict=strict,
-        one_based=one_based,
-        separator=separator,
-        fields=text_column,
-        label_field=label_column,
-    )
+    dataset = reading.source(data, report).read(split)
     with pool.limited(threads):
         named = dict(zip(_names(models), models, strict=True))
-        compared = _compared(named, dataset, ks=ks, seed=seed, strict=strict, keep=report is not None, device=device)
+        compared = _compared(
+            named, dataset, ks=ks, seed=seed, strict=reading.strict, keep=report is not None, device=device
+        )
     if report is not None:
         page = _write_page(report, f"{dataset.name} ({split})", compared, dataset, k=max(ks))
         note(f"report: {page}")

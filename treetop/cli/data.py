@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm, echo, json_line
+from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,16 +18,6 @@ app = typer.Typer(help="Count, check, convert and split data sets.", no_args_is_
 
 Data = Annotated[str, typer.Argument(metavar="PATH", help="Folder, file or bundled name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse unknown labels, repeated labels and rows without labels.")
-]
-OneBased = Annotated[bool, typer.Option("--one-based", help="Label and feature ids of sparse files start at 1.")]
-Separator = Annotated[str, typer.Option(help="Separator of labels within one cell of a CSV.")]
-TextColumn = Annotated[
-    list[str] | None,
-    typer.Option("--text-column", help="Column or field with the text; several are joined by a blank."),
-]
-LabelColumn = Annotated[str, typer.Option("--label-column", help="Column or field with the labels.")]
 Fast = Annotated[
     bool,
     typer.Option("--fast", help="On the CPU: int8 encoder in ONNX Runtime, int8 label search; scores differ slightly."),
@@ -39,24 +31,17 @@ Gzip = Annotated[bool, typer.Option("--gzip", help="Compress text files (gzip)."
 
 
 @app.command()
+@reads_data
 def stats(
     path: Data,
     as_json: AsJson = False,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Count rows, labels and words; show the tail, odd rows and overlaps between splits."""
-    from treetop.data.read import read_all
     from treetop.data.stats import describe
 
-    facts = describe(
-        read_all(
-            path, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
-        )
-    )
+    facts = describe(reading.source(path).read_all())
     if as_json:
         echo(json_line(facts))
         return
@@ -67,13 +52,17 @@ def stats(
     console.print(_tail_table(facts))
     texts, per_label = facts["label_texts"], facts["texts_per_label"]
     console.print(
-        f"{facts['labels']:,} labels, {texts['with_text']:,} with a text; {texts['sharing_a_text']:,} share it with "
-        f"another label, {texts['equal_to_a_document']:,} equal a document. "
+        f"{facts['labels']:,} labels, {_alike(facts['labels_alike'])}{texts['with_text']:,} with a text; "
+        f"{texts['sharing_a_text']:,} share it with another label, {texts['equal_to_a_document']:,} equal a document. "
         f"Texts per label: {per_label['mean']} on average, median {per_label['median']:g}. "
         f"Propensity constants A, B: {facts['propensity'][0]}, {facts['propensity'][1]}.",
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _alike(count: int) -> str:
+    return f"{count:,} of them like another but for case or spaces (--join-labels), " if count else ""
 
 
 def _splits_table(facts: dict[str, Any]) -> Table:
@@ -114,45 +103,41 @@ def _tail_table(facts: dict[str, Any]) -> Table:
 
 
 @app.command()
+@reads_data
 def validate(
     path: Data,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of problems to list.")] = 100,
     as_json: AsJson = False,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """List every bad row with file, line, reason and remedy; exit code 2 if there is one."""
     from treetop.data.validate import to_dict
     from treetop.data.validate import validate as check
 
-    report = check(
-        path,
-        limit=limit,
-        strict=strict,
-        one_based=one_based,
-        separator=separator,
-        fields=text_column,
-        label_field=label_column,
-    )
+    if reading.skip_bad:
+        raise ConfigError("--skip-bad: validate lists all bad rows as it is. Leave it out.")
+    report = check(path, limit=limit, **reading.values())
     if as_json:
         echo(json_line(to_dict(report)))
     else:
         for sentence in report.problems:
             echo(sentence)
+        for sentence in report.doubts:
+            echo(sentence)
         for sentence in report.notes:
             echo(f"note: {sentence}")
         rows = ", ".join(f"{count:,} {name}" for name, count in report.rows.items())
         shown = f", {len(report.problems):,} listed (--limit)" if len(report.problems) < report.count else ""
-        verdict = "good" if report.good else f"{report.count:,} problem{'s' if report.count > 1 else ''}{shown}"
+        count = report.count + len(report.doubts)
+        verdict = "good" if report.good else f"{count:,} problem{'s' if count > 1 else ''}{shown}"
         echo(f"{report.path}: {report.format or 'unknown format'}, {rows or 'no'} rows: {verdict}.")
     if not report.good:
         raise typer.Exit(2)
 
 
 @app.command()
+@reads_data
 def convert(
     path: Data,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder.")],
@@ -160,23 +145,17 @@ def convert(
     splits: Annotated[str, typer.Option(help="Splits, separated by commas. Default: all.")] = "",
     lossy: Lossy = False,
     gzip: Gzip = False,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Write a data set in another format; refuses to drop anything unless --lossy."""
     from treetop.core.errors import InputError, choose
-    from treetop.data.detect import formats
+    from treetop.data.detect import written_formats
     from treetop.data.format import SPLITS
-    from treetop.data.read import read_all
     from treetop.data.write import write
 
-    choose("--to", to, formats(), InputError)  # before the long read
-    data = read_all(
-        path, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
-    )
+    choose("--to", to, written_formats(), InputError)  # before the long read
+    data = reading.source(path, out).read_all()
     wanted = [SPLITS.get(name.strip(), name.strip()) for name in splits.split(",") if name.strip()] or list(data)
     for name in wanted:
         choose("--splits", name, data, InputError)
@@ -185,6 +164,7 @@ def convert(
 
 
 @app.command()
+@reads_data
 def split(
     path: Data,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder.")],
@@ -193,23 +173,17 @@ def split(
     to: To = "jsonl",
     lossy: Lossy = False,
     gzip: Gzip = False,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Split train into train and valid by a hash of the text, so that equal texts stay together."""
     from treetop.core.errors import InputError, choose
-    from treetop.data.detect import formats
-    from treetop.data.read import read_all
+    from treetop.data.detect import written_formats
     from treetop.data.split import holdout
     from treetop.data.write import write
 
-    choose("--to", to, formats(), InputError)  # before the long read
-    data = read_all(
-        path, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
-    )
+    choose("--to", to, written_formats(), InputError)  # before the long read
+    data = reading.source(path, out).read_all()
     if "train" not in data:
         raise InputError(f"{path}: no train split to divide (found: {', '.join(data)}).")
     if "valid" in data:

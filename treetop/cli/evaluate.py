@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treetop.cli.data import Device, Fast, LabelColumn, OneBased, Separator, Strict, TextColumn
+from treetop.cli.data import Device, Fast
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import ConfigError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 KS = "1,3,5,10"
 
 
+@reads_data
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder, file or bundled name.")],
@@ -31,11 +33,8 @@ def evaluate(
         Path | None, typer.Option(help="Write the metrics of every label to this file (.csv, .tsv, .jsonl).")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --per-label file.")] = False,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
     k: Annotated[str, typer.Option("-k", help="Cut-offs k of the metrics.")] = KS,
     intervals: Annotated[bool, typer.Option(help="95 % intervals from 1,000 resamples.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
@@ -47,7 +46,6 @@ def evaluate(
 ) -> None:
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
-    from treetop.core.dataset import Dataset
     from treetop.core.target import check_new_file
     from treetop.evaluate.match import match
     from treetop.evaluate.per_label import check_target, write_labels
@@ -62,18 +60,11 @@ def evaluate(
         check_new_file(per_label, overwrite=overwrite)
     if report is not None:
         check_folder(report)  # report an unwritable folder before the work
+    source = reading.source(data, report or per_label)
     opened = load(model, device=device, fast=fast)
-    dataset = Dataset.read(
-        data,
-        split,
-        strict=strict,
-        one_based=one_based,
-        separator=separator,
-        fields=text_column,
-        label_field=label_column,
-    )
+    dataset = source.read(split, opened.labels)
     with pool.limited(threads):
-        matches = match(opened, dataset, depth=max(ks), strict=strict)
+        matches = match(opened, dataset, depth=max(ks), strict=reading.strict)
         scores = score_matches(matches, ks=ks, resamples=1000 if intervals else 0, seed=seed)
     if per_label is not None:
         write_labels(matches, per_label)

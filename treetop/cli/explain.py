@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treetop.cli.data import Device
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import as_text, echo, json_line
 from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
+    from treetop.core.dataset import Dataset
     from treetop.explain.explanation import Explanation, Joined, Step
     from treetop.explain.explanation import Text as TrainingText
     from treetop.model import Model
@@ -26,6 +28,7 @@ FAINT, STRONG = 0.1, 0.5  # of the largest contribution: below, a word has no co
 AVERAGES = ("average", "rank_average", "softmax_average")
 
 
+@reads_data
 def explain(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
     text: Annotated[
@@ -42,6 +45,8 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = "auto",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Show which words led to each label, on every level of the tree; their contributions add up to the margin.
 
@@ -57,7 +62,7 @@ def explain(
 
     opened = load(model, device=device)
     if label is not None:
-        _neighbours(opened, label, str(data), k or 10, as_json)
+        _neighbours(opened, label, reading.source(str(data)).read(), k or 10, as_json)
         return
     if text == "-":
         from treetop.data.inputs import whole_input
@@ -183,13 +188,11 @@ def _line(step: Step, *, last: bool) -> Any:
     return line
 
 
-def _neighbours(model: Model, key: str, data: str, k: int, as_json: bool) -> None:
+def _neighbours(model: Model, key: str, given: Dataset, k: int, as_json: bool) -> None:
     """Labels that share texts with one, as bars: the share of its texts, and of theirs."""
-    from treetop.core.dataset import Dataset
     from treetop.labels.graph import counted, neighbours
 
     column = model.labels.find(key)
-    given = Dataset.read(data)
     if model.labels.ids[column] not in given.labels.columns:
         raise InputError(
             f"{given.name}: has no label '{model.labels.ids[column]}'. Give the data the model was trained on."

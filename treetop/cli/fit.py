@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError, choose
 
@@ -21,6 +21,7 @@ KEEP_TEXTS = "Store the training texts in the model, for `explain` to show. Whoe
 SELF_PAIRS = "Documents that are labels themselves: keep or bar their own label; auto: bar it if no document has it."
 
 
+@reads_data
 def fit(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe; see `treetop recipes`.")],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
@@ -47,17 +48,13 @@ def fit(
     keep_texts: Annotated[bool, typer.Option("--keep-texts", help=KEEP_TEXTS)] = False,
     self_pairs: Annotated[str, typer.Option(help=SELF_PAIRS)] = "auto",
     with_feedback: Annotated[Path | None, typer.Option(help=FEEDBACK)] = None,
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Train a recipe and save the model."""
     from treetop.assemble.held_out.fusion import Aim
     from treetop.assemble.held_out.hold_out import HoldOut
     from treetop.assemble.self_pairs import Rule
-    from treetop.core.dataset import Dataset
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
     from treetop.data.read import splits
@@ -77,10 +74,9 @@ def fit(
         planned.check_device(device)
         if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
             check_target(out, overwrite=overwrite)
-    options: dict[str, Any] = {"strict": strict, "one_based": one_based, "separator": separator}
-    options |= {"fields": text_column, "label_field": label_column}
-    dataset = Dataset.read(data, **options)
-    given = Dataset.read(data, "valid", **options) if calibrate and "valid" in splits(data) else None
+    source = reading.source(data, out)
+    dataset = source.read()
+    given = source.read("valid") if calibrate and "valid" in splits(data) else None
     dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
     held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
     if dry_run:

@@ -1,4 +1,4 @@
-"""`treetop predict`: texts in, JSON lines out; works in a pipe and in shards."""
+"""`treetop predict`: texts in, labels out; works in a pipe and in shards."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.cli.data import Device, Fast, TextColumn
-from treetop.cli.streams import json_line, note
+from treetop.cli.answers import Answer, Form, write
+from treetop.cli.data import Device, Fast
+from treetop.cli.reading import BadRows, Sheet, SkipBad, SkippedFile, TextColumn
+from treetop.cli.streams import note
 from treetop.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 # unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
 CHUNK = 4096
 LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
-Answer: TypeAlias = "tuple[Input, dict[str, Any]]"
-TABLES = {".csv": ",", ".tsv": "\t"}  # suffixes of --out that give a table, and their delimiters
-OUT = "File to write instead of standard output; .csv or .tsv: a table with each text, labels separated by |."
+INPUT = "File (JSONL, CSV, TSV, Excel, Parquet, PDF, HTML, or one text per line) or folder of documents."
+OUT = "File to write instead of standard output: JSON lines, or by its ending a table (.csv, .tsv) or .parquet."
+LONG = "A row for each suggestion (row, id, rank, label_id, label, score, probability) instead of each text."
+KEEP = "Column or field of the input to copy to the output; repeatable."
+WHOLE = "A plain text file, or standard input, is one document instead of one text per line."
 THRESHOLD = "Print only labels with at least this probability (needs a calibrated model)."
 PRECISION = "Lowest threshold that reached this precision on held-out documents, such as 0.9."
 RECALL = "Highest threshold that is expected to keep this share of a text's true labels, such as 0.8."
@@ -34,7 +38,7 @@ SHARD = "Part i of n of the input, such as 2/8; the last digits of a network's s
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder.")],
-    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help="JSONL, CSV, Parquet or one text per line.")] = "-",
+    source: Annotated[str, typer.Argument(metavar="[INPUT|-]", help=INPUT)] = "-",
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Labels per text. Default: 5; with --recall or --best-f1: 100.")
     ] = None,
@@ -43,6 +47,16 @@ def predict(
     recall: Annotated[float | None, typer.Option(help=RECALL)] = None,
     best_f1: Annotated[bool, typer.Option("--best-f1", help=BEST_F1)] = False,
     text_column: TextColumn = None,
+    sheet: Sheet = None,
+    whole_file: Annotated[bool, typer.Option("--whole-file", help=WHOLE)] = False,
+    keep_column: Annotated[list[str] | None, typer.Option(help=KEEP)] = None,
+    long: Annotated[bool, typer.Option("--long", help=LONG)] = False,
+    digits: Annotated[int | None, typer.Option(min=0, max=17, help="Decimals of scores and probabilities.")] = None,
+    separator: Annotated[str, typer.Option(help="Separator of labels within one cell of a .csv or .tsv.")] = "|",
+    delimiter: Annotated[str | None, typer.Option(help="Separator of columns in a .csv or .tsv, such as ';'.")] = None,
+    bom: Annotated[bool, typer.Option("--bom", help="Start a .csv or .tsv with a byte-order mark, for Excel.")] = False,
+    skip_bad: SkipBad = False,
+    skipped: SkippedFile = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
@@ -54,22 +68,25 @@ def predict(
 ) -> None:
     """Rank labels for texts: for each text, in input order, a JSON line with label ids, names, scores, probabilities.
 
-    If texts have an `id`, the line starts with it. A text without any known word is marked "unknown": true; its
-    probabilities are the label frequencies in training, and with --threshold, --precision, --recall or --best-f1 it
-    gets no labels.
+    If texts have an `id`, the line starts with it; documents of a folder have their `file`. A text without any known
+    word is marked "unknown": true; its probabilities are the label frequencies in training, and with --threshold,
+    --precision, --recall or --best-f1 it gets no labels.
     """
     if sum(value is not None for value in (threshold, precision, recall, best_f1 or None)) > 1:
         raise ConfigError(
             "--threshold, --precision, --recall, --best-f1: each sets the lowest probability. Give one of them."
         )
+    keep = tuple(dict.fromkeys(keep_column or ()))
+    form = Form.of(out, long=long, digits=digits, separator=separator, delimiter=delimiter, bom=bom, keep=keep)
     if out is not None:
         _check_out(out, source, overwrite=overwrite)
+    bad = BadRows(skip_bad, skipped, source, out)
     from treetop.core.target import replacing_file
     from treetop.data.inputs import read_inputs
     from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
-    texts = read_inputs(source, shard, text_column)
+    texts = read_inputs(source, shard, text_column, keep=keep, sheet=sheet, whole_file=whole_file, skip=bad.found)
     opened = load(model, device=device, fast=fast)
     lowest = _lowest(opened, threshold, precision, recall, best_f1)
     most = k or (100 if best_f1 or recall is not None else 5)
@@ -77,14 +94,12 @@ def predict(
         seen: Counter[str] = Counter()
         answers = _counted((a for chunk in _chunks(texts) for a in _answers(opened, chunk, most, lowest)), seen)
         if out is None:
-            _write_lines(sys.stdout, answers)
+            write(sys.stdout, answers, form)
             sys.stdout.flush()
         else:
             with replacing_file(out) as target:
-                if out.suffix in TABLES:
-                    _write_table(target, answers, TABLES[out.suffix])
-                else:
-                    _write_lines(target, answers)
+                write(target, answers, form)
+    bad.report()
     if seen["unknown"]:
         note(f"{seen['unknown']:,} of {seen['all']:,} texts have no word the model knows")
 
@@ -158,27 +173,3 @@ def _counted(answers: Iterable[Answer], seen: Counter[str]) -> Iterator[Answer]:
         seen["all"] += 1
         seen["unknown"] += "unknown" in answer
         yield given, answer
-
-
-def _write_lines(target: TextIO, answers: Iterable[Answer]) -> None:
-    for given, answer in answers:
-        named = {} if given.id is None else {"id": given.id}
-        target.write(json_line({**named, **answer}) + "\n")
-
-
-def _write_table(target: TextIO, answers: Iterable[Answer], mark: str) -> None:
-    """Id (empty where there is none), text, ids, labels, scores and probabilities, lists as CSV data have them.
-
-    Texts and names are shown by a spreadsheet as they are; ids are for programs and never changed.
-    """
-    import csv
-
-    from treetop.core.spreadsheet import plain_cell
-    from treetop.data.formats.table import joined
-
-    table = csv.writer(target, delimiter=mark)
-    table.writerow(("id", "text", "ids", "labels", "scores", "probabilities"))
-    for given, answer in answers:
-        ids, names, scores = (joined(answer[column]) for column in ("ids", "labels", "scores"))
-        sure = joined([p for p in answer["probabilities"] if p is not None])
-        table.writerow((given.id or "", plain_cell(given.text), ids, plain_cell(names), scores, sure))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
 
-from treetop.cli.data import LabelColumn, OneBased, Separator, Strict, TextColumn
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo
 from treetop.core.errors import ConfigError, InputError, choose
 
 
+@reads_data
 def tune(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe; see `treetop recipes`.")],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
@@ -27,11 +29,8 @@ def tune(
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted search.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of samples and settings.")] = 0,
     device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
-    strict: Strict = False,
-    one_based: OneBased = False,
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
+    *,
+    reading: DataOptions,
 ) -> None:
     """Try settings of a recipe on growing samples, judged on held-out documents, and print the best.
 
@@ -41,7 +40,6 @@ def tune(
     from treetop.assemble.tune.halving import best, table
     from treetop.assemble.tune.space import as_words, nested, space
     from treetop.core.config import merged, override, read_yaml
-    from treetop.core.dataset import Dataset
     from treetop.core.forecast import parse_budget
     from treetop.training import check_run, check_trainable, plan, preset_file
 
@@ -57,9 +55,7 @@ def tune(
     if out is not None and out.suffix != ".yaml":
         raise ConfigError(f"--out {out}: the best settings are written as YAML. Give a name that ends in .yaml.")
     planned.check_device(device)
-    dataset = Dataset.read(
-        data, strict=strict, one_based=one_based, separator=separator, fields=text_column, label_field=label_column
-    )
+    dataset = reading.source(data, out).read()
     check_trainable(dataset)
     base = {} if preset == "default" else read_yaml(preset_file(planned.recipe.rpartition("+")[2], preset))
     base = override(base, fixed)
@@ -74,7 +70,7 @@ def tune(
     else:
         start = f" --preset {preset}" if preset != "default" else ""
         words = " ".join([*(f"--set {word}" for word in fixed), as_words(found.settings)])
-        echo(f"\ntreetop fit {recipe} {data}{start} {words} --out model/")
+        echo(f"\ntreetop fit {recipe} {shlex.join([data, *reading.words()])}{start} {words} --out model/")
     if out is not None:
         import yaml
 

@@ -242,7 +242,8 @@ class Dataset:
         """Read a folder, a file or a bundled name; see `docs/formats.md` for the formats.
 
         `options` give what a file cannot say itself: one_based, separator (of labels in a cell), fields (joined to
-        the text, such as title and content), label_field, language.
+        the text, such as title and content), label_field, language, sheet (of a spreadsheet), join_labels, and skip
+        (collects bad rows instead of stopping at the first).
         """
         return registry.find("data", "read")(path, split, strict=strict, **options)
 

@@ -30,11 +30,13 @@ TABLE: dict[str, dict[str, str]] = {
         "jsonl": "treetop.data.formats.jsonl:FORMAT",
         "parquet": "treetop.data.formats.table:PARQUET",
         "annif": "treetop.data.formats.annif:FORMAT",
+        "xlsx": "treetop.data.formats.spreadsheet:FORMAT",
         "csv": "treetop.data.formats.table:CSV",
         "tsv": "treetop.data.formats.table:TSV",
         "fasttext": "treetop.data.formats.fasttext:FORMAT",
         "xc_old": "treetop.data.formats.xc:OLD",
         "libsvm": "treetop.data.formats.libsvm:FORMAT",
+        "fulltext": "treetop.data.formats.fulltext:FORMAT",
     },
     "features": {
         "tfidf": "treetop.features.tfidf.tfidf:Tfidf",

@@ -13,7 +13,7 @@ from scipy import sparse
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import TextsBuilder
-from treetop.data.parse.rows import Notes, Reading, Row
+from treetop.data.parse.rows import Notes, Reading, Row, place
 from treetop.data.parse.space import LabelTable
 from treetop.data.parse.surrogates import has_lone
 from treetop.data.row_checks import RowChecks
@@ -100,14 +100,16 @@ class Builder:
             return
         targets, relevance = row.targets, row.relevance
         if not columns:
-            self.notes.odd("row without labels", row.line)
+            self.notes.odd("row without labels", row)
         elif len(set(columns)) < len(columns):
-            self.notes.odd("the same label twice in one row (merged)", row.line)
+            self.notes.odd("the same label twice in one row (merged)", row)
             columns, targets, relevance = _merge(columns, targets, relevance)
         if not row.text.isascii() and has_lone(row.text):
-            self.notes.odd("half of a surrogate pair in a text (replaced by U+FFFD)", row.line)
+            self.notes.odd("half of a surrogate pair in a text (replaced by U+FFFD)", row)
         if not row.text and row.features is None:
-            self.notes.odd("row with an empty text", row.line, refuse_strict=False)
+            self.notes.odd("row with an empty text", row, refuse_strict=False)
+        if self.reading.skip is not None and self.reading.skip.has(*place(row, self.file)):
+            return
         if not self._plain or row[3:] != NOTHING_MORE:  # fast path: most rows are text and labels only
             self._plain = False
             self._add_more(row, targets, relevance, len(columns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ from treetop.core.dataset import LabelSet
 from treetop.core.errors import DataError, InputError, did_you_mean
 from treetop.data import catalog, sidecar
 from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
-from treetop.data.formats import annif, skos
+from treetop.data.label_files import labels_reader
 from treetop.data.parse.lines import UTF16, head, lines
 from treetop.data.parse.rows import Reading, Row
 
 ENDINGS = {
-    "", ".txt", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet",
+    "", ".txt", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".xlsx", ".xlsm",
     ".svm", ".libsvm", ".svmlight", ".ttl", ".nt", ".rdf", ".xml",
 }  # fmt: skip
 
@@ -27,6 +26,11 @@ def formats() -> dict[str, Format]:
     names, built_in = registry.names("format"), registry.TABLE["format"]
     order = [*(name for name in names if name not in built_in), *built_in]
     return {name: registry.find("format", name) for name in order}
+
+
+def written_formats() -> dict[str, Format]:
+    """The formats that can be written."""
+    return {name: format for name, format in formats().items() if format.write is not None}
 
 
 def find(path: str | Path) -> Source:
@@ -86,7 +90,9 @@ def file_format(file: Path) -> Format:
             "the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md).", file=file
         )
     if start.start.startswith(b"PK\x03\x04"):
-        raise DataError("this is a zip or Excel file. Unpack it, or save the sheet as 'CSV UTF-8'.", file=file)
+        raise DataError("this is a zip file. Unpack it; a spreadsheet needs the ending .xlsx.", file=file)
+    if start.start.startswith(b"\xd0\xcf\x11\xe0"):
+        raise DataError("an old Excel file, or one with a password. Save it as .xlsx without a password.", file=file)
     shown = start.line[:60]
     if shown.lstrip().startswith("["):
         raise DataError(
@@ -118,7 +124,7 @@ def _plain_folder(folder: Path) -> Source:
             raise DataError(f"{sentence}, the other does not. Convert one first.", file=folder)
     facts = sidecar.read_facts(folder)
     widths: Mapping[str, int] = facts.get("features", {})
-    labels = _labels_file(files.get("labels"))
+    labels: Callable[[Reading], LabelSet | None] | None = labels_reader(files["labels"]) if "labels" in files else None
     if format.file_labels is not None:
         labels = _counted_labels(labels, _late(format.file_labels, file), files.get("labels"))
     pair = facts.get("propensity")
@@ -179,17 +185,3 @@ def _counted_labels(
         return promised if counted_labels is None else counted_labels
 
     return labels
-
-
-def _labels_file(file: Path | None) -> Callable[[Reading], LabelSet | None] | None:
-    if file is None:
-        return None
-    start = Head(file, head(file))
-    suffix = start.suffix
-    if re.match(r"<\S+>\t", start.line):
-        return _late(annif.read_vocabulary, file)
-    if suffix in (".csv", ".tsv"):
-        return _late(sidecar.read_label_table, file)
-    if suffix in (".ttl", ".nt", ".rdf", ".xml"):
-        return _late(skos.read_labels, file)
-    return _late(sidecar.read_labels, file)

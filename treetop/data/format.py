@@ -143,7 +143,7 @@ class Format:
 
     name: str
     holds: frozenset[str]
-    write: Callable[[Writing], None]
+    write: Callable[[Writing], None] | None = None  # None: the format is only read
     find: Callable[[Path], Source | None] | None = None
     sniff: Callable[[Head], bool] | None = None
     rows: Callable[[Path, Reading], Iterator[Row]] | None = None

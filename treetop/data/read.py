@@ -19,7 +19,9 @@ from treetop.data import catalog, detect
 from treetop.data.build import Builder
 from treetop.data.format import SPLITS, Source, Split
 from treetop.data.formats import huggingface
-from treetop.data.parse.rows import Reading, shown
+from treetop.data.parse.documents import KINDS
+from treetop.data.parse.rows import Reading, Row, shown
+from treetop.data.parse.skipped import Skipped
 from treetop.data.parse.space import LabelTable
 from treetop.data.row_checks import out_of_range
 
@@ -29,16 +31,19 @@ T = TypeVar("T")
 def read(path: Any, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
     """One split as a Dataset; "test" has the columns of "train" for all labels known there.
 
-    `options` are the other fields of `Reading`: one_based, separator, fields, label_field, language.
+    `options` are the other fields of `Reading`: one_based, separator, fields, label_field, language, sheet,
+    join_labels, and skip, a `Skipped` that collects bad rows.
 
     >>> len(read("wordnet", "test"))
     12999
     """
 
     def once() -> Dataset:
+        restart()
         source = find(path)
         return Reader(source, reading(source, strict=strict, **options)).read(SPLITS.get(split, split))
 
+    restart = _restart(options.get("skip"))
     return _steadily(path, once)
 
 
@@ -46,13 +51,26 @@ def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Da
     """Every split, all with the same columns: labels known first, then those of train, then the rest."""
 
     def once() -> dict[str, Dataset]:
+        restart()
         source = find(path)
         reader = Reader(source, reading(source, strict=strict, **options))
         splits = {name: reader.read(name) for name in source_splits(source)}
         labels = reader.table.labels()
         return {name: widen(data, labels) for name, data in splits.items()}
 
+    restart = _restart(options.get("skip"))
     return _steadily(path, once)
+
+
+def _restart(skip: Skipped | None) -> Callable[[], None]:
+    """Forgets the bad rows of this read, so that files that changed can be read again."""
+    before = {} if skip is None else dict(skip.rows)
+
+    def restart() -> None:
+        if skip is not None:
+            skip.rows = dict(before)
+
+    return restart
 
 
 def splits(path: str | Path) -> list[str]:
@@ -65,7 +83,7 @@ def _steadily(path: Any, read: Callable[[], T]) -> T:
     if not isinstance(path, str | Path):
         return read()
     unsteady = DataError("kept changing while it was read. Wait until nothing writes to it.", file=path)
-    endings = detect.ENDINGS | {".npz", ".npy", ".arrow"}
+    endings = detect.ENDINGS | {".npz", ".npy", ".arrow", ".key", *KINDS}
     return read_steadily(
         lambda: nullcontext(FileStates(Path(path), endings, SPLITS)), lambda _: read(), unsteady, tries=3
     )
@@ -95,6 +113,8 @@ def source_splits(source: Source) -> list[str]:
 def reading(source: Source, **options: Any) -> Reading:
     """How to read a source: the user's choices, else what the source or the catalogue knows."""
     instead = catalog.facts(source.name).get("fields")
+    if (skip := options.get("skip")) is not None:
+        options["problem"] = skip.problem
     return Reading(**options, **({"instead": instead} if instead else {}))
 
 
@@ -103,8 +123,10 @@ class Reader:
 
     def __init__(self, source: Source, reading: Reading) -> None:
         self.source, self.reading = source, reading
-        self.table = LabelTable(source.labels(reading), numbered=source.numbered)
-        self.widths = dict(source.widths(reading))
+        self.table = LabelTable(
+            source.labels(reading.exact), numbered=source.numbered, join=reading.join_labels, known=reading.spellings
+        )
+        self.widths = dict(source.widths(reading.exact))
         self.least: dict[str, int] = {}  # widths seen so far, where nothing promises them
 
     def read(self, name: str) -> Dataset:
@@ -123,11 +145,14 @@ class Reader:
         if self.table.open and train is not None and split is not train:
             self._learn(train)
         builder = Builder(split.file, self.table, self.reading, widths=self.widths, least=self.least)
-        rows = 0
-        for row in split.rows(self.reading):
+        rows, skip = 0, self.reading.skip
+        before = 0 if skip is None else skip.reports
+        for row in self._rows(split, self.reading):
             builder.add(row)
             rows += 1
         self.table.close()
+        if skip is not None and skip.reports > before:
+            self._refuse_filter(split)
         found = list(self._pairs(split, rows))
         return builder, np.array(found, np.int64).reshape(-1, 2) if found else None
 
@@ -141,11 +166,21 @@ class Reader:
             )
         return self.source.splits[name]
 
+    def _refuse_filter(self, split: Split) -> None:
+        """Filter pairs name rows by number, which rows that are left out would change."""
+        if split.filter is not None and next(iter(split.filter(self.reading.exact)), None) is not None:
+            sentence = f"counts rows of {split.file}, of which bad ones would be left out. Fix them, or remove it."
+            raise DataError(sentence, file=split.filter_file)
+
+    @staticmethod
+    def _rows(split: Split, reading: Reading) -> Iterator[Row]:
+        return split.rows(reading) if reading.skip is None else reading.skip.without(split.rows(reading))
+
     def _learn(self, train: Split) -> None:
         """Labels of train in order of appearance, so that another split gets the same columns."""
         quiet = dataclasses.replace(self.reading, strict=False)
         builder = Builder(train.file, self.table, quiet)
-        for row in train.rows(quiet):
+        for row in self._rows(train, quiet):
             builder.checks.columns(row)
             for name, (places, _) in (row.features or {}).items():
                 self.least[name] = max(self.least.get(name, 0), int(places.max(initial=-1)) + 1)
@@ -156,12 +191,12 @@ class Reader:
         if type(key) is int:  # formats that number labels
             return key - self.reading.one_based
         try:
-            return self.table.find(key)
+            return self.table.find(self.table.spelled(key))
         except KeyError:  # a name of several labels
             return None
 
     def _pairs(self, split: Split, rows: int) -> Iterator[tuple[int, int]]:
-        for line, row, key in split.filter(self.reading) if split.filter is not None else ():
+        for line, row, key in split.filter(self.reading.exact) if split.filter is not None else ():
             column = self._column(key)
             if not 0 <= row < rows:
                 sentence = out_of_range("row", row, rows, False)
@@ -170,7 +205,7 @@ class Reader:
             else:
                 yield row, column
                 continue
-            self.reading.problem(DataError(sentence, file=split.filter_file, line=line))
+            self.reading.exact.problem(DataError(sentence, file=split.filter_file, line=line))
 
 
 def widen(data: Dataset, labels: Any) -> Dataset:

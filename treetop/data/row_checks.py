@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treetop.core.errors import DataError
-from treetop.data.parse.rows import Notes, Reading, Row, Sparse, shown
+from treetop.data.parse.rows import Notes, Reading, Row, Sparse, place, shown
 from treetop.data.parse.space import LabelTable
 from treetop.data.parse.surrogates import whole
 
@@ -25,7 +25,8 @@ class RowChecks:
         self.file, self.labels, self.reading, self.notes, self.width = file, labels, reading, notes, width
 
     def fault(self, row: Row, reason: str) -> None:
-        self.reading.problem(DataError(reason, file=self.file, line=row.line))
+        file, line = place(row, self.file)
+        self.reading.problem(DataError(reason, file=file, line=line))
 
     def good(self, row: Row) -> bool:
         """Whether the values of a row are allowed; reports a fault where they are not."""
@@ -56,7 +57,7 @@ class RowChecks:
             self.fault(row, f'a label is {got}. Labels are strings (or whole numbers), such as "cat".')
             return None
         try:
-            key = whole(key, "the label")
+            key = self.labels.spelled(whole(key, "the label"))
             column = self.labels.find(key)
         except ValueError as error:
             self.fault(row, str(error))
@@ -67,7 +68,8 @@ class RowChecks:
         if column is None:
             if not self.labels.open:
                 where = "train" if self.labels.fixed is None else "the labels file"
-                self.notes.odd(f"label unknown to {where}", row.line, f": {shown(key)}")
+                if not self.notes.odd(f"label unknown to {where}", row, f": {shown(key)}"):
+                    return None
             column = self.labels.add(key)
         return column
 
@@ -115,7 +117,7 @@ class RowChecks:
             self.fault(row, "a feature value is NaN or infinite. Allowed: finite numbers; fix or drop the row.")
             return False
         if (np.diff(places) <= 0).any() and len(places) != len(np.unique(places)):
-            self.notes.odd("the same feature twice in one row (values added)", row.line)
+            self.notes.odd("the same feature twice in one row (values added)", row)
         return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from treetop.data.parse.json_text import LABEL, json_lines, read_object
 from treetop.data.parse.lines import writer
 from treetop.data.parse.numbered import LARGEST
 from treetop.data.parse.rows import Reading, listed, shown
+from treetop.data.parse.sheets import named_cells
 from treetop.data.parse.surrogates import whole
 
 STATUS = ("active", "retired")
@@ -91,7 +93,7 @@ def read_label_table(file: Path, reading: Reading) -> LabelSet:
 
 def label_cells(file: Path, reading: Reading) -> Iterator[tuple[int, Record]]:
     """(line, record) of each row of such a table; empty cells are left out."""
-    for line, cells in cell_records(file, reading, _no_id, short=True):
+    for line, cells in named_cells(file, dataclasses.replace(reading, sheet=None), _no_id, short=True):
         yield line, {key: cell for key, cell in cells.items() if cell}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from treetop.core.dataset import Dataset
 from treetop.core.texts import Texts
+from treetop.data.parse.space import alike
 
 # name of a bin -> the most training texts a label in it has
 TAIL = {"0": 0, "1": 1, "2-5": 5, "6-10": 10, "11-100": 100, "over 100": None}
@@ -22,6 +23,7 @@ def describe(splits: Mapping[str, Dataset]) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": first.name,
         "labels": first.n_labels,
+        "labels_alike": sum(len(group) - 1 for group in alike(first.labels.ids)),
         "splits": {name: _split(data) for name, data in splits.items()},
         "tail": _tail(counts),
         "texts_per_label": {"mean": _mean(counts), "median": float(np.median(counts)) if len(counts) else 0.0},

@@ -8,6 +8,8 @@ from typing import Any
 
 from treetop.core.errors import DataError, TreetopError
 from treetop.data import catalog
+from treetop.data.parse.rows import shown
+from treetop.data.parse.space import alike
 from treetop.data.read import Reader, find, reading, source_splits
 
 
@@ -21,10 +23,11 @@ class Report:
     problems: list[str] = field(default_factory=list)
     count: int = 0
     notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)  # readable, but plainly not what was meant
 
     @property
     def good(self) -> bool:
-        return self.count == 0
+        return self.count == 0 and not self.doubts
 
 
 def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: Any) -> Report:
@@ -41,7 +44,7 @@ def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: An
         report.format = source.format
         if str(path) in catalog.bundled():
             catalog.check_bundled(str(path))
-        reader = Reader(source, reading(source, strict=strict, problem=problem, **options))
+        reader = Reader(source, reading(source, strict=strict, problem=problem, doubt=report.doubts.append, **options))
     except TreetopError as error:  # nothing can be read without this
         problem(error)
         return report
@@ -53,7 +56,16 @@ def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: An
             continue
         report.rows[name] = len(builder)
         report.notes += builder.notes.sentences()
+    if not source.numbered and (groups := alike(reader.table.labels().ids)):
+        report.notes.append(_alike_sentence(report.path, groups))
     return report
+
+
+def _alike_sentence(path: str, groups: list[list[str]]) -> str:
+    more = sum(map(len, groups)) - len(groups)
+    labels = "1 label differs" if more == 1 else f"{more:,} labels differ"
+    example = f"{shown(groups[0][1])} and {shown(groups[0][0])}"
+    return f"{path}: {labels} from another only in case or spaces, such as {example}; join them with --join-labels."
 
 
 def to_dict(report: Report) -> dict[str, Any]:

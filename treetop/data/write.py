@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from treetop.core.errors import InputError, WorkError, choose
 from treetop.core.log import logger
 from treetop.core.target import check_outside, fresh_folder, full_disk_named
 from treetop.data import catalog
-from treetop.data.detect import formats
+from treetop.data.detect import written_formats
 from treetop.data.format import CONTENT, SPLITS, Format, Writing
 
 
@@ -27,7 +27,7 @@ def write(
 ) -> None:
     """Write one Dataset (as train) or several splits into a new folder `path`."""
     out = Path(path)
-    known = formats()
+    known = written_formats()
     kind = known[choose("format", format, known, InputError)]
     splits = _one_label_space({"train": data} if isinstance(data, Dataset) else dict(data))
     lost = losses(splits, kind, out.name)
@@ -45,12 +45,18 @@ def write(
     scratch = fresh_folder(out.absolute().parent, out.name + ".")
     try:
         with full_disk_named(out):
-            kind.write(Writing(scratch, splits, gzip=gzip, lossy=lossy))
+            _writer(kind)(Writing(scratch, splits, gzip=gzip, lossy=lossy))
         if out.exists():
             out.rmdir()
         scratch.rename(out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _writer(kind: Format) -> Callable[[Writing], None]:
+    if kind.write is None:
+        raise InputError(f"format '{kind.name}': can only be read. Write another, such as jsonl.")
+    return kind.write
 
 
 def _one_label_space(splits: dict[str, Dataset]) -> dict[str, Dataset]:

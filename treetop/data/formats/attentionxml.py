@@ -8,7 +8,7 @@ from pathlib import Path
 
 from treetop.core.errors import DataError
 from treetop.data.format import Format, Source, Split, Writing
-from treetop.data.parse.lines import lines, writer
+from treetop.data.parse.lines import Incomplete, lines, writer
 from treetop.data.parse.numbered import existing
 from treetop.data.parse.rows import Reading, Row
 
@@ -35,7 +35,7 @@ def _rows(texts: Path, labels: Path) -> Callable[[Reading], Iterator[Row]]:
             if text is None or label is None:
                 short, long = (texts, labels) if text is None else (labels, texts)
                 sentence = f"ends before {long.name}. Both need one line per row; copy them again."
-                reading.problem(DataError(sentence, file=short, line=(text or label)[0] - 1))
+                reading.problem(Incomplete(sentence, file=short, line=(text or label)[0] - 1))
                 return
             yield Row(text[0], " ".join(text[1].split(SEPARATOR)), label[1].split())
 

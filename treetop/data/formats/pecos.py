@@ -16,7 +16,7 @@ from treetop.core.errors import DataError
 from treetop.core.forecast import available_memory
 from treetop.data.format import Format, Source, Split, Writing
 from treetop.data.parse.limits import Limits, how_to_raise
-from treetop.data.parse.lines import lines, writer
+from treetop.data.parse.lines import Incomplete, lines, writer
 from treetop.data.parse.numbered import (
     FILTERS,
     LARGEST,
@@ -150,12 +150,12 @@ def _text_lines(file: Path, count: int, targets: Path, reading: Reading) -> Iter
     for number, line in lines(file, reading.problem):
         if number > count:
             sentence = f"more texts than the {count:,} rows of {targets.name}. One line per row is needed."
-            reading.problem(DataError(sentence, file=file, line=number))
+            reading.problem(Incomplete(sentence, file=file, line=number))
             return
         yield line
     if number < count:
         sentence = f"fewer texts than the {count:,} rows of {targets.name}. One line per row is needed."
-        reading.problem(DataError(sentence, file=file, line=number))
+        reading.problem(Incomplete(sentence, file=file, line=number))
 
 
 def write(writing: Writing) -> None:

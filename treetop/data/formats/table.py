@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,20 @@ from treetop.data import sidecar
 from treetop.data.format import CONTENT, Format, Head, Writing
 from treetop.data.formats.jsonl import row_records
 from treetop.data.parse.arrow import BATCH, batch_records, wanted_columns
-from treetop.data.parse.cells import cell_records, delimiter
+from treetop.data.parse.cells import delimiter
 from treetop.data.parse.fields import to_row
 from treetop.data.parse.json_text import decode
 from treetop.data.parse.lines import writer
 from treetop.data.parse.numbered import parse_float
 from treetop.data.parse.rows import Reading, Row, each_row, listed
+from treetop.data.parse.sheets import named_cells
 
 NUMBERS = ("targets", "relevance")
 LISTS = ("labels", *NUMBERS)
 
 
 def rows(file: Path, reading: Reading) -> Iterator[Row]:
-    """Rows of a CSV or TSV file with a header."""
+    """Rows of a CSV, TSV or spreadsheet with a header."""
     return _with_lists(table_records(file, reading, (reading.label_field,)), file, reading)
 
 
@@ -40,18 +41,28 @@ def _with_lists(records: Iterator[tuple[int, dict[str, Any]]], file: Path, readi
         return to_row(line, record | {key: _cell_list(key, lists[key], reading, hint) for key in lists}, reading)
 
     yield from each_row(records, make, file, reading)
-    hint.warn(file)
+    hint.warn(file, reading.doubt)
 
 
 def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line, cells by column) of a CSV or TSV file; the header must name a text and the `needed` columns."""
+    """(line, cells by column) of a CSV, TSV or spreadsheet; the header must name a text and the `needed` columns."""
 
     def lacks(header: list[str]) -> str:
         if {*needed, *(reading.fields or ())} <= {*header} and {*reading.names} & {*header}:
             return ""
-        wanted = [f"'{name}'" for name in (*(reading.fields or ("text",)), *needed)]
+        names = (*(reading.fields or ("text",)), *needed)
+        if len(header) == 1 and len(names) > 1 and all(name in header[0] for name in names):
+            return (
+                f"the header has one column, '{header[0]}'; columns are separated by a comma, a TAB, ';' or '|'. Save "
+                "the file as CSV with commas."
+            )
+        wanted = [f"'{name}'" for name in names]
         columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
-        options = " and ".join(["--text-column", *(["--label-column"] if needed else [])])
+        options = " and ".join(
+            ["--text-column"]
+            + ["--label-column"] * (reading.label_field in needed)
+            + ["--keep-column"] * bool({*needed} - {reading.label_field})
+        )
         return f"the header needs the {columns} (found: {listed(header)}). Rename them, or name yours with {options}."
 
     empty = (
@@ -60,8 +71,9 @@ def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iter
         reading.label_field,
         *NUMBERS,
         *reading.names,
+        *reading.keep,
     )  # columns in which an empty cell has a meaning
-    for line, cells in cell_records(file, reading, lacks):
+    for line, cells in named_cells(file, reading, lacks):
         yield line, {key: cell for key, cell in cells.items() if cell or key in empty}
 
 
@@ -88,6 +100,7 @@ class _SeparatorHint:
     def __init__(self, separator: str) -> None:
         self.separator = separator
         self.counts = dict.fromkeys((separator, "|", ";", ","), 0)
+        self.names = 0  # cells such as 'Smith, John', in which a comma need not separate labels
         self.cells = 0
 
     def count(self, cell: str) -> None:
@@ -95,19 +108,15 @@ class _SeparatorHint:
             self.cells += 1
             for mark in self.counts:
                 self.counts[mark] += mark in cell
+            self.names += "," in cell and cell.count(",") == cell.count(", ")
 
-    def warn(self, file: Path) -> None:
+    def warn(self, file: Path, doubt: Callable[[str], None]) -> None:
         best = max(self.counts, key=lambda mark: self.counts[mark])
         if self.counts[self.separator] == 0 and self.counts[best] > self.cells / 4:
-            logger.warning(
-                "%s: no label cell has '%s' but %d of %d have '%s'. If labels are separated by it, read with "
-                "separator='%s' (--separator).",
-                file,
-                self.separator,
-                self.counts[best],
-                self.cells,
-                best,
-                best,
+            likely = best != "," or self.names < self.counts[best] / 2
+            (doubt if likely else logger.warning)(
+                f"{file}: no label cell has '{self.separator}' but {self.counts[best]} of {self.cells} have '{best}'. "
+                f"If labels are separated by it, read with separator='{best}' (--separator)."
             )
 
 
@@ -135,11 +144,13 @@ def _writer(suffix: str, mark: str) -> Any:
     return write
 
 
-def joined(items: list[Any]) -> str:
+def joined(items: list[Any], separator: str = "|") -> str:
     """Labels or numbers in one cell: 'a|b', or a JSON list where that would be read differently."""
     pieces = [item if isinstance(item, str) else repr(item) for item in items]
-    plain = "|".join(pieces)
-    safe = all(piece and piece == piece.strip() and "|" not in piece for piece in pieces) and not plain.startswith("[")
+    plain = separator.join(pieces)
+    safe = all(
+        piece and piece == piece.strip() and separator not in piece for piece in pieces
+    ) and not plain.startswith("[")
     return plain if safe else json.dumps(items, ensure_ascii=False)
 
 

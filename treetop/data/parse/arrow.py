@@ -16,7 +16,7 @@ BATCH = 4096  # rows that become Python objects at a time
 
 def wanted_columns(names: Iterable[str], reading: Reading) -> list[str]:
     """The columns that are read."""
-    return [name for name in names if name in (*KNOWN, "uid", reading.label_field, *reading.names)]
+    return [name for name in names if name in (*KNOWN, "uid", reading.label_field, *reading.names, *reading.keep)]
 
 
 def batch_records(

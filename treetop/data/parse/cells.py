@@ -9,16 +9,18 @@ from pathlib import Path
 
 from treetop.core.errors import DataError
 from treetop.data.parse.limits import Limits, how_to_raise
-from treetop.data.parse.lines import lines
+from treetop.data.parse.lines import Incomplete, lines
 from treetop.data.parse.rows import Reading
 
 DELIMITERS = (",", "\t", ";")
+LAST = "|"  # usual between labels, so between columns only where the header has none of the others
 Cells = dict[str, str]
 
 
 def delimiter(header: str) -> str:
     """The character that splits the header line into most cells."""
-    return max(DELIMITERS, key=header.count)
+    found = max(DELIMITERS, key=header.count)
+    return LAST if found not in header and LAST in header else found
 
 
 def cell_records(
@@ -46,7 +48,8 @@ def cell_records(
             what = (
                 f"broken CSV ({error}). Put cells with quotes or line breaks into quotes, and double the quotes inside."
             )
-            reading.problem(DataError(what, file=file, line=table.line_num + 1))
+            unclosed = "end of data" in str(error)  # a quote that is not closed takes all rows after it along
+            reading.problem((Incomplete if unclosed else DataError)(what, file=file, line=table.line_num + 1))
             continue
         if cells is None:
             return
@@ -95,6 +98,11 @@ def _header(first: str, mark: str, file: Path, limits: Limits) -> list[str]:
         raise DataError(
             f"broken header ({error}). Write column names separated by commas.", file=file, line=1
         ) from None
+    return check_header(header, file, limits)
+
+
+def check_header(header: list[str], file: Path, limits: Limits) -> list[str]:
+    """The same names of columns, if there are not too many and none is there twice."""
     if len(header) > limits.columns:
         sentence = (
             f"the header has {len(header):,} columns, at most {limits.shown('columns')} are read. Remove some, or "

@@ -22,6 +22,14 @@ BOM = b"\xef\xbb\xbf"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
+class NotUtf8(DataError):
+    """A line is not UTF-8; reading goes on with U+FFFD in it, so that row numbers stay right."""
+
+
+class Incomplete(DataError):
+    """A file ends early, or does not fit the file beside it: no single row is at fault."""
+
+
 def refuse(error: DataError) -> NoReturn:
     """The default for a bad row: stop with its error. `validate` collects instead."""
     raise error
@@ -121,7 +129,7 @@ def stream_lines(
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = "ends early" if isinstance(error, EOFError) else "is damaged"
         sentence = f"the gzip data {what} after this line. Copy or download the file again."
-        problem(DataError(sentence, file=file, line=number))
+        problem(Incomplete(sentence, file=file, line=number))
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror}).", file=file, line=number) from None
 
@@ -137,7 +145,7 @@ def _without_bom(line: bytes, file: object) -> bytes:
 
 
 def _not_utf8(line: bytes, start: int, file: object, number: int) -> DataError:
-    return DataError(
+    return NotUtf8(
         f"byte {start + 1} of the line (0x{line[start]:02x}) is not UTF-8. Save the file as UTF-8, for example with: "
         f"{_convert('latin1', file)}",
         file=file,

@@ -13,7 +13,7 @@ from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import DataError, InputError, ResourceError
 from treetop.core.forecast import available_memory, size
 from treetop.data.format import Writing
-from treetop.data.parse.lines import Problem, lines, writer
+from treetop.data.parse.lines import Incomplete, Problem, lines, writer
 from treetop.data.parse.rows import Reading, Sparse
 
 LABEL_BYTES = 400  # memory per label while a data set is read
@@ -117,13 +117,13 @@ def body(file: Path, promised: int, problem: Problem) -> Iterator[tuple[int, str
             if not line.strip():
                 continue  # blank lines at the end are not rows
             sentence = f"the header promises {promised:,} rows but more follow. Fix the header."
-            problem(DataError(sentence, file=file, line=number))
+            problem(Incomplete(sentence, file=file, line=number))
             return
         seen += 1
         yield number, line
     if seen < promised:
         sentence = f"the header promises {promised:,} rows but the file ends after {seen:,}."
-        problem(DataError(f"{sentence} Copy the file again, or fix the header.", file=file, line=number))
+        problem(Incomplete(f"{sentence} Copy the file again, or fix the header.", file=file, line=number))
 
 
 def number_ids(count: int) -> LabelSet:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.errors import DataError, InputError
+from treetop.core.log import logger
 from treetop.data.parse.lines import Problem, refuse
+from treetop.data.parse.skipped import Skipped
 from treetop.data.parse.surrogates import without_lone
 
 Sparse = tuple[NDArray[np.int64], NDArray[np.float32]]  # places and values of one row
@@ -49,6 +51,12 @@ class Row(NamedTuple):
     id: str | None = None
     role: int = 0
     features: Mapping[str, Sparse] | None = None
+    file: object = None  # of this row alone, where each row is a file
+
+
+def place(row: Row, file: object) -> tuple[object, int | None]:
+    """(file, line) of a row for messages; a row that is a file by itself has no line."""
+    return (file, row.line) if row.file is None else (row.file, None)
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,13 @@ class Reading:
     problem: Problem = refuse
     strict: bool = False
     one_based: bool = False  # ids of numbered formats start at 1
+    skip: Skipped | None = None  # collects bad rows instead of stopping at the first
+    doubt: Callable[[str], None] = logger.warning  # takes a sentence about data that are readable but plainly wrong
     separator: str = "|"  # between labels in one CSV cell
+    sheet: str | None = None  # of a spreadsheet; None: the first
+    keep: Sequence[str] = ()  # fields of a text to predict that are kept beside its labels
+    join_labels: bool = False  # labels that differ only in case or spaces are one
+    spellings: Sequence[str] = ()  # labels that others are joined to, such as those of a model
     fields: Sequence[str] | None = None  # joined to one text, whatever `text` holds
     label_field: str = "labels"  # holds a row's labels
     instead: Sequence[str] = ("title", "content")  # the same where a row has no `text` and no fields are chosen
@@ -74,6 +88,11 @@ class Reading:
             raise InputError(f"fields: {names!r} is not a list of names. Give one, such as ['title', 'content'].")
         if not isinstance(self.label_field, str) or not self.label_field:
             raise InputError(f"label_field: {self.label_field!r} is not a name. Give the field that holds the labels.")
+
+    @property
+    def exact(self) -> Reading:
+        """The same for what lies beside the rows (labels, filter pairs), of which nothing is left out."""
+        return self if self.skip is None else replace(self, problem=refuse, skip=None)
 
     @property
     def names(self) -> Sequence[str]:
@@ -100,17 +119,22 @@ class Notes:
 
     file: object
     reading: Reading
-    seen: dict[str, list[Any]] = field(default_factory=dict)  # what -> [count, first line, example]
+    seen: dict[str, list[Any]] = field(default_factory=dict)  # what -> [count, first place, example]
 
-    def odd(self, what: str, line: int, example: str = "", *, refuse_strict: bool = True) -> None:
+    def odd(self, what: str, row: Row, example: str = "", *, refuse_strict: bool = True) -> bool:
+        """Count an oddity; False where the row was refused for it and is left out."""
+        file, line = place(row, self.file)
         if refuse_strict and self.reading.strict:
-            self.reading.problem(
-                DataError(f"{what}{example}. Fix the row, or read without strict.", file=self.file, line=line)
-            )
-        self.seen.setdefault(what, [0, line, example])[0] += 1
+            sentence = f"{what}{example}. Fix the row, or read without strict."
+            self.reading.problem(DataError(sentence, file=file, line=line))
+            if self.reading.skip is not None:
+                return False
+        where = str(file) if line is None else f"{file}:{line}"
+        self.seen.setdefault(what, [0, where, example])[0] += 1
+        return True
 
     def sentences(self) -> list[str]:
         return [
-            f"{self.file}:{line}: {what}{example}; kept{f' ({count:,} times)' if count > 1 else ''}."
-            for what, (count, line, example) in self.seen.items()
+            f"{where}: {what}{example}; kept{f' ({count:,} times)' if count > 1 else ''}."
+            for what, (count, where, example) in self.seen.items()
         ]

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treetop.core.dataset import LabelSet
 
 
-class LabelTable:
-    """Columns of labels: a fixed set when there is a labels file, else in order of first appearance."""
+def folded(label: str) -> str:
+    """A label without case and superfluous spaces.
 
-    def __init__(self, fixed: LabelSet | None, *, numbered: bool = False) -> None:
+    >>> folded(" Guinea  Pigs")
+    'guinea pigs'
+    """
+    return " ".join(label.split()).casefold()
+
+
+def alike(labels: Iterable[str]) -> list[list[str]]:
+    """Groups of labels that differ only in case or spaces."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(folded(label), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+class LabelTable:
+    """Columns of labels: a fixed set when there is a labels file, else in order of first appearance.
+
+    With `join`, a label that is unknown as it is written stands for the one that differs only in case or spaces, among
+    those of the table and the `known` ones.
+    """
+
+    def __init__(
+        self, fixed: LabelSet | None, *, numbered: bool = False, join: bool = False, known: Sequence[str] = ()
+    ) -> None:
         self.fixed = fixed
         self.numbered = numbered
         self.columns: dict[str, int] = {} if fixed is None else dict(fixed.columns)
         self.open = fixed is None  # a new label is nothing odd
         self.new: list[str] = []
         self._names: dict[str, int] | None = None
+        self._folded: dict[str, str] | None = {folded(id_): id_ for id_ in reversed(known)} if join else None
+        self._known = frozenset(known)
+        if join and fixed is not None:
+            self._folded = {folded(key): key for keys in (fixed.names, fixed.ids) for key in reversed(list(keys))}
 
     def __len__(self) -> int:
         return (0 if self.fixed is None else len(self.fixed)) + len(self.new)
@@ -24,6 +52,12 @@ class LabelTable:
     def close(self) -> None:
         """From now on new labels are unknown: kept, counted and reported in a warning."""
         self.open = False
+
+    def spelled(self, key: str) -> str:
+        """The label that a key stands for where labels are joined, else the key itself."""
+        if self._folded is None or key in self.columns or key in self._known:
+            return key
+        return self._folded.setdefault(folded(key), key)
 
     def find(self, key: Any) -> int | None:
         """The column of an id, or of a name that only one label carries."""
