@@ -9,6 +9,7 @@ from typing import Any
 from treetop.core.errors import DataError, TreetopError
 from treetop.data import catalog
 from treetop.data.read import Reader, find, reading, source_splits
+from treetop.data.scripts import writing
 
 
 @dataclass
@@ -53,6 +54,8 @@ def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: An
             continue
         report.rows[name] = len(builder)
         report.notes += builder.notes.sentences()
+        if not builder.has_features:
+            report.notes += [f"{name}: {sentence}." for sentence in writing(builder.texts).sentences()]
     return report
 
 
