@@ -24,7 +24,7 @@ HELP = "usr/share/libreoffice/help"
 CLDR = "usr/share/unicode/cldr/common/annotations"
 LEAST = 3  # documents of a label
 SHORT = 200  # characters of a help page, about two sentences
-NAMES = ("ar", "en", "fi", "hi", "ja", "km", "lo", "my", "th", "zh")
+NAMES = ("ar", "en", "fi", "hi", "ja", "km", "ko", "lo", "my", "ru", "th", "tr", "yue", "zh", "zh_Hant")
 
 Labels = dict[str, list[str]]
 
