@@ -34,7 +34,8 @@ SETTINGS = {
     "default and characters 3-5": ["tfidf.char_ngrams=[3, 5]"],
 }
 STEM = {
-    "ar": "arabic", "en": "english", "en-us": "english", "fi": "finnish", "hi": "hindi", "ru": "russian", "tr": "turkish",
+    "ar": "arabic", "en": "english", "en-us": "english", "fi": "finnish", "hi": "hindi",
+    "ru": "russian", "tr": "turkish",
 }  # fmt: skip
 SEEDS = range(3)
 
