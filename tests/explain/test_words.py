@@ -179,3 +179,14 @@ def test_a_text_is_marked_word_by_word():
         ("a", 0.0), (" ", 0.0), ("black", 0.5), (", ", 0.0), ("cat", 0.25), (". ", 0.0), ("Cat", -0.25)
     ]  # fmt: skip
     assert marked("", words) == [] and "".join(piece for piece, _ in marked("  ü,1 ", [])) == "  ü,1 "
+
+
+def test_scripts_without_spaces_are_marked_by_character():
+    words = [Word("書館", 2.0, ((1, 3),)), Word("น่", 1.0, ((9, 11),))]
+    text = "図書館の Abc。น่า"
+    assert marked(text, words) == [
+        ("図", 0.0), ("書", 1.0), ("館", 1.0), ("の", 0.0), (" ", 0.0), ("Abc", 0.0), ("。", 0.0),
+        ("น่", 1.0), ("า", 0.0),
+    ]  # fmt: skip
+    mixed = "か\u3099\u0301x๑ Ⱥ図\n\u0e3f"
+    assert "".join(piece for piece, _ in marked(mixed, [])) == mixed

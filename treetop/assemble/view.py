@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 from scipy import sparse
 
 from treetop.core.dataset import Csr, Dataset
@@ -12,9 +14,12 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Features
 from treetop.core.work import Job
+from treetop.data.scripts import writing
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.text import survey
 
 GIVEN = "given"
+SAMPLE, SAMPLE_BYTES = 20_000, 1 << 20  # documents and bytes whose scripts are counted
 
 
 class SparseView(NamedTuple):
@@ -33,7 +38,26 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
     part = job.stage("tfidf", lambda: _fit(dataset, config))
     tfidf: Tfidf = Tfidf.from_part(part.parts["features"])
     X = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), part.config["shape"])
+    _report(dataset, config, X)
     return SparseView({"tfidf": tfidf}, "tfidf", X)
+
+
+def _report(dataset: Dataset, config: TfidfConfig, X: Csr) -> None:
+    """Log the scripts of the documents and how many have hardly a feature, where that is worth a line."""
+    rows = dataset.documents.nonzero()[0]
+    sample = rows[:: max(1, len(rows) // SAMPLE)]
+    found = writing(dataset.texts.take(sample))
+    terms = np.diff(X.indptr)[rows]
+    none, one = int((terms == 0).sum()), int((terms == 1).sum())
+    for sentence in replace(found, texts=len(rows), without_terms=none, with_one_term=one).sentences():
+        logger.info("%s: %s", dataset.name, sentence)
+    if found.unspaced >= 0.05 and config.char_ngrams is None and config.cutters()["words"].unspaced is None:
+        logger.warning(
+            "%s: %.0f %% of the letters are of scripts without spaces between words, where whole clauses become words "
+            "with these settings. Set tfidf.tokenizer=unicode and tfidf.unspaced=[1, 2].",
+            dataset.name,
+            100 * found.unspaced,
+        )
 
 
 def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]:
@@ -41,7 +65,12 @@ def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]
     if GIVEN in dataset.features:
         return float(dataset.features[GIVEN].nnz), 0.0
     low, high = config.ngrams or (1, 5)
-    grams = len(dataset.texts.blob) / 6.5 * (1 + high - low)
+    size = len(dataset.texts.blob)
+    sample = dataset.texts.blob[:SAMPLE_BYTES]
+    share = 3.0 * survey.unspaced_letters(sample) / max(1, len(sample))  # such characters have three bytes
+    unspaced = min(1.0, share) * size
+    shortest, longest = config.unspaced or (1, 1)
+    grams = (size - unspaced) / 6.5 * (1 + high - low) + unspaced / 3 * (1 + longest - shortest)
     return grams * (0.75 if config.min_df > 1 else 1.0), 6.0 * grams
 
 

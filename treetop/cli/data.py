@@ -86,7 +86,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, dict):
         if "mean" in value:
             return f"{value['mean']:,} (max {value['max']:,})"
-        return ", ".join(f"{key} {item:,}" for key, item in value.items())
+        return ", ".join(f"{key} {item:{'.1%' if isinstance(item, float) else ','}}" for key, item in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else f"{value:,}"

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
-from treetop.core.texts import TextsBuilder
+from treetop.core.texts import Texts, TextsBuilder
 from treetop.data.parse.rows import Notes, Reading, Row, place
 from treetop.data.parse.space import LabelTable
 from treetop.data.parse.surrogates import has_lone
@@ -92,6 +92,16 @@ class Builder:
 
     def __len__(self) -> int:
         return len(self._texts)
+
+    @property
+    def texts(self) -> Texts:
+        """The texts so far."""
+        return self._texts.build()
+
+    @property
+    def has_features(self) -> bool:
+        """Whether rows come with precomputed features, so that their texts may be empty."""
+        return bool(self._features)
 
     def add(self, row: Row) -> None:
         """Add one row; a faulty one is reported and, if that does not raise, skipped."""

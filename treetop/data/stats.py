@@ -10,6 +10,7 @@ import numpy as np
 from treetop.core.dataset import Dataset
 from treetop.core.texts import Texts
 from treetop.data.parse.space import alike
+from treetop.data.scripts import writing
 
 # name of a bin -> the most training texts a label in it has
 TAIL = {"0": 0, "1": 1, "2-5": 5, "6-10": 10, "11-100": 100, "over 100": None}
@@ -48,13 +49,16 @@ def _split(data: Dataset) -> dict[str, Any]:
     words = np.fromiter((len(text.split()) for text in data.texts), np.int64, len(data))
     size = data.texts.lengths()
     distinct = len({hash(text) for text in data.texts})
-    roles = data.roles
+    roles, found = data.roles, writing(data.texts)
     return {
         "rows": len(data),
         "labels": len(np.unique(data.Y.indices)),
         "labels_per_text": {"mean": _mean(per_row), "max": int(per_row.max(initial=0))},
         "words_per_text": {"mean": _mean(words), "max": int(words.max(initial=0))},
         "bytes_per_text": {"mean": _mean(size), "max": int(size.max(initial=0))},
+        "scripts": dict(found.scripts),
+        "texts_without_terms": found.without_terms,
+        "texts_with_one_term": found.with_one_term,
         "empty_texts": int((size == 0).sum()),
         "rows_without_labels": int((per_row == 0).sum()),
         "repeated_texts": len(data) - distinct,

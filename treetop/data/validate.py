@@ -11,6 +11,7 @@ from treetop.data import catalog
 from treetop.data.parse.rows import shown
 from treetop.data.parse.space import alike
 from treetop.data.read import Reader, find, reading, source_splits
+from treetop.data.scripts import writing
 
 
 @dataclass
@@ -56,6 +57,8 @@ def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: An
             continue
         report.rows[name] = len(builder)
         report.notes += builder.notes.sentences()
+        if not builder.has_features:
+            report.notes += [f"{name}: {sentence}." for sentence in writing(builder.texts).sentences()]
     if not source.numbered and (groups := alike(reader.table.labels().ids)):
         report.notes.append(_alike_sentence(report.path, groups))
     return report

@@ -11,6 +11,11 @@ import numpy as np
 from treetop.core.abilities import Gradient, Share, Shares
 from treetop.core.types import View
 from treetop.explain.explanation import Word
+from treetop.kernels.text.scripts import unspaced_pattern
+
+# Words, single characters (with their marks) of scripts that have no blanks between words, and what lies between.
+UNSPACED = unspaced_pattern()
+PIECES = re.compile(rf"(?=\w)[{UNSPACED}](?:(?!\w)[{UNSPACED}])*|[^\W{UNSPACED}]+|(?:(?!\w).)+", re.DOTALL)
 
 
 def words(shares: Shares) -> list[Word]:
@@ -32,7 +37,7 @@ def marked(text: str, found: Iterable[Word]) -> list[tuple[str, float]]:
 
     A term that stands in several places is shared out evenly over them, one of several words over those.
     """
-    pieces = [(match.start(), match.end()) for match in re.finditer(r"\w+|\W+", text)]
+    pieces = [(match.start(), match.end()) for match in PIECES.finditer(text)]
     ends, amounts = [end for _, end in pieces], [0.0] * len(pieces)
     for word in found:
         for start, end in word.spans:

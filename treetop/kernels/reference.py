@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.kernels.text.scripts import BLOCKS, WITHOUT_SPACES
+
 A = NDArray[Any]
 
 # --- neighbours.py --------------------------------------------------------------------------------------------------
@@ -85,30 +87,64 @@ def chosen_sums(table: A, chosen: A) -> A:
 # --- text.py, terms.py, weigh.py ------------------------------------------------------------------------------------
 
 
-def word_spans(text: str, *, lower: bool, marks: bool, shortest: int) -> tuple[list[str], list[tuple[int, int]]]:
-    """The words of a text and the position of each (start, end), in characters of the text as given."""
+Spans = list[tuple[str, int, int]]  # pieces of a text with their start and end, in characters of the text as given
+
+
+def word_spans(text: str, *, lower: bool, marks: bool, shortest: int, split_runs: bool) -> list[tuple[bool, Spans]]:
+    """(is a run, units) of each group of a text: neighbouring words, or characters of a script without blanks."""
     tidy = text.lower() if lower else text
     origin = [i for i, character in enumerate(text) for _ in (character.lower() if lower else character)]
-    words, places, start = list[str](), list[tuple[int, int]](), -1
+    groups: list[tuple[bool, Spans]] = []
+    open_run, start = False, -1  # of the word that goes on
     for i, character in enumerate([*tidy, ""]):
-        if character.isalnum() or character == "_" or (start >= 0 and marks and _is_mark(character)):
-            start = i if start < 0 else start
-        elif start >= 0:
+        is_run = split_runs and _in_run(character)
+        goes_on = marks and _is_mark(character) and (open_run or start >= 0)
+        if start >= 0 and not goes_on and (is_run or not _in_word(character)):
             if i - start >= shortest:
-                words.append(tidy[start:i])
-                places.append((origin[start], origin[i - 1] + 1))
+                if not groups or groups[-1][0]:
+                    groups.append((False, []))
+                groups[-1][1].append((tidy[start:i], origin[start], origin[i - 1] + 1))
             start = -1
-    return words, places
+        if is_run:
+            if not open_run:
+                groups.append((True, []))
+            groups[-1][1].append((character, origin[i], origin[i] + 1))
+        elif open_run and goes_on:
+            unit, first, _ = groups[-1][1].pop()
+            groups[-1][1].append((unit + character, first, origin[i] + 1))
+        elif _in_word(character) and start < 0:
+            start = i
+        open_run = is_run or (open_run and goes_on)
+    return groups
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _in_run(character: str) -> bool:
+    if not _in_word(character) or character.isdecimal():
+        return False
+    blocks = [block.split("-") for name in WITHOUT_SPACES for block in BLOCKS[name].split()]
+    return any(int(block[0], 16) <= ord(character) <= int(block[-1], 16) for block in blocks)
 
 
 def _is_mark(character: str) -> bool:
-    return character != "" and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d")
+    mark = character != "" and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d")
+    return mark and not _in_word(character)
 
 
-def word_grams(text: str, low: int, high: int, *, lower: bool, marks: bool, shortest: int) -> list[str]:
-    """Every run of `low` to `high` neighbouring words, in the order of the text."""
-    words, _ = word_spans(text, lower=lower, marks=marks, shortest=shortest)
-    return [" ".join(words[i : i + n]) for i in range(len(words)) for n in range(low, high + 1) if i + n <= len(words)]
+def word_grams(groups: list[tuple[bool, Spans]], low: int, high: int, unspaced: tuple[int, int] | None) -> Spans:
+    """Every run of `low` to `high` neighbouring words and of as many characters as `unspaced`, in order of the text."""
+    grams: Spans = []
+    for is_run, units in groups:
+        fewest, most = unspaced if is_run and unspaced else (low, high)
+        fewest = min(fewest, len(units)) if is_run else fewest
+        for i in range(len(units)):
+            for piece in (units[i : i + n] for n in range(fewest, most + 1) if i + n <= len(units)):
+                name = ("" if is_run else " ").join(unit for unit, _, _ in piece)
+                grams.append((name, piece[0][1], piece[-1][2]))
+    return grams
 
 
 def character_grams(text: str, low: int, high: int, *, lower: bool, within_words: bool) -> list[str]:

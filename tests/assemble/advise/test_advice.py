@@ -184,6 +184,10 @@ def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
     assert facts.Facts.of(dataclasses.replace(data, labels=codes), "cpu").candidates == QUICK
     wordless = Dataset(Texts.of([""] * len(data)), data.Y, data.labels, features={"given": data.Y})
     assert facts.Facts.of(wordless, "cpu").candidates == QUICK
+    unspaced = Dataset(
+        Texts.of(["図書館 abc"] * len(data)), data.Y, LabelSet.of(["犬猫"] + [f"{i}" for i in range(39)])
+    )
+    assert facts.Facts.of(unspaced, "cpu").words_per_document == 5.0 and facts.Facts.of(unspaced).label_texts == 1 / 40
     monkeypatch.setattr(facts, "_has_encoder", lambda: False)
     assert facts.Facts.of(data, "cuda").candidates == QUICK and "no encoder" in facts.Facts.of(data).describe()
 

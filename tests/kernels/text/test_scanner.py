@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 from treetop.core.texts import Texts
 from treetop.features.tfidf.grams import Cutter
 from treetop.kernels import reference
-from treetop.kernels.text import scanner, terms, weigh
+from treetop.kernels.text import characters, scanner, survey, terms, weigh
 
 TEXTS = [
     "", " ", "a", "ab", "A cat, a CAT; the cat.", "naïve Ünïcode ÉCOLE", "ΟΔΟΣ ὈΔΥΣΣΕΎΣ Σ", "İstanbul ISPARTA ıİ",
     "हिन्दी की किताब पढ़ो", "می‌خواهم", "❤️ 👩‍👩‍👧 1️⃣ x", "e\u0301tude \u0301x", "snake_case __init__ 3.14",
     "x2", "汉字 かな カタカナ",
     "Straße ǅungla ﬁ Kelvin \u212a \u023a\u023e", "tab\t\tand \n\nline\u00a0\u2003nbsp \u3000x",
-    "\x00\x1c\x85b\u2028c", "\ufffd\U0001f600\U00020000",
+    "\x00\x1c\x85b\u2028c", "\ufffd\U0001f600\U00020000", "図書館学入門", "本",
+    "第3章のPython入門 東京 大阪", "か\u3099く\u3099a\u3099",
+    "ภาษาไทยน่ารัก ๑๒๓ ไทย๑", "ខ្មែរ\u200bភាសា", "မြန်မာဘာသာ", "ພາສາລາວ", "བོད་སྐད་ཡིག", "aa字bb字字cc",
+    "Ⱥ字ȺȺ字ȺȺȺ字", "字ΣΑΣ字İ", "ｶﾞｷﾞ〆々〇ー・ー",
+    "\U00020000\U0002f800葛\U000e0100飾 字\u200d字\u0301 \u0301字",
 ]  # fmt: skip
-alphabet = st.characters() | st.sampled_from("aAbB_1 \t\n.ΣσςİIıéÉe\u0301हि्द\u200c\u200dß字\u3000ⱥȺ")
+alphabet = st.characters() | st.sampled_from(
+    "aAbB_1 \t\n.ΣσςİIıéÉe\u0301हि्द\u200c\u200dß字\u3000ⱥȺ漢かナーไที\u3099\U00020000๑"
+)
 random_texts = st.lists(st.text(alphabet, max_size=30), max_size=6)
 
 
@@ -37,13 +43,19 @@ def names(cutter, strings):
 def expected(cutter, strings):
     if cutter.unit == "words":
         rules = {"lower": cutter.lower, "marks": cutter.marks, "shortest": cutter.shortest}
-        return [reference.word_grams(s, cutter.low, cutter.high, **rules) for s in strings]
+        split_runs = cutter.unspaced is not None
+        groups = [reference.word_spans(s, **rules, split_runs=split_runs) for s in strings]
+        grams = [reference.word_grams(group, cutter.low, cutter.high, cutter.unspaced) for group in groups]
+        return [[name for name, _, _ in row] for row in grams]
     rules = {"lower": cutter.lower, "within_words": cutter.within == "words"}
     return [reference.character_grams(s, cutter.low, cutter.high, **rules) for s in strings]
 
 
 CUTTERS = [
     Cutter("words", 1, 1), Cutter("words", 1, 3, marks=False), Cutter("words", 2, 2, shortest=1),
+    Cutter("words", 1, 1, unspaced=(1, 2)), Cutter("words", 1, 2, unspaced=(2, 3)),
+    Cutter("words", 2, 3, shortest=1, lower=False, unspaced=(1, 1)),
+    Cutter("words", 1, 1, marks=False, unspaced=(3, 3)),
     Cutter("words", 1, 2, lower=False, shortest=3), Cutter("characters", 1, 4), Cutter("characters", 3, 5),
     Cutter("characters", 1, 3, within="text"), Cutter("characters", 2, 2, within="text", lower=False),
 ]  # fmt: skip
@@ -51,12 +63,16 @@ CUTTERS = [
 
 def test_character_table_agrees_with_python_on_every_code_point():
     wrong, odd = [], []
-    for point, entry in enumerate(scanner.characters().tolist()):
+    for point, entry in enumerate((characters.characters() & ~np.uint32(characters.RUN)).tolist()):
         character = chr(point)
         lower, letter = character.lower(), character.isalnum()
         mark = (unicodedata.category(character)[0] == "M" and not letter) or point in (0x200C, 0x200D)
-        flags = scanner.WORD * (letter or character == "_") | scanner.SPACE * character.isspace() | scanner.MARK * mark
-        if entry & scanner.ODD:
+        flags = (
+            characters.WORD * (letter or character == "_")
+            | characters.SPACE * character.isspace()
+            | characters.MARK * mark
+        )
+        if entry & characters.ODD:
             odd.append(character)
             continue
         fits = lower == character or 2 * len(lower.encode()) <= 3 * len(character.encode())  # room in the buffer
@@ -101,12 +117,14 @@ def test_wrong_utf8_reads_as_python_replaces_it(raws, cutter):
 
 def test_scanners_survive_wrong_utf8_unprepared():
     random = np.random.default_rng(0)
+    table = characters.characters()
     blob = random.integers(0, 256, 50_000).astype(np.uint8)
     offsets = np.sort(np.concatenate([[0, len(blob)], random.integers(0, len(blob), 3000)]))
     for scan in (
-        scanner.scan_words(blob, offsets, scanner.characters(), scanner.WORD, 1, True),
-        scanner.scan_characters(blob, offsets, scanner.characters(), True, True),
-        scanner.scan_characters(blob, offsets, scanner.characters(), False, True),
+        scanner.scan_words(blob, offsets, table, characters.WORD, 1, True, False),
+        scanner.scan_words(blob, offsets, table, characters.WORD | characters.MARK, 1, True, True),
+        scanner.scan_characters(blob, offsets, table, True, True),
+        scanner.scan_characters(blob, offsets, table, False, True),
     ):
         scan[0].tobytes().decode()  # what is written is sound again
 
@@ -215,6 +233,7 @@ def test_weights_are_those_of_the_slow_twin(rules, seed):
 
 KERNELS = [
     *(scanner.odd_texts, scanner.scan_words, scanner.scan_characters, scanner.list_grams, scanner.hash_terms),
+    *(scanner.rewrite, survey.count_letters),
     *(terms.count_terms, terms.merge_terms, terms.find_terms, terms.fill_table, terms.prefixes),
     *(terms.settle_ties, terms.take_terms, weigh.weigh),
 ]
@@ -231,9 +250,9 @@ def test_read_only_arrays_need_no_kernel_of_their_own():
 def test_second_process_compiles_nothing():
     code = (
         "from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig;"
-        "from treetop.kernels.text import scanner, terms, weigh;"
+        "from treetop.kernels.text import scanner, survey, terms, weigh;"
         "Tfidf.fit_transform(['a cat', 'the cat'], TfidfConfig(char_ngrams=(1, 3)))[0].transform(['cat']);"
-        "found = [v for m in (scanner, terms, weigh) for v in vars(m).values() if hasattr(v, 'stats')];"
+        "found = [v for m in (scanner, survey, terms, weigh) for v in vars(m).values() if hasattr(v, 'stats')];"
         "print(len(found), sum(v.stats.cache_misses.total() for v in found))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,8 +12,11 @@ import numpy as np
 
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import available_memory, size
+from treetop.core.texts import Texts
+from treetop.kernels.text import survey
+from treetop.kernels.text.scripts import unspaced_pattern
 
-WORD = re.compile(r"[^\W\d_]{3,}")
+WORD = re.compile(rf"[^\W\d_]{{3,}}|[{unspaced_pattern()}]")
 SAMPLED = 2000  # texts and labels to count words in, about
 INFORMATIVE = 0.5  # recipes that read label texts are candidates if this share of labels has words
 QUICK = ("xr_linear", "neighbours")
@@ -43,12 +46,12 @@ class Facts:
         """Facts about the training rows; words are counted on samples."""
         documents = np.flatnonzero(dataset.documents)
         sample = documents[:: max(1, len(documents) // SAMPLED)]
-        words = [len(text.split()) for text in dataset.texts.take(sample)]
+        words = _words(dataset.texts.take(sample))
         encoder, (share, label_words) = _has_encoder(), _label_texts(dataset)
         return cls(
             documents=len(documents), labels=dataset.n_labels,
             labels_per_document=float(dataset.label_counts.sum()) / max(1, len(documents)),
-            words_per_document=float(np.mean(words)) if words else 0.0, label_texts=share,
+            words_per_document=words, label_texts=share,
             label_words=label_words, cores=len(os.sched_getaffinity(0)), memory=available_memory(),
             gpu=encoder and _has_gpu(device), encoder=encoder,
         )  # fmt: skip
@@ -83,11 +86,17 @@ def _label_texts(dataset: Dataset) -> tuple[float, float]:
     """(share of labels with a word, mean number of words)"""
     labels = dataset.labels
     sample = np.arange(0, len(labels), max(1, len(labels) // SAMPLED))
-    texts = [text or name for text, name in zip(labels.texts.take(sample), labels.names.take(sample), strict=True)]
+    pairs = zip(labels.texts.take(sample), labels.names.take(sample), strict=True)
+    texts = Texts.of(text or name for text, name in pairs)
     if not texts:
         return 0.0, 0.0
-    words = [len(text.split()) for text in texts]
-    return float(np.mean([bool(WORD.search(text)) for text in texts])), float(np.mean(words))
+    return float(np.mean([bool(WORD.search(text)) for text in texts])), _words(texts)
+
+
+def _words(texts: Texts) -> float:
+    """Mean number of words of a text; a character of a script without blanks counts as one, as it does in encoders."""
+    words = sum(len(text.split()) for text in texts) + survey.unspaced_letters(texts.blob)
+    return words / max(1, len(texts))
 
 
 def _has_encoder() -> bool:

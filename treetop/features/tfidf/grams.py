@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
+from treetop.features.tfidf.stems import stemmed
 from treetop.kernels.runtime.threads import stream
-from treetop.kernels.text import scanner as scanner
+from treetop.kernels.text import scanner
 from treetop.kernels.text import terms as kernel
+from treetop.kernels.text.characters import MARK, WORD, characters
 from treetop.kernels.text.weigh import weigh
 
 Array = NDArray[Any]
@@ -38,23 +40,28 @@ class Cutter:
     marks: bool = True  # combining marks and joiners go on with a word
     shortest: int = 2  # characters of a word
     within: str = "words"
+    unspaced: tuple[int, int] | None = None  # characters of a gram in scripts without blanks; None: they form words
+    stem: str | None = None  # language of the stemmer
 
     def __call__(self, texts: Texts) -> tuple[Array, ...]:
         """(buffer, hashes, begins, ends, rows) of all n-grams; see `kernels/text/`."""
-        table = scanner.characters()
+        table = characters()
         odd = scanner.odd_texts(texts.blob, texts.offsets, table, self.lower)
         if odd.any():
             texts = _tidy(texts, np.flatnonzero(odd), self.lower)
-        if self.unit == "words":
-            inside = scanner.WORD | scanner.MARK if self.marks else scanner.WORD
-            scan = scanner.scan_words(texts.blob, texts.offsets, table, inside, self.shortest, self.lower)
-            shape = (self.low, self.high, 1, 0)
-        else:
-            within_words = self.within == "words"
-            scan = scanner.scan_characters(texts.blob, texts.offsets, table, within_words, self.lower)
-            shape = (self.low, self.high, 0, int(within_words))
-        buffer, starts, hashes, groups, docs = scan
-        return (buffer, *scanner.list_grams(starts, hashes, groups, docs, shape))
+        scan, shape = self._words(texts, table) if self.unit == "words" else self._characters(texts, table)
+        return (scan[0], *scanner.list_grams(scan, shape, self.unspaced or (1, 1)))
+
+    def _words(self, texts: Texts, table: Array) -> tuple[tuple[Array, ...], tuple[int, int, int, int]]:
+        inside = WORD | MARK if self.marks else WORD
+        rules = (inside, self.shortest, self.lower, self.unspaced is not None)
+        scan = scanner.scan_words(texts.blob, texts.offsets, table, *rules)
+        return (stemmed(scan, self.stem) if self.stem else scan), (self.low, self.high, 1, 0)
+
+    def _characters(self, texts: Texts, table: Array) -> tuple[tuple[Array, ...], tuple[int, int, int, int]]:
+        within_words = self.within == "words"
+        scan = scanner.scan_characters(texts.blob, texts.offsets, table, within_words, self.lower)
+        return scan, (self.low, self.high, 0, int(within_words))
 
     @property
     def block(self) -> int:

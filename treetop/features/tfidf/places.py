@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from treetop.core.language import stemmer
 from treetop.features.tfidf.grams import Cutter
 from treetop.kernels import reference
 
@@ -16,12 +17,18 @@ def places(cutter: Cutter, text: str) -> list[Place]:
 
 
 def _word_grams(cutter: Cutter, text: str) -> list[Place]:
-    words, at = reference.word_spans(text, lower=cutter.lower, marks=cutter.marks, shortest=cutter.shortest)
-    return [
-        (" ".join(words[i : i + n]), at[i][0], at[i + n - 1][1])
-        for i in range(len(words))
-        for n in range(cutter.low, min(cutter.high, len(words) - i) + 1)
-    ]
+    split_runs = cutter.unspaced is not None
+    groups = reference.word_spans(
+        text, lower=cutter.lower, marks=cutter.marks, shortest=cutter.shortest, split_runs=split_runs
+    )
+    if cutter.stem:
+        groups = [(is_run, units if is_run else _stems(units, cutter.stem)) for is_run, units in groups]
+    return reference.word_grams(groups, cutter.low, cutter.high, cutter.unspaced)
+
+
+def _stems(words: list[Place], language: str) -> list[Place]:
+    stems = stemmer(language)([word for word, _, _ in words])
+    return [(stem, start, end) for stem, (_, start, end) in zip(stems, words, strict=True)]
 
 
 def _character_grams(cutter: Cutter, text: str) -> list[Place]:

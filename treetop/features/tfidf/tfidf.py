@@ -1,8 +1,8 @@
 """tf-idf of words and characters: term frequency times inverse document frequency, L2-normalised.
 
 With `words: sklearn` and the same settings the numbers are those of scikit-learn's TfidfVectorizer. The default
-`unicode` differs in one thing: combining marks stay inside words, without which Hindi has hardly any. Chinese, Japanese
-and Thai put no blanks between words: there, use `chars` (such as [1, 2] within text).
+`unicode` differs in two things: combining marks stay inside words, without which Hindi has hardly any, and scripts that
+put no blanks between words (Chinese, Japanese, Thai and others) give character n-grams (`unspaced`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from treetop.core import config as settings
 from treetop.core.abilities import Gradient, KnowsWords, Share, Shares, SharesOut
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
-from treetop.core.errors import ConfigError, ModelError
+from treetop.core.errors import ConfigError, ModelError, choose
+from treetop.core.language import LANGUAGES
 from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.core.texts import Texts
@@ -42,6 +43,12 @@ class TfidfConfig:
     char_ngrams_within: Literal["words", "text"] = setting(
         "words", "character n-grams within words, or across word boundaries"
     )
+    unspaced: tuple[int, int] | None = setting(
+        (1, 2),
+        "character n-gram range in scripts without spaces between words, such as Chinese, Japanese and Thai; "
+        "null: as words; tokenizer sklearn: always as words",
+    )
+    stem: str | None = setting(None, "language of the Snowball stemmer for words, such as english; null: no stemming")
     min_word_length: int = setting(2, "minimum word length in characters", low=1)
     lowercase: bool = setting(True, "lowercase texts")
     sublinear: bool = setting(True, "sublinear term frequency: 1 + log(count)")
@@ -59,10 +66,12 @@ class TfidfConfig:
     def __post_init__(self) -> None:
         if self.ngrams is None and self.char_ngrams is None:
             raise ConfigError("ngrams: null, and char_ngrams null too, so there is nothing to count. Set one of them.")
-        for name in ("ngrams", "char_ngrams"):
+        for name in ("ngrams", "char_ngrams", "unspaced"):
             span = getattr(self, name)
             if span is not None and not 1 <= span[0] <= span[1] <= 15:
                 raise ConfigError(f"{name}: {list(span)} is not a range. Give [min, max] within 1 to 15.")
+        if self.stem is not None:
+            choose("stem", self.stem, LANGUAGES)
         for name in ("min_df", "max_df"):
             if isinstance(share := getattr(self, name), float) and not 0.0 <= share <= 1.0:
                 raise ConfigError(f"{name}: {share} is not a fraction. Give 0.0 to 1.0, or a whole number of texts.")
@@ -73,7 +82,13 @@ class TfidfConfig:
         if self.ngrams is not None:
             marks = self.tokenizer == "unicode"
             cutters_["words"] = Cutter(
-                "words", *self.ngrams, lower=self.lowercase, marks=marks, shortest=self.min_word_length
+                "words",
+                *self.ngrams,
+                lower=self.lowercase,
+                marks=marks,
+                shortest=self.min_word_length,
+                unspaced=self.unspaced if marks else None,
+                stem=self.stem,
             )
         if self.char_ngrams is not None:
             cutters_["chars"] = Cutter(
@@ -96,6 +111,7 @@ class TfidfConfig:
 
 
 DEFAULT = TfidfConfig()
+BEFORE_UNSPACED = {"unspaced": None}  # what a model without this setting was trained with
 
 
 class Tfidf(SharesOut, KnowsWords):
@@ -194,7 +210,7 @@ class Tfidf(SharesOut, KnowsWords):
     @classmethod
     def from_part(cls, part: Part) -> Tfidf:
         try:
-            config = settings.build(TfidfConfig, translated(TfidfConfig, part.config))
+            config = settings.build(TfidfConfig, translated(TfidfConfig, {**BEFORE_UNSPACED, **part.config}))
         except ConfigError as error:
             raise ModelError(f"{cls.kind}: {error} The model is damaged; copy it again.") from None
         groups = {

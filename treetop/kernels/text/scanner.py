@@ -7,9 +7,6 @@ with one space between them, or characters with white space settled. It is cut i
 
 from __future__ import annotations
 
-import functools
-import re
-import unicodedata
 from typing import Any
 
 import numba
@@ -17,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.kernels.runtime.compile import kernel, kernel_for
+from treetop.kernels.text.characters import LOWER, ODD, RUN, SPACE, WORD, decode, encode
 
 types: Any = numba.types
 
@@ -25,90 +23,15 @@ U32 = types.Array(types.uint32, 1, "C", readonly=True)
 U64 = types.Array(types.uint64, 1, "C", readonly=True)
 I32 = types.Array(types.int32, 1, "C", readonly=True)
 I64 = types.Array(types.int64, 1, "C", readonly=True)
+FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+SCAN = types.Tuple((U8, I32, U64, I64, I64, FLAGS))  # what a scan gives
 # Read-only signatures take both kinds of arrays, so that a memory-mapped model compiles nothing of its own.
-
-LOWER = 0x1FFFFF  # bits of the lower-case code point in an entry of the character table
-WORD, MARK, SPACE, ODD = 1 << 21, 1 << 22, 1 << 23, 1 << 24
-_JOINERS = (0x200C, 0x200D)  # occur inside Persian and Indic words
 
 _SEED = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x00000100000001B3)
 _K1 = np.uint64(0xFF51AFD7ED558CCD)
 _K2 = np.uint64(0xC4CEB9FE1A85EC53)
 _S29, _S32 = np.uint64(29), np.uint64(32)
-
-
-@functools.cache
-def characters() -> NDArray[np.uint32]:
-    """For every code point its lower case and whether it is a word character, a mark, white space or odd.
-
-    Odd are those whose lower case depends on their neighbours (final sigma) or is longer than one character.
-    """
-    table = np.arange(0x110000, dtype="<u4")
-    text = table[:0x40000].tobytes().decode("utf-32-le", "surrogatepass")  # no letters and no blanks above
-    for start in range(0, len(text), 256):
-        part = text[start : start + 256]
-        lower = part.lower()
-        if len(lower) == len(part):
-            table[start : start + 256] = np.frombuffer(lower.encode("utf-32-le", "surrogatepass"), "<u4")
-            continue
-        for i, character in enumerate(part):
-            single = character.lower()
-            table[start + i] = ord(single) if len(single) == 1 else ODD | ord(character)
-    table[0x3A3] = ODD | 0x3C3
-    for pattern, flag in ((r"\w+", WORD), (r"\s+", SPACE)):
-        for match in re.finditer(pattern, text):
-            table[match.start() : match.end()] |= np.uint32(flag)
-    rest = np.flatnonzero(table[:0x20000] & WORD == 0)
-    marks = [i for i in rest.tolist() if unicodedata.category(text[i])[0] == "M"]
-    table[[*marks, *_JOINERS, *range(0xE0100, 0xE01F0)]] |= np.uint32(MARK)
-    table.setflags(write=False)
-    return table
-
-
-@kernel
-def _decode(blob: Any, i: int, end: int) -> Any:
-    """(code point, bytes) of the character at `i`; (-1, 1) where the bytes are not valid UTF-8."""
-    b = np.int64(blob[i])
-    if b < 0x80:
-        return b, 1
-    if b < 0xC2 or b > 0xF4:
-        return -1, 1
-    size = 2 if b < 0xE0 else (3 if b < 0xF0 else 4)
-    if i + size > end:
-        return -1, 1
-    point = b & (0x7F >> size)
-    for k in range(1, size):
-        c = np.int64(blob[i + k])
-        if c & 0xC0 != 0x80:
-            return -1, 1
-        point = (point << 6) | (c & 0x3F)
-    least = 0x80 if size == 2 else (0x800 if size == 3 else 0x10000)
-    if point < least or point > 0x10FFFF or 0xD800 <= point < 0xE000:
-        return -1, 1
-    return point, size
-
-
-@kernel
-def _encode(buffer: Any, at: int, point: Any) -> int:
-    """Write a code point as UTF-8; returns where the next one goes."""
-    if point < 0x80:
-        buffer[at] = point
-        return at + 1
-    if point < 0x800:
-        buffer[at] = 0xC0 | (point >> 6)
-        buffer[at + 1] = 0x80 | (point & 0x3F)
-        return at + 2
-    if point < 0x10000:
-        buffer[at] = 0xE0 | (point >> 12)
-        buffer[at + 1] = 0x80 | ((point >> 6) & 0x3F)
-        buffer[at + 2] = 0x80 | (point & 0x3F)
-        return at + 3
-    buffer[at] = 0xF0 | (point >> 18)
-    buffer[at + 1] = 0x80 | ((point >> 12) & 0x3F)
-    buffer[at + 2] = 0x80 | ((point >> 6) & 0x3F)
-    buffer[at + 3] = 0x80 | (point & 0x3F)
-    return at + 4
 
 
 @kernel
@@ -138,7 +61,7 @@ def odd_texts(blob: Any, offsets: Any, table: Any, lower: bool) -> NDArray[np.bo
             if blob[i] < 0x80:
                 i += 1
                 continue
-            point, size = _decode(blob, i, end)
+            point, size = decode(blob, i, end)
             if point < 0 or (lower and table[point] & ODD):
                 odd[d] = True
                 break
@@ -146,25 +69,48 @@ def odd_texts(blob: Any, offsets: Any, table: Any, lower: bool) -> NDArray[np.bo
     return odd
 
 
-@kernel_for(U8, I64, U32, types.int64, types.int64, types.boolean)
-def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, lower: bool) -> Any:
-    """(buffer, starts, hashes, groups, docs) of the words of each text.
+@kernel
+def _scan_run(source: Any, i: int, end: int, inside: int, target: Any, at: int, k: int) -> Any:
+    """(next byte, next place in the buffer, next unit): copies a run, each character with its marks as one unit."""
+    blob, table = source
+    buffer, starts = target
+    while i < end:
+        point, step = decode(blob, i, end)
+        entry = np.int64(table[point]) if point >= 0 else 0
+        if entry & RUN:
+            starts[k] = at
+            k += 1
+        elif entry & WORD or entry & inside == 0:
+            break
+        at = encode(buffer, at, point)  # these scripts have no lower case
+        i += step
+    return i, at, k
+
+
+@kernel_for(U8, I64, U32, types.int64, types.int64, types.boolean, types.boolean)
+def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, lower: bool, split_runs: bool) -> Any:
+    """(buffer, starts, hashes, groups, docs, runs) of the words of each text.
 
     A word begins with a WORD character, goes on with WORD or any of the bits `inside`, and has at least `shortest`
-    characters. Unit i lies at starts[i] .. starts[i + 1] - 1, which leaves out the space.
+    characters. Unit i lies at starts[i] .. starts[i + 1] - 1, which leaves out the space. With `split_runs`, characters
+    of scripts without blanks (RUN) are units of their own, without spaces and hashes; each run is a group.
     """
     n, size = len(offsets) - 1, offsets[-1] - offsets[0]
     buffer = np.empty(size + size // 2 + n + 8, np.uint8)  # lower case makes 2 bytes 3 at worst
     starts = np.empty((size + n) // 2 + 2, np.int32)
     hashes = np.empty(len(starts), np.uint64)
-    groups = np.zeros(n + 1, np.int64)
-    at, k = 0, 0
+    groups, runs = np.empty(len(starts) + n, np.int64), np.empty(len(starts) + n, np.bool_)
+    docs = np.zeros(n + 1, np.int64)
+    run: Any = RUN if split_runs else 0
+    at, k, g = 0, 0, 0
+    groups[0] = 0
     for d in range(n):
         i, end = offsets[d], offsets[d + 1]
         first, length, value = at, 0, _SEED
         while i <= end:
             entry: Any = 0
             point: Any = -1  # after the last byte: as if there were a blank
+            step = 1
             if i < end and blob[i] < 0x80:
                 point = np.int64(blob[i])
                 i += 1
@@ -177,32 +123,40 @@ def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, 
                     length += 1
                     continue
             else:
-                step = 1
                 if i < end:
-                    point, step = _decode(blob, i, end)
+                    point, step = decode(blob, i, end)
                 i += step
                 if point >= 0:
                     entry = np.int64(table[point])
-            if entry & WORD or (length > 0 and entry & inside):
+            if entry & run == 0 and (entry & WORD or (length > 0 and entry & inside)):
                 begin = at
-                at = _encode(buffer, at, entry & LOWER if lower else point)
+                at = encode(buffer, at, entry & LOWER if lower else point)
                 value = _hash_on(value, buffer, begin, at)
                 length += 1
-            elif length > 0:
+                continue
+            if length > 0:
                 if length >= shortest:
                     starts[k], hashes[k] = first, value
                     k += 1
                     buffer[at] = 32
                     first = at + 1
                 at, length, value = first, 0, _SEED
-        groups[d + 1] = k
+            if entry & run or (i > end and k > groups[g]):  # a run, or the end of the text, ends a group of words
+                if k > groups[g]:
+                    g += 1
+                    groups[g], runs[g - 1] = k, False
+                if entry & run:
+                    i, at, k = _scan_run((blob, table), i - step, end, inside, (buffer, starts), at, k)
+                    g += 1
+                    groups[g], runs[g - 1], first = k, True, at
+        docs[d + 1] = g
     starts[k] = at
-    return buffer[:at], starts[: k + 1], hashes[:k], groups, np.arange(n + 1)
+    return buffer[:at], starts[: k + 1], hashes[:k], groups[: g + 1], docs, runs[:g]
 
 
 @kernel_for(U8, I64, U32, types.boolean, types.boolean)
 def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, lower: bool) -> Any:
-    """(buffer, starts, hashes, groups, docs) of the characters of each text.
+    """(buffer, starts, hashes, groups, docs, runs) of the characters of each text; there are no runs.
 
     A group is a run without white space and a blank at either end (`within_words`), or else the whole text with each
     run of two or more white-space characters made one blank. Unit i lies at starts[i] .. starts[i + 1].
@@ -222,7 +176,7 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
             point: Any = -1  # after the last byte: as if there were a blank
             step = 1
             if i < end:
-                point, step = _decode(blob, i, end)
+                point, step = decode(blob, i, end)
             i += step
             entry = np.int64(table[point]) if point >= 0 else SPACE
             if entry & SPACE == 0:
@@ -230,7 +184,7 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
                     buffer[at], starts[k], hashes[k], is_open = 32, at, blank, True
                     at, k = at + 1, k + 1
                 starts[k] = at
-                at = _encode(buffer, at, entry & LOWER if lower else point)
+                at = encode(buffer, at, entry & LOWER if lower else point)
                 hashes[k] = _hash_on(_SEED, buffer, starts[k], at)
                 k += 1
             elif is_open:
@@ -240,13 +194,13 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
             elif not within_words and i <= end:
                 run = 1
                 while i < end:
-                    after, step = _decode(blob, i, end)
+                    after, step = decode(blob, i, end)
                     if after >= 0 and table[after] & SPACE == 0:
                         break
                     i += step
                     run += 1
                 starts[k] = at
-                at = _encode(buffer, at, 32 if run > 1 or point < 0 else point)
+                at = encode(buffer, at, 32 if run > 1 or point < 0 else point)
                 hashes[k] = _hash_on(_SEED, buffer, starts[k], at)
                 k += 1
         if not within_words:
@@ -254,29 +208,59 @@ def scan_characters(blob: Any, offsets: Any, table: Any, within_words: bool, low
             groups[g] = k
         docs[d + 1] = g
     starts[k] = at
-    return buffer[:at], starts[: k + 1], hashes[:k], groups[: g + 1], docs
+    return buffer[:at], starts[: k + 1], hashes[:k], groups[: g + 1], docs, np.zeros(g, np.bool_)
 
 
-@kernel_for(I32, U64, I64, I64, types.UniTuple(types.int64, 4))
-def list_grams(starts: Any, hashes: Any, groups: Any, docs: Any, shape: tuple[int, int, int, int]) -> Any:
-    """(hash, start, stop, rows): every gram of every text in the order of the text; rows = pointers per text.
-
-    `shape` = (fewest units, most units, bytes between units, 1 if a group that is too short counts once as a whole).
-    """
-    low, high, gap, whole = shape
+@kernel
+def _count_grams(groups: Any, runs: Any, shape: tuple[int, int, int, int], run_shape: tuple[int, int]) -> int:
     total = 0
     for g in range(len(groups) - 1):
+        low, high, _, whole = shape
+        if runs[g]:
+            low, high, whole = run_shape[0], run_shape[1], 1
         units = groups[g + 1] - groups[g]
         for size in range(low, min(high, units) + 1):
             total += units - size + 1
         if 0 < units < low:
             total += whole
+    return total
+
+
+@kernel
+def _list_run(buffer: Any, starts: Any, first: int, last: int, run_shape: tuple[int, int], out: Any, k: int) -> int:
+    """List the grams of one run, each hashed as one word; returns the number of grams so far."""
+    values, begins, ends = out
+    low, high = run_shape
+    least = min(low, last - first)
+    for i in range(first, last - least + 1):
+        value = _SEED
+        for j in range(i, min(i + high, last)):
+            value = _hash_on(value, buffer, starts[j], starts[j + 1])
+            if j - i + 1 >= least:
+                values[k], begins[k], ends[k] = fold(_SEED, value), starts[i], starts[j + 1]
+                k += 1
+    return k
+
+
+@kernel_for(SCAN, types.UniTuple(types.int64, 4), types.UniTuple(types.int64, 2))
+def list_grams(scan: Any, shape: tuple[int, int, int, int], run_shape: tuple[int, int]) -> Any:
+    """(hash, start, stop, rows): every gram of every text in the order of the text; rows = pointers per text.
+
+    `shape` = (fewest units, most units, bytes between units, 1 if a group that is too short counts once as a whole),
+    `run_shape` = (fewest, most) characters in a run, where one that is too short always counts as a whole.
+    """
+    buffer, starts, hashes, groups, docs, runs = scan
+    low, high, gap, whole = shape
+    total = _count_grams(groups, runs, shape, run_shape)
     values, begins, ends = np.empty(total, np.uint64), np.empty(total, np.int32), np.empty(total, np.int32)
     rows = np.zeros(len(docs), np.int64)
     k = 0
     for d in range(len(docs) - 1):
         for g in range(docs[d], docs[d + 1]):
             first, last = groups[g], groups[g + 1]
+            if runs[g]:
+                k = _list_run(buffer, starts, first, last, run_shape, (values, begins, ends), k)
+                continue
             least = last - first if whole and last - first < low else low
             for i in range(first, last - least + 1 if last > first else first):
                 state = _SEED
@@ -304,3 +288,25 @@ def hash_terms(blob: Any, offsets: Any, words: bool) -> NDArray[np.uint64]:
             unit = (unit ^ np.uint64(blob[i])) * _PRIME
         values[t] = fold(state, unit)
     return values
+
+
+@kernel_for(I32, I32, U8, I64)
+def rewrite(ids: Any, gaps: Any, blob: Any, offsets: Any) -> Any:
+    """(buffer, starts, hashes) of units that are strings `ids` of a blob, each with so many blanks after it."""
+    size = 0
+    for i in range(len(ids)):
+        size += offsets[ids[i] + 1] - offsets[ids[i]] + gaps[i]
+    buffer, starts = np.empty(size, np.uint8), np.empty(len(ids) + 1, np.int32)
+    hashes = np.empty(len(ids), np.uint64)
+    at = 0
+    for i in range(len(ids)):
+        starts[i] = at
+        for j in range(offsets[ids[i]], offsets[ids[i] + 1]):
+            buffer[at] = blob[j]
+            at += 1
+        hashes[i] = _hash_on(_SEED, buffer, starts[i], at)
+        for _ in range(gaps[i]):
+            buffer[at] = 32
+            at += 1
+    starts[len(ids)] = at
+    return buffer, starts, hashes
