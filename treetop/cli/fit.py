@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from treetop.cli import completion
 from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError, choose
@@ -23,12 +24,19 @@ SELF_PAIRS = "Documents that are labels themselves: keep or bar their own label;
 
 @reads_data
 def fit(
-    recipe: Annotated[str, typer.Argument(help="Name of a recipe; see `treetop recipes`.")],
+    recipe: Annotated[
+        str, typer.Argument(help="Name of a recipe; see `treetop recipes`.", autocompletion=completion.recipes)
+    ],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     out: Annotated[Path | None, typer.Option(help="Folder to write the model to.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset: named settings of the recipe.")] = "default",
+    preset: Annotated[
+        str, typer.Option(help="Preset: named settings of the recipe.", autocompletion=completion.presets)
+    ] = "default",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, such as linear.beam=20; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="A setting, such as linear.beam=20; repeatable.", autocompletion=completion.settings
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same model.")] = 0,
     threads: Annotated[

@@ -8,13 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
+from treetop.cli import completion
 from treetop.cli.streams import echo
 from treetop.core.errors import ConfigError
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Show one recipe: its idea, presets and settings.")] = None,
-    preset: Annotated[str, typer.Option(help="Show the values of this preset instead of the defaults.")] = "default",
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show one recipe: its idea, presets and settings.", autocompletion=completion.recipes),
+    ] = None,
+    preset: Annotated[
+        str,
+        typer.Option(help="Show the values of this preset instead of the defaults.", autocompletion=completion.presets),
+    ] = "default",
     every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the main ones.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:

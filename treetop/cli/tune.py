@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from treetop.cli import completion
 from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo
 from treetop.core.errors import ConfigError, InputError, choose
@@ -16,11 +17,18 @@ from treetop.core.errors import ConfigError, InputError, choose
 
 @reads_data
 def tune(
-    recipe: Annotated[str, typer.Argument(help="Name of a recipe; see `treetop recipes`.")],
+    recipe: Annotated[
+        str, typer.Argument(help="Name of a recipe; see `treetop recipes`.", autocompletion=completion.recipes)
+    ],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     budget: Annotated[str, typer.Option(help="Time for all tries: time=10min.")] = "time=10min",
-    preset: Annotated[str, typer.Option(help="Preset that the search starts from.")] = "default",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting to keep fixed; repeatable.")] = None,
+    preset: Annotated[
+        str, typer.Option(help="Preset that the search starts from.", autocompletion=completion.presets)
+    ] = "default",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting to keep fixed; repeatable.", autocompletion=completion.settings),
+    ] = None,
     aim: Annotated[str, typer.Option(help="What to optimise: balanced, precision or tail.")] = "balanced",
     out: Annotated[
         Path | None,
