@@ -128,7 +128,7 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
         for views in one_ahead(self.batches(packed, {})):
             parts.append(self._rank_batch(views, self._checked_k(k + most_of_a_row(barred))))
             stop = start + len(parts[-1])
-            unknown.append(unknown_rows(self.features, self._read, views, packed.span(start, stop)))
+            unknown.append(unknown_rows(self._telling, views, packed.span(start, stop)))
             start = stop
         ranking, nothing = without_pairs(Ranking.concat(parts), barred, k), np.concatenate(unknown)
         if threshold is not None:

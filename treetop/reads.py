@@ -18,7 +18,7 @@ from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, View
 from treetop.kernels.runtime import threads
 from treetop.predict.self_pairs import OwnLabels
-from treetop.predict.unknown import unknown_rows
+from treetop.predict.unknown import Telling, unknown_rows
 
 BATCH = 16384  # documents looked at together; linear results do not depend on it
 
@@ -60,6 +60,10 @@ class ReadsTexts:
     def _own_labels(self) -> OwnLabels:
         return OwnLabels.of(self.labels)
 
+    @cached_property
+    def _telling(self) -> Telling:
+        return Telling.of(self.features, self._read)
+
     @property
     def _read(self) -> set[str]:
         """Names of the views that levels read."""
@@ -90,10 +94,7 @@ class ReadsTexts:
         starts = range(0, max(len(texts), 1), BATCH)
         batches = zip(starts, self.batches(texts, given), strict=True)
         return np.concatenate(
-            [
-                unknown_rows(self.features, self._read, views, texts.span(a, min(a + BATCH, len(texts))))
-                for a, views in batches
-            ]
+            [unknown_rows(self._telling, views, texts.span(a, min(a + BATCH, len(texts)))) for a, views in batches]
         )
 
 

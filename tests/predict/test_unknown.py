@@ -10,7 +10,7 @@ from treetop.core.abilities import MovesToDevice
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
 from treetop.features.views import Views
-from treetop.predict.unknown import unknown_rows
+from treetop.predict.unknown import Telling, unknown_rows
 
 NOTHING = ["zzxqy qqqq", "", "?!", "   "]
 
@@ -88,7 +88,7 @@ class Joined(MovesToDevice):
 )
 def test_views_of_an_encoder_are_not_computed(read, expected):
     features, texts = {"joined": Joined()}, Texts.of(["cat", "zzxqy", "?! _"])
-    assert unknown_rows(features, read, features["joined"].views(texts), texts).tolist() == expected
+    assert unknown_rows(Telling.of(features, read), features["joined"].views(texts), texts).tolist() == expected
 
 
 def test_labels_of_an_unknown_text_have_the_probability_they_have_without_a_text():
