@@ -5,8 +5,6 @@ A text must not be judged by facts it contributed to: facts about labels come fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -21,7 +19,8 @@ from treetop.kernels.text.matching import EXACT, FOUND, TIGHT, WHOLE
 from treetop.rank.lexical import Lexical, matches_of
 
 FOLDS = 5
-DOCUMENTS = 20_000  # from which trees learn at most; facts about labels come from all
+DOCUMENTS = 5_000  # from which trees learn at most; facts about labels come from all
+MANY, EASY = 50_000, 4  # pairs from which on one in EASY of the easily wrong ones is sampled
 SMOOTH = 2.0  # texts by which the precision of a label is drawn to the mean
 MONOTONE = (FOUND, TIGHT, EXACT, FREQUENCY, PRECISION)
 
@@ -65,36 +64,36 @@ def learn(X: Csr, dataset: Dataset, table: Table, how: Boosting, seed: int) -> L
         row, hit = _judged(made, Y[inner], None if ignored is None else ignored[inner])
         rows.append(row)
         hits.append(hit)
-    everything, hit = np.concatenate(rows), np.concatenate(hits)
-    edges = bin_edges(everything, hit) if len(hit) else np.zeros((everything.shape[1], 1), np.float32)
     facts = facts_of(complete, Y, np.ones(len(documents), bool), len(documents))
-    return Lexical(table, facts, edges, _trees(everything, hit, edges, how))
+    return Lexical(table, facts, *_trees(np.concatenate(rows), np.concatenate(hits), how, seed))
 
 
-def _trees(X: Floats, hit: Floats, edges: Floats, how: Boosting) -> Trees:
+def _trees(X: Floats, hit: Floats, how: Boosting, seed: int) -> tuple[Floats, Trees]:
+    """Bins of features and trees; of many wrong labels without a complete form a part is enough, weighted."""
+    weight = np.ones(len(hit), np.float32)
+    if len(hit) > MANY:
+        easy = (hit == 0) & (X[:, FOUND] < WHOLE)
+        weight[easy] = EASY
+        kept = ~easy | (np.random.default_rng(seed).random(len(hit)) * EASY < 1)
+        X, hit, weight = X[kept], hit[kept], weight[kept]
+    edges = bin_edges(X, hit) if len(hit) else np.zeros((X.shape[1], 1), np.float32)
     monotone = np.isin(np.arange(X.shape[1]), MONOTONE)
-    return boost(binned(X, edges), hit, np.ones(len(hit), np.float32), monotone, how)
+    return edges, boost(binned(X, edges), hit, weight, monotone, how)
 
 
 def _judged(made: tuple[Ints, NDArray[np.int32], Floats], Y: Csr, ignored: Csr | None) -> tuple[Floats, Floats]:
     """What trees look at and whether each label is right; pairs that may not be learned are left out."""
     pointers, labels, rows = made
-    held: Callable[[Csr], NDArray[np.bool_]] = lambda matrix: _stored(pointers, labels, matrix)  # noqa: E731
-    hit = held(Y).astype(np.float32)
-    if ignored is None:
-        return rows, hit
-    kept = ~held(ignored)
-    return rows[kept], hit[kept]
+    hit = _stored(pointers, labels, Y)
+    kept = np.ones(len(hit), bool) if ignored is None else ~_stored(pointers, labels, ignored)
+    return rows[kept], hit[kept].astype(np.float32)
 
 
 def _stored(pointers: Ints, labels: NDArray[np.int32], matrix: Csr) -> NDArray[np.bool_]:
-    """(pairs,) whether each (text, label) is stored in a matrix."""
-    ones = sparse.csr_matrix((np.ones(len(labels), np.float32), labels, pointers), matrix.shape)
-    places = sparse.csr_matrix((np.arange(1, len(labels) + 1, dtype=np.int64), labels, pointers), matrix.shape)
-    del ones
-    both = places.multiply(matrix > 0)
+    """(pairs,) whether each (text, label) has a value above 0 in a matrix."""
+    places = sparse.csr_matrix((np.arange(1.0, len(labels) + 1.0), labels, pointers), matrix.shape)
     found = np.zeros(len(labels), bool)
-    found[both.data.astype(np.int64) - 1] = True
+    found[places.multiply(matrix > 0).tocsr().data.astype(np.int64) - 1] = True
     return found
 
 

@@ -44,7 +44,7 @@ class Config:
     share: float = setting(0.5, "share of a name's weight that its words in the text must have", low=0.1, high=1.0)
     max_words: int = setting(8, "words of a name; longer ones are not looked for", low=1, high=LONGEST)
     frequent: int = setting(20, "most frequent labels, which are candidates even where no name is found", low=0)
-    trees: int = setting(150, "boosted trees", low=1)
+    trees: int = setting(60, "boosted trees", low=1)
     depth: int = setting(4, "depth of a tree", low=1, high=8)
     rate: float = setting(0.1, "learning rate of the trees", low=0.001, high=1.0)
 
@@ -54,7 +54,9 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     names = len(dataset.labels.names.blob) + len(dataset.labels.texts.blob)
     model = 5.0 * names + 40.0 * dataset.n_labels
     words = len(dataset.texts.blob) / 6.0
-    return Forecast(memory=COMPILED + data_memory(dataset) + 4 * model + 150.0 * words, model=model, time=5 + words / 1e5)
+    return Forecast(
+        memory=COMPILED + data_memory(dataset) + 4 * model + 150.0 * words, model=model, time=5 + words / 1e5
+    )
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
@@ -64,7 +66,9 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     features = Matches.of(forms, config.share)
     table = table_of(forms, dataset.labels, dataset.label_counts, config.frequent)
     how = Boosting(trees=config.trees, depth=config.depth, rate=config.rate)
-    part = job.stage("lexical", lambda: learn(features.transform(dataset.texts), dataset, table, how, job.seed).to_part())
+    part = job.stage(
+        "lexical", lambda: learn(features.transform(dataset.texts), dataset, table, how, job.seed).to_part()
+    )
     rank = Lexical.from_part(part)
     return Model.over(
         dataset, {"matches": features}, [[Level(VIEW, Everything(dataset.n_labels), rank, Join("sigmoid"))]]

@@ -129,6 +129,6 @@ class Matches(SharesOut, KnowsWords):
             lexicon = Lexicon(stems, part.setting("language", str))
         except ConfigError as error:
             raise ModelError(f"{part.kind}: {error} {DAMAGED}") from None
-        return cls(lexicon, ends, words, part.array("hashes", "<u8", len(words)), weight, number(part, "share", 0.01, 1.0))
-
-
+        return cls(
+            lexicon, ends, words, part.array("hashes", "<u8", len(words)), weight, number(part, "share", 0.01, 1.0)
+        )
