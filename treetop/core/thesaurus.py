@@ -41,7 +41,7 @@ class Thesaurus:
 
         None where nothing is said.
         """
-        listed = sorted((column, name) for column, several in names for name in dict.fromkeys(several) if name)
+        listed = sorted({(column, name) for column, several in names for name in several if name})
         pairs = [_pairs(columns, relation) for relation in (broader, related)]
         if not listed and not any(map(len, pairs)):
             return None
@@ -58,14 +58,14 @@ class Thesaurus:
         """Everything but the names."""
         return self.owners, self.broader, self.related
 
-    def by_label(self, n: int) -> list[dict[str, list[Any]]]:
-        """For each of `n` labels its names (`alt`) and the columns of labels (`broader`, `related`), if any."""
-        found: list[dict[str, list[Any]]] = [{} for _ in range(n)]
+    def by_label(self, ids: Sequence[str]) -> list[dict[str, list[str]]]:
+        """For each label its names (`alt`) and the ids of others (`broader`, `related`), where there are any."""
+        found: list[dict[str, list[str]]] = [{} for _ in ids]
         for column, name in zip(self.owners.tolist(), self.names, strict=True):
             found[column].setdefault("alt", []).append(name)
         for key, pairs in (("broader", self.broader), ("related", self.related)):
             for column, other in pairs.tolist():
-                found[column].setdefault(key, []).append(other)
+                found[column].setdefault(key, []).append(ids[other])
         return found
 
 

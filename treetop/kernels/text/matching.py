@@ -18,6 +18,7 @@ FOUND, FIRST, COUNT, TIGHT, EXACT, SPREAD, COVER, INSIDE = range(8)
 CHANNELS = 8  # values of a match
 LONGEST = 16  # words of a form
 OCCURRENCES = 64  # of a word around which a form is looked for
+CROWD = 30  # forms that have a word, from which on it is crowded
 SLACK = np.float32(1e-4)  # rounding of sums of weights
 WHOLE = np.float32(0.999)  # a share of the weight from which on a form counts as complete
 
@@ -30,18 +31,25 @@ class Index(NamedTuple):
     hashes: NDArray[np.uint64]  # of the words as written
     filed_ends: NDArray[np.int64]  # (words + 1,)
     filed: NDArray[np.int32]  # forms
+    crowded: NDArray[np.bool_]  # (words,) words of so many forms that they find complete ones only
     weight: NDArray[np.float32]  # (words,) how much a word says
 
 
 def file_forms(
     ends: NDArray[np.int64], words: NDArray[np.int32], weight: NDArray[np.float32], share: float
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """(pointers per word, forms filed under each): forms whose words are given rarest first."""
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+    """(pointers per word, forms filed under each, crowded words): forms whose words are given rarest first.
+
+    A form is always filed under its rarest word, under others only where they are not crowded.
+    """
     depth = _depth(ends, words, weight, np.float32(share))
-    at = np.repeat(ends[:-1] - np.cumsum(depth) + depth, depth) + np.arange(int(depth.sum()))
-    forms, under = np.repeat(np.arange(len(depth), dtype=np.int32), depth), words[at]
+    step = np.arange(int(depth.sum())) - np.repeat(np.cumsum(depth) - depth, depth)
+    under, forms = words[np.repeat(ends[:-1], depth) + step], np.repeat(np.arange(len(depth), dtype=np.int32), depth)
+    crowded = np.bincount(words, minlength=len(weight)) > CROWD
+    kept = (step == 0) | ~crowded[under]
+    under, forms = under[kept], forms[kept]
     pointers = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(under, minlength=len(weight)))])
-    return pointers, forms[np.argsort(under, kind="stable")]
+    return pointers, forms[np.argsort(under, kind="stable")], crowded
 
 
 @kernel
@@ -187,7 +195,7 @@ def _inside(rows: Any, chosen: Any, sizes: Any, longest: Any) -> None:
 @kernel
 def _match(
     words: Any, hashes: Any, rows: Any, ends: Any, of_form: Any, written: Any, filed_ends: Any, filed: Any,
-    weight: Any, share: Any,
+    crowded: Any, weight: Any, share: Any,
 ) -> Any:  # fmt: skip
     n, room, k = len(rows) - 1, 64, 0
     forms, values = np.empty(room, np.int32), np.zeros((room, CHANNELS), np.float32)
@@ -204,7 +212,7 @@ def _match(
                 form = filed[j]
                 p, q = ends[form], ends[form + 1]
                 found = _share(of_form[p:q], weight, known, distinct, known[w], spots)
-                if found < share:
+                if found < share or (crowded[known[w]] and found < WHOLE):
                     continue
                 if k == len(forms):
                     forms = np.concatenate((forms, np.empty(k, np.int32)))

@@ -16,9 +16,17 @@ def match_slow(words: list[int], hashes: list[int], index: Index, share: float) 
     """Every form of the index that a text holds, forms ascending."""
     forms = ((f, index.words[a:b].tolist()) for f, (a, b) in enumerate(zip(index.ends, index.ends[1:], strict=False)))
     found = [_match(f, form, words, hashes, index) for f, form in forms if any(word in words for word in form)]
-    kept = [each for each in found if each[2][0] >= np.float32(share) - SLACK]
+    kept = [each for each in found if each[2][0] >= np.float32(share) - SLACK and _reached(each, words, index)]
     _mark_inside(kept, index)
     return kept
+
+
+def _reached(match: Match, words: list[int], index: Index) -> bool:
+    """Crowded words find a form only where it is complete."""
+    f, _, channels = match
+    form = index.words[index.ends[f] : index.ends[f + 1]].tolist()
+    there = [word for word in form if word in words]
+    return bool(channels[0] >= WHOLE or not index.crowded[there[0]])
 
 
 def _match(f: int, form: list[int], words: list[int], hashes: list[int], index: Index) -> Match:
