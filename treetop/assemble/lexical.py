@@ -54,6 +54,7 @@ def learn(X: Csr, dataset: Dataset, table: Table, how: Boosting, seed: int) -> L
     X, Y = X[documents], (dataset.Y[documents] > 0).astype(np.float32)
     ignored = None if dataset.ignored is None else dataset.ignored[documents]
     complete = _complete(X, table, dataset.n_labels)
+    complete = complete if ignored is None else complete - complete.multiply(ignored > 0)
     fold = np.random.default_rng(seed).permutation(len(documents)) % FOLDS
     chosen = np.random.default_rng(seed + 1).permutation(len(documents))[:DOCUMENTS]
     rows, hits = [], []

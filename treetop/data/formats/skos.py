@@ -301,11 +301,12 @@ def turtle(labels: LabelSet) -> Iterator[str]:
     fields = zip(labels.ids, labels.names, labels.texts, labels.status, more, strict=True)
     for id_, name, text, status, lists in fields:
         parts = [f"\n<{to_uri(id_)}> a skos:Concept"]
-        if name != id_ or text:
+        if name != id_ or text or lists.get("alt"):
             parts.append(f"skos:prefLabel {_literal(name)}")
-        if text != name and text:
+        others = lists.get("alt", [])
+        if text != ", ".join([name, *others]) and (text or others):  # which is what a text is read as without one
             parts.append(f"skos:definition {_literal(text)}")
-        parts += [f"skos:altLabel {_literal(other)}" for other in lists.get("alt", [])]
+        parts += [f"skos:altLabel {_literal(other)}" for other in others]
         parts += [f"skos:{kind} <{to_uri(id_)}>" for kind in ("broader", "related") for id_ in lists.get(kind, [])]
         if status == RETIRED:
             parts.append("owl:deprecated true")

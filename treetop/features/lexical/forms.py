@@ -95,7 +95,8 @@ def _document_share(lexicon: Lexicon, texts: Texts) -> NDArray[np.float64]:
     rows = np.repeat(np.arange(len(texts), dtype=np.int64), np.diff(ends))[words >= 0]
     pairs = np.unique(rows * max(len(lexicon.stems), 1) + words[words >= 0])
     counts = np.bincount(pairs % max(len(lexicon.stems), 1), minlength=len(lexicon.stems))
-    return (counts + 0.5) / (len(texts) + 1.0)
+    shares: NDArray[np.float64] = (counts + 0.5) / (len(texts) + 1.0)
+    return shares
 
 
 def _weights(

@@ -60,7 +60,7 @@ def _better(values: Any, a: int, b: int) -> bool:
 @kernel
 def _holds(sorted_: Any, value: int) -> bool:
     at = np.searchsorted(sorted_, value)
-    return at < len(sorted_) and sorted_[at] == value
+    return bool(at < len(sorted_) and sorted_[at] == value)
 
 
 @kernel
