@@ -4,9 +4,9 @@
     python benchmarks/choices/lexical.py mllm ../shared/data/finna-yso-en-25k --rows 400 --python ENV/bin/python
     python benchmarks/choices/lexical.py speed --labels 1000000 --record
 
-Training rows and 5,000 others to test on are drawn from train; texts that are a label's own are not tested. `rare` is the recall, among the best 5, of labels that
-at most 5 of the training rows carry. MLLM is trained and asked through Annif's own command, its rankings are scored
-here. `speed` makes names of two to four words for so many labels.
+Training rows and 5,000 others to test on are drawn from train; texts that are a label's own are not tested. `rare` is
+the recall, among the best 5, of labels that at most 5 of the training rows carry. MLLM is trained and asked through
+Annif's own command, its rankings are scored here. `speed` makes names of two to four words for so many labels.
 """
 
 from __future__ import annotations
