@@ -5,7 +5,8 @@ the text in any order. Tree: flat. Shortlist: labels whose form is found, and th
 trees over the match (how much of the form, where, how often, how close together, inside a longer form), the form (how
 many labels share it, how rare its words are), the label (how frequent it is, how often it is right where it is found,
 related labels that are found too). Key idea: a label needs no training text to be found, so a few hundred texts are
-enough to train on, and rare labels are found as easily as frequent ones.
+enough to train on, and rare labels are found as easily as frequent ones. Measured with 400 and 18,000 titles, beside
+Annif's MLLM and in blends, in `benchmarks/results/lexical-choice.jsonl`.
 """
 
 from __future__ import annotations

@@ -89,18 +89,18 @@ def _distinct_words(found: Sequences, ids: NDArray[np.int32]) -> tuple[Ints, NDA
     return stems[first], found.hashes[first], np.bincount(rows[first], minlength=len(found.ends) - 1)
 
 
-def _document_share(lexicon: Lexicon, texts: Texts) -> NDArray[np.float64]:
+def _document_share(lexicon: Lexicon, texts: Texts) -> NDArray[np.floating]:
     """(stems,) the smoothed share of texts that have each."""
     words, _, ends = lexicon.sequences(texts)
     rows = np.repeat(np.arange(len(texts), dtype=np.int64), np.diff(ends))[words >= 0]
     pairs = np.unique(rows * max(len(lexicon.stems), 1) + words[words >= 0])
     counts = np.bincount(pairs % max(len(lexicon.stems), 1), minlength=len(lexicon.stems))
-    shares: NDArray[np.float64] = (counts + 0.5) / (len(texts) + 1.0)
+    shares: NDArray[np.floating] = (counts + 0.5) / (len(texts) + 1.0)
     return shares
 
 
 def _weights(
-    stems: Ints, kept: NDArray[np.bool_], lengths: Ints, n: int, in_texts: NDArray[np.float64]
+    stems: Ints, kept: NDArray[np.bool_], lengths: Ints, n: int, in_texts: NDArray[np.floating]
 ) -> NDArray[np.float32]:
     """(stems,) the lower of two logarithms of rarity: among forms and in texts."""
     counts = np.bincount(stems[np.repeat(kept, lengths)], minlength=n)
