@@ -37,6 +37,7 @@ METHODS = dict.fromkeys(["dismec", "xr_linear", "parabel", "bonsai", "extremetex
 METHODS |= {
     "popular": "count",
     "neighbours": "votes",
+    "lexical": "matches",
     "blend": "count or votes",
     "auto": "count or votes",
 }  # others: integrated gradients

@@ -14,6 +14,7 @@ from scipy import sparse
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.texts import Texts
+from treetop.core.thesaurus import Thesaurus
 from treetop.data.detect import written_formats
 from treetop.data.format import CONTENT
 from treetop.data.read import read, read_all
@@ -87,7 +88,20 @@ def label_sets(draw, name, n):
         # SKOS reads the name as text where there is no definition
         names = [a if text or name != "annif" else b for a, b, text in zip(some, names, texts, strict=True)]
     status = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)) if "status" in holds else [0] * n
-    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), np.array(status, np.uint8))
+    thesaurus = None
+    if "thesaurus" in holds:
+        other = draw(st.lists(st.tuples(st.integers(0, n - 1), st.lists(any_text, max_size=2)), max_size=2))
+        pairs = st.lists(st.tuples(st.integers(0, n - 1), st.lists(st.sampled_from(ids), max_size=2)), max_size=2)
+        thesaurus = Thesaurus.of({id_: i for i, id_ in enumerate(ids)}, other, draw(pairs), draw(pairs))
+    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), np.array(status, np.uint8), thesaurus)
+
+
+def said(labels):
+    """What a thesaurus says of each label, whatever the order of labels."""
+    more = [{}] * len(labels) if labels.thesaurus is None else labels.thesaurus.by_label(labels.ids)
+    return {
+        id_: {key: sorted(values) for key, values in lists.items()} for id_, lists in zip(labels.ids, more, strict=True)
+    }
 
 
 def assert_same(got, want):
@@ -133,13 +147,18 @@ def test_round_trip(name, data, gzip):
         order = [known.columns[id_] for id_ in labels.ids]
         assert list(labels.names) == [known.names[j] for j in order]
         assert list(labels.texts) == [known.texts[j] for j in order]
+        assert said(labels) == said(known)
         assert labels.status.tolist() == [known.status[j] for j in order]
 
 
 FULL = Dataset(
     Texts.of(["a cat", "a dog"]),
     sparse.csr_matrix(np.array([[1, 0.5, 0], [0, 1, 0]], np.float32)),
-    LabelSet(*map(Texts.of, (["c", "d", "e"], ["Cat", "d", "e"], ["a cat", "", ""])), np.array([0, 0, 1], np.uint8)),
+    LabelSet(
+        *map(Texts.of, (["c", "d", "e"], ["Cat", "d", "e"], ["a cat", "", ""])),
+        np.array([0, 0, 1], np.uint8),
+        Thesaurus.of({"c": 0, "d": 1, "e": 2}, [(0, ["puss"])], [(0, ["d"])]),
+    ),
     ids=Texts.of(["1", "2"]),
     roles=np.array([0, 2], np.uint8),
     features=dict.fromkeys(("given", "mine"), sparse.csr_matrix(np.eye(2, dtype=np.float32))),

@@ -5,6 +5,7 @@ import rdflib
 
 from treetop.core.errors import DataError
 from treetop.data.formats import skos
+from treetop.data.label_files import read_label_file
 from treetop.data.parse.rows import Reading
 from treetop.data.read import read
 
@@ -38,6 +39,25 @@ def test_turtle_gives_labels_in_a_language(tmp_path):
     assert table(labels) == WANT
     finnish = table(skos.read_labels(tmp_path / "labels.ttl", Reading(language="fi")))
     assert finnish["http://example.org/y/p1"] == ("kissa", "kissa, katti", 0)
+
+
+def test_other_names_and_relations_are_kept(tmp_path):
+    more = "y:p1 skos:hiddenLabel 'catt'@en ; skos:related y:p3, y:absent . y:p3 skos:narrower y:p1 .\n"
+    (tmp_path / "labels.ttl").write_text(TURTLE + more)
+    labels = skos.read_labels(tmp_path / "labels.ttl", Reading())
+    p1, p2, p3 = labels.thesaurus.by_label(labels.ids)
+    place = "http://example.org/y/"
+    assert p1 == {"alt": ["catt", "moggy", "puss"], "broader": [place + "p3"], "related": [place + "p3"]}
+    assert p2 == {"broader": [place + "p1"]} and p3 == {}
+
+
+def test_a_label_file_gives_other_names_and_refuses_what_is_none(tmp_path):
+    (tmp_path / "labels.jsonl").write_text('{"id": "a", "alt": ["b", "c"], "broader": ["z"]}\n{"id": "z"}\n')
+    labels, _ = read_label_file(tmp_path / "labels.jsonl")
+    assert labels.thesaurus.by_label(labels.ids) == [{"alt": ["b", "c"], "broader": ["z"]}, {}]
+    (tmp_path / "bad.jsonl").write_text('{"id": "a", "alt": [1]}\n')
+    with pytest.raises(DataError, match=r"bad.jsonl:1: field 'alt' of label 'a' .* expected a list of strings"):
+        read_label_file(tmp_path / "bad.jsonl")
 
 
 @pytest.mark.parametrize("kind", ["turtle", "nt", "xml", "pretty-xml"])

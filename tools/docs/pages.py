@@ -14,6 +14,8 @@ from treetop.core import registry
 
 WHEN = {
     "popular": "as a floor for every score: the same labels for every text.",
+    "lexical": "with label names that occur in texts: a few hundred training texts, many rare labels; in a blend with "
+    "`xr_linear` for rare labels.",
     "neighbours": "as a first model: seconds to train, no tuning, weak with very many labels.",
     "dismec": "small data on a CPU where every label has a few texts and precision counts most.",
     "xr_linear": "the default on a CPU: fast, small, explainable, up to millions of labels.",

@@ -19,6 +19,7 @@ from scipy import sparse
 from treetop.core import registry
 from treetop.core.errors import InputError, LabelError, did_you_mean
 from treetop.core.texts import Texts
+from treetop.core.thesaurus import Thesaurus
 
 Csr: TypeAlias = Any  # scipy.sparse.csr_matrix with float32 values; scipy ships no types
 Ints = NDArray[np.int64]
@@ -32,7 +33,7 @@ FEW = 20_000  # labels up to which the nearest spelling is suggested
 
 @dataclass(frozen=True, eq=False)
 class LabelSet:
-    """Labels in column order: unique ids, names (need not be unique), texts and status.
+    """Labels in column order: unique ids, names (need not be unique), texts, status, and other names and relations.
 
     >>> LabelSet.of(["n1", "n2"], names=["cat", "dog"]).find("dog")
     1
@@ -42,6 +43,7 @@ class LabelSet:
     names: Texts
     texts: Texts
     status: NDArray[np.uint8]
+    thesaurus: Thesaurus | None = None
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -67,7 +69,7 @@ class LabelSet:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, LabelSet)
-            and all(getattr(self, field) == getattr(other, field) for field in ("ids", "names", "texts"))
+            and all(getattr(self, field) == getattr(other, field) for field in ("ids", "names", "texts", "thesaurus"))
             and np.array_equal(self.status, other.status)
         )
 
@@ -119,6 +121,7 @@ class LabelSet:
             Texts.concat([self.names, new.names]),
             Texts.concat([self.texts, new.texts]),
             np.concatenate([self.status, new.status]),
+            self.thesaurus,
         )
 
 
@@ -229,6 +232,8 @@ class Dataset:
         for texts in (self.texts, self.labels.ids, self.labels.names, self.labels.texts):
             add(texts.blob, texts.offsets)
         add(self.labels.status, np.array(self.propensity))
+        if (more := self.labels.thesaurus) is not None:
+            add(more.names.blob, more.names.offsets, *(array.reshape(-1) for array in more.arrays()))
         for name, matrix in (("", self.Y), ("relevance", self.relevance), *sorted(self.features.items())):
             if matrix is not None:
                 digest.update(f"{name}|".encode())

@@ -14,17 +14,17 @@ LANGUAGES = (
 )  # fmt: skip
 
 
-def stemmer(language: str) -> Callable[[Sequence[str]], list[str]]:
+def stemmer(language: str, setting: str = "stem") -> Callable[[Sequence[str]], list[str]]:
     """A function from words to their stems, one each and never empty; it belongs to one thread.
 
     >>> stemmer("english")(["libraries", "library", "catalogued"])
     ['librari', 'librari', 'catalogu']
     """
-    choose("stem", language, LANGUAGES)
+    choose(setting, language, LANGUAGES)
     try:
         import Stemmer
     except ModuleNotFoundError:
-        raise missing("PyStemmer", "languages", f"stem: {language}") from None
+        raise missing("PyStemmer", "languages", f"{setting}: {language}") from None
     stem = Stemmer.Stemmer(language, 0).stemWords
 
     def stems(words: Sequence[str]) -> list[str]:

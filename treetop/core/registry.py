@@ -44,6 +44,7 @@ TABLE: dict[str, dict[str, str]] = {
         "fuse": "treetop.features.concatenate:Concatenated",
         "towers": "treetop.features.encoder.towers:Towers",
         "words": "treetop.features.words.words:Words",
+        "matches": "treetop.features.lexical.matches:Matches",
         "apart": "treetop.features.namespaced:Namespaced",
     },
     "labels": {
@@ -65,6 +66,7 @@ TABLE: dict[str, dict[str, str]] = {
     "rank": {
         "popular": "treetop.rank.popular:Popular",
         "neighbours": "treetop.rank.neighbours:Neighbours",
+        "lexical": "treetop.rank.lexical:Lexical",
         "linear": "treetop.rank.linear:Linear",
         "head": "treetop.rank.head:Head",
         "dual": "treetop.rank.dual:Dual",
@@ -92,6 +94,7 @@ TABLE: dict[str, dict[str, str]] = {
     "recipe": {
         "popular": "treetop.recipes.popular",
         "neighbours": "treetop.recipes.neighbours",
+        "lexical": "treetop.recipes.lexical",
         "dismec": "treetop.recipes.dismec",
         "xr_linear": "treetop.recipes.xr_linear",
         "parabel": "treetop.recipes.parabel",

@@ -26,6 +26,7 @@ CONTENT = {
     "label ids": "label ids",
     "label names": "label names",
     "label texts": "label texts",
+    "thesaurus": "alternative names and relations of labels",
     "status": "retired labels",
     "unused": "unused labels",
     "propensity": "propensity constants",

@@ -20,7 +20,7 @@ from treetop.data.parse.sheets import SUFFIXES
 from treetop.data.sidecar import label_cells, label_set
 
 KINDS = ".jsonl, .csv, .tsv, .xlsx or .parquet"
-FIELDS = ("name", "status", "into")  # besides `id` and `text`
+FIELDS = ("name", "status", "into", "alt", "broader", "related")  # besides `id` and `text`
 
 
 def read_label_file(source: str | Path) -> tuple[LabelSet, list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError
 from treetop.core.texts import Texts
+from treetop.core.thesaurus import Thesaurus
 from treetop.data.format import SPLITS, Writing
 from treetop.data.parse.cells import cell_records
 from treetop.data.parse.fields import kind
@@ -24,20 +26,24 @@ from treetop.data.parse.sheets import named_cells
 from treetop.data.parse.surrogates import whole
 
 STATUS = ("active", "retired")
+LISTS = ("alt", "broader", "related")  # other names of a label, and ids of labels
+NOTHING: dict[str, list[str]] = {}
 FACTS = "dataset.json"
 PAIR = '{"split": "test", "row": 0, "label": "dog"}'
 Record = Mapping[str, Any]
 
 
 def label_set(file: object, records: Iterator[tuple[int, Record]], reading: Reading) -> LabelSet:
-    """Labels from records with `id`, and where they have them `name`, `text` and `status`."""
+    """Labels from records with `id`, and where they have them `name`, `text`, `status`, `alt`, `broader`, `related`."""
     ids: dict[str, int] = {}
     names: list[str] = []
     texts: list[str] = []
     status: list[int] = []
+    more: dict[str, list[tuple[int, list[str]]]] = {key: [] for key in LISTS}
     for line, record in records:
         try:
             id_, name, text, state = _label(record)
+            lists = {key: _strings(record[key], key, id_) for key in LISTS if record.get(key)}
             if id_ in ids:
                 raise ValueError(
                     f"label id {shown(id_)} appears twice (first in line {ids[id_]}). Give each label its own id."
@@ -45,11 +51,22 @@ def label_set(file: object, records: Iterator[tuple[int, Record]], reading: Read
         except ValueError as error:
             reading.problem(DataError(str(error), file=file, line=line))
             continue
+        for key, strings in lists.items():
+            more[key].append((len(ids), strings))
         ids[id_] = line
         names.append(name)
         texts.append(text)
         status.append(state)
-    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), np.array(status, np.uint8))
+    thesaurus = Thesaurus.of({id_: column for column, id_ in enumerate(ids)}, *more.values())
+    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), np.array(status, np.uint8), thesaurus)
+
+
+def _strings(value: Any, key: str, id_: str) -> list[str]:
+    """A list of strings of a label; a cell of a table has them between bars."""
+    items = value.split("|") if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise ValueError(f"field '{key}' of label {shown(id_)} is {kind(value)}, expected a list of strings.")
+    return [whole(item, f"'{key}' of label {shown(id_)}") for item in items]
 
 
 def _label(record: Record) -> tuple[str, str, str, int]:
@@ -70,10 +87,12 @@ def _label(record: Record) -> tuple[str, str, str, int]:
     return id_, text or id_ if name is None else name, text, STATUS.index(state)
 
 
-def label_records(labels: LabelSet) -> Iterator[dict[str, str]]:
-    """Labels as records; a name or status is included only if it is not the default."""
-    for id_, name, text, status in zip(labels.ids, labels.names, labels.texts, labels.status, strict=True):
-        record = {"id": id_, "text": text}
+def label_records(labels: LabelSet) -> Iterator[dict[str, Any]]:
+    """Labels as records; what is not the default is included."""
+    more = repeat(NOTHING) if labels.thesaurus is None else labels.thesaurus.by_label(labels.ids)
+    fields = zip(labels.ids, labels.names, labels.texts, labels.status, strict=True)
+    for (id_, name, text, status), lists in zip(fields, more, strict=False):
+        record: dict[str, Any] = {"id": id_, "text": text, **lists}
         if name != (text or id_):
             record["name"] = name
         if status != ACTIVE:

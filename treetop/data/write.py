@@ -97,6 +97,7 @@ def contents(splits: Mapping[str, Dataset], name: str = "") -> set[str]:
         "label ids": ids != [str(column) for column in range(len(ids))],
         "label names": names != [text or id_ for text, id_ in zip(texts, ids, strict=True)],
         "label texts": any(texts),
+        "thesaurus": labels.thesaurus is not None,
         "status": bool((labels.status != ACTIVE).any()),
         "unused": not used.all(),
         "propensity": parts[0].propensity != catalog.propensity(name),

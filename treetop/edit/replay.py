@@ -203,7 +203,7 @@ class _State:
         if self.renamed:
             names = _changed(names, {column: name for column, (name, _) in self.renamed.items()})
             texts = _changed(texts, {column: text for column, (_, text) in self.renamed.items()})
-        return LabelSet(ids, names, texts, self.status)
+        return LabelSet(ids, names, texts, self.status, self.trained.thesaurus)
 
     def extra(self) -> list[Level]:
         """For each member a level that ranks the added labels below the nodes its last level reads."""

@@ -96,5 +96,5 @@ def _no_tab(writing: Writing, line: str, row: int) -> str:
     return line.replace("\t", " ")
 
 
-HOLDS = frozenset({"texts", "label ids", "label names", "label texts", "status", "unused"})
+HOLDS = frozenset({"texts", "label ids", "label names", "label texts", "thesaurus", "status", "unused"})
 FORMAT = Format("annif", HOLDS, write, sniff=sniff, rows=rows)

@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, unquote
@@ -21,6 +22,7 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError, extra
 from treetop.core.texts import Texts
+from treetop.core.thesaurus import Thesaurus
 from treetop.data.parse.limits import Limits, how_to_raise
 from treetop.data.parse.lines import head, lines, open_bytes
 from treetop.data.parse.rows import Reading, shown
@@ -31,7 +33,9 @@ OWL, XML = "http://www.w3.org/2002/07/owl#", "{http://www.w3.org/XML/1998/namesp
 OWN = "urn:x-treetop:"  # prefix for ids that are not URIs
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
 
-WANTED = {RDF + "type", OWL + "deprecated", *(SKOS + kind for kind in ("prefLabel", "altLabel", "definition"))}
+NAMES = ("prefLabel", "altLabel", "hiddenLabel", "definition")
+RELATIONS = ("broader", "narrower", "related")
+WANTED = {RDF + "type", OWL + "deprecated", *(SKOS + kind for kind in (*NAMES, *RELATIONS))}
 Triple = tuple[str, str, str, str]  # subject, predicate, object, language of the object
 
 # Only single characters repeat possessively: Python before 3.11.5 forgets alternatives inside a possessive group.
@@ -66,35 +70,70 @@ def read_labels(file: Path, reading: Reading) -> LabelSet:
     return collect(xml_triples(file) if is_xml else turtle_triples(file, reading), reading, file)
 
 
+@dataclass
+class _Concepts:
+    """What triples say of concepts, by their URIs."""
+
+    named: set[str] = field(default_factory=set)
+    retired: set[str] = field(default_factory=set)
+    names: dict[str, dict[str, list[tuple[int, str, str]]]] = field(
+        default_factory=lambda: {kind: {} for kind in NAMES}
+    )
+    relations: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {kind: {} for kind in RELATIONS})
+
+    def add(self, triple: Triple, wanted: str) -> None:
+        """Texts are kept with a rank: the wanted language first, then no language, then any."""
+        subject, predicate, value, language = triple
+        kind = predicate[len(SKOS) :] if predicate.startswith(SKOS) else ""
+        if predicate == RDF + "type" and value == SKOS + "Concept":
+            self.named.add(subject)
+        elif predicate == OWL + "deprecated" and value in ("true", "1"):
+            self.retired.add(subject)
+        elif kind in NAMES:
+            rank = 0 if language == wanted else 1 if not language else 2
+            self.names[kind].setdefault(subject, []).append((rank, language, value))
+        elif kind in RELATIONS:
+            self.relations[kind].setdefault(subject, []).append(value)
+
+    def name(self, uri: str) -> tuple[int, str, str]:
+        """(rank, language, text) of the preferred name."""
+        return min(self.names["prefLabel"].get(uri, []), default=(0, "", ""))
+
+    def others(self, uri: str, kind: str) -> list[str]:
+        """Other names in the language of the preferred one."""
+        language = self.name(uri)[1]
+        return sorted(name for _, its, name in self.names[kind].get(uri, []) if its == language)
+
+    def text(self, uri: str) -> str:
+        """The definition, or all names."""
+        names = ", ".join([self.name(uri)[2], *self.others(uri, "altLabel")])
+        return min(self.names["definition"].get(uri, []), default=(0, "", names))[2]
+
+    def thesaurus(self, uris: list[str]) -> Thesaurus | None:
+        """Other names and relations; `narrower` is `broader` seen from the other side."""
+        columns = {uri: column for column, uri in enumerate(uris)}
+        names = [(columns[uri], self.others(uri, "altLabel") + self.others(uri, "hiddenLabel")) for uri in uris]
+        broader, narrower, related = (self.relations[kind] for kind in RELATIONS)
+        up = [(columns[uri], others) for uri, others in broader.items() if uri in columns]
+        up += [(columns[n], [uri]) for uri, others in narrower.items() for n in others if n in columns]
+        across = [(columns[uri], others) for uri, others in related.items() if uri in columns]
+        return Thesaurus.of(columns, names, up, across)
+
+
 def collect(triples: Iterable[Triple], reading: Reading, file: object) -> LabelSet:
     """Labels from the triples that speak of concepts."""
-    concepts: set[str] = set()
-    retired: set[str] = set()
-    values: dict[str, dict[str, list[tuple[int, str, str]]]] = {"prefLabel": {}, "altLabel": {}, "definition": {}}
-    for subject, predicate, value, language in triples:
-        if predicate == RDF + "type" and value == SKOS + "Concept":
-            concepts.add(subject)
-        elif predicate == OWL + "deprecated" and value in ("true", "1"):
-            retired.add(subject)
-        elif predicate.startswith(SKOS) and (kind := predicate[len(SKOS) :]) in values:
-            # the wanted language first, then no language, then any
-            rank = 0 if language == reading.language else 1 if not language else 2
-            values[kind].setdefault(subject, []).append((rank, language, value))
-    uris = sorted(concepts | values["prefLabel"].keys())
+    found = _Concepts()
+    for triple in triples:
+        found.add(triple, reading.language)
+    uris = sorted(found.named | found.names["prefLabel"].keys())
     if not uris:
         raise DataError("no skos:Concept found. Expected SKOS as Turtle or RDF/XML.", file=file)
-    names, texts = [], []
-    for uri in uris:
-        name = min(values["prefLabel"].get(uri, []), default=(0, "", ""))
-        others = sorted(alt for rank, language, alt in values["altLabel"].get(uri, []) if language == name[1])
-        text = min(values["definition"].get(uri, []), default=(0, "", ", ".join([name[2], *others])))[2]
-        names.append(name[2] or from_uri(uri))
-        texts.append(text)
     ids = Counter(map(from_uri, uris))
     if len(ids) < len(uris):
         raise DataError(f"two concepts have the id {shown(ids.most_common(1)[0][0])}. Rename one.", file=file)
-    status = np.array([RETIRED if uri in retired else ACTIVE for uri in uris], np.uint8)
-    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), status)
+    names, texts = [found.name(uri)[2] or from_uri(uri) for uri in uris], map(found.text, uris)
+    status = np.array([RETIRED if uri in found.retired else ACTIVE for uri in uris], np.uint8)
+    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), status, found.thesaurus(uris))
 
 
 def xml_triples(file: Path) -> Iterator[Triple]:
@@ -258,12 +297,17 @@ def _object(kind: str, token: str, prefixes: dict[str, str]) -> tuple[str, str]:
 def turtle(labels: LabelSet) -> Iterator[str]:
     """Lines of a Turtle file with these labels."""
     yield f"@prefix skos: <{SKOS}> .\n@prefix owl: <{OWL}> .\n"
-    for id_, name, text, status in zip(labels.ids, labels.names, labels.texts, labels.status, strict=True):
+    more = [{}] * len(labels) if labels.thesaurus is None else labels.thesaurus.by_label(labels.ids)
+    fields = zip(labels.ids, labels.names, labels.texts, labels.status, more, strict=True)
+    for id_, name, text, status, lists in fields:
         parts = [f"\n<{to_uri(id_)}> a skos:Concept"]
-        if name != id_ or text:
+        if name != id_ or text or lists.get("alt"):
             parts.append(f"skos:prefLabel {_literal(name)}")
-        if text != name and text:
+        others = lists.get("alt", [])
+        if text != ", ".join([name, *others]) and (text or others):  # which is what a text is read as without one
             parts.append(f"skos:definition {_literal(text)}")
+        parts += [f"skos:altLabel {_literal(other)}" for other in others]
+        parts += [f"skos:{kind} <{to_uri(id_)}>" for kind in ("broader", "related") for id_ in lists.get(kind, [])]
         if status == RETIRED:
             parts.append("owl:deprecated true")
         yield " ;\n  ".join(parts) + " .\n"

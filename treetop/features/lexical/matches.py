@@ -1,0 +1,135 @@
+"""Forms of labels found in texts: the view "matches", CHANNELS values for every form that a text holds.
+
+A form is a set of words; it is found where a text has words of at least `share` of its weight, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treetop.core.abilities import Gradient, KnowsWords, Share, Shares, SharesOut
+from treetop.core.dataset import Csr, Ints
+from treetop.core.errors import ConfigError, ModelError
+from treetop.core.part_checks import DAMAGED, MOST, floats, number
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.features.lexical.forms import Forms
+from treetop.features.lexical.words import CUTTER, Lexicon
+from treetop.features.tfidf.places import places
+from treetop.features.views import Views
+from treetop.kernels.runtime import threads
+from treetop.kernels.text.matching import CHANNELS, LONGEST, Index, file_forms, match
+
+BLOCK = 512  # texts that a thread takes at a time
+VIEW = "matches"
+
+
+class Matches(SharesOut, KnowsWords):
+    """Words of forms, and where a text has them."""
+
+    kind: ClassVar[str] = "features.matches.1"
+
+    def __init__(
+        self, lexicon: Lexicon, ends: Ints, words: NDArray[np.int32], hashes: NDArray[np.uint64],
+        weight: NDArray[np.float32], share: float,
+    ) -> None:  # fmt: skip
+        self.lexicon, self.share = lexicon, share
+        self.ends, self.words, self.hashes, self.weight = ends, words, hashes, weight
+
+    @classmethod
+    def of(cls, forms: Forms, share: float) -> Matches:
+        return cls(forms.lexicon, forms.ends, forms.words, forms.hashes, forms.weight, share)
+
+    @cached_property
+    def index(self) -> Index:
+        """The forms filed under their rarest words; made when first needed."""
+        filed = file_forms(self.ends, self.words, self.weight, self.share)
+        return Index(self.ends, self.words, self.hashes, *filed, self.weight)
+
+    @property
+    def n_forms(self) -> int:
+        return len(self.ends) - 1
+
+    def transform(self, texts: Texts) -> Csr:
+        """(texts, CHANNELS x forms) what is known of every form found."""
+        index = self.index
+
+        def work(start: int, stop: int) -> Any:
+            return match(*self.lexicon.sequences(texts.span(start, stop)), index, self.share)
+
+        parts = threads.run(work, threads.blocks(len(texts), BLOCK) or [(0, 0)])
+        lengths = np.concatenate([np.diff(pointers) for pointers, _, _ in parts]) * CHANNELS
+        forms = np.concatenate([forms for _, forms, _ in parts]).astype(np.int64)
+        columns = (forms[:, None] * CHANNELS + np.arange(CHANNELS)).astype(np.int32).reshape(-1)
+        values = np.concatenate([values for _, _, values in parts]).reshape(-1)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return sparse.csr_matrix((values, columns, indptr), (len(texts), CHANNELS * self.n_forms))
+
+    def views(self, texts: Texts) -> Mapping[str, Csr]:
+        """The view "matches" of a batch, computed when first asked for."""
+        return Views({VIEW: lambda: self.transform(texts)})
+
+    def known_words(self, texts: Texts) -> NDArray[np.float32]:
+        words, _, ends = self.lexicon.sequences(texts)
+        before, counts = np.concatenate([[0], np.cumsum(words >= 0)]), np.diff(ends)
+        shares = np.full(len(texts), np.nan, np.float32)
+        np.divide(np.diff(before[ends]), counts, out=shares, where=counts > 0, casting="unsafe")
+        return shares
+
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares]:
+        """What a form adds is divided among its words in the text by their weights."""
+        row = self.transform(Texts.of([text]))
+        value = dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        found = places(CUTTER, text)
+        words, spans = [word for word, _, _ in found], [(start, end) for _, start, end in found]
+        stems = self.lexicon.find(words).tolist()
+        return [self._shares(gradient, value, words, spans, stems) for gradient in gradients]
+
+    def _shares(
+        self, gradient: Gradient, value: Mapping[int, float], words: list[str], spans: list[tuple[int, int]],
+        stems: list[int],
+    ) -> Shares:  # fmt: skip
+        amounts: dict[str, float] = {}
+        columns = range(len(gradient.weights)) if gradient.columns is None else gradient.columns.tolist()
+        for column, weight in zip(columns, gradient.weights.tolist(), strict=True):
+            form = column // CHANNELS
+            ids = self.words[self.ends[form] : self.ends[form + 1]].tolist()
+            there = {word: float(self.weight[stem]) for word, stem in zip(words, stems, strict=True) if stem in ids}
+            for word, part in there.items():
+                amount = weight * value.get(column, 0.0) * part / sum(there.values())
+                amounts[word] = amounts.get(word, 0.0) + amount
+        places = {word: tuple(s for w, s in zip(words, spans, strict=True) if w == word) for word in amounts}
+        return Shares([Share(word, amount, places[word]) for word, amount in amounts.items() if amount])
+
+    def to_part(self) -> Part:
+        stems = self.lexicon.stems
+        arrays: dict[str, NDArray[Any]] = {
+            "stems_blob": stems.blob, "stems_ends": stems.offsets, "ends": self.ends, "words": self.words,
+            "hashes": self.hashes, "weight": self.weight,
+        }  # fmt: skip
+        return Part(self.kind, {"language": self.lexicon.language, "share": self.share}, arrays)
+
+    @classmethod
+    def from_part(cls, part: Part) -> Matches:
+        blob, weight = part.array("stems_blob", "|u1", None), floats(part, "weight", None)
+        stems = Texts(blob, part.pointers("stems_ends", len(weight) + 1, len(blob)))
+        words = part.indices("words", "<i4", None, len(weight))
+        n = len(part.array("ends", "<i8", None)) - 1
+        ends = part.pointers("ends", n + 1, len(words)) if n >= 0 else np.zeros(0, np.int64)
+        sizes = np.diff(ends)
+        sound = n >= 0 and bool(((sizes > 0) & (sizes <= LONGEST)).all()) and n * CHANNELS <= MOST
+        if not sound or not ((weight > 0) & (weight < 1e6)).all():
+            raise ModelError(f"{part.kind}: its forms do not fit together. {DAMAGED}")
+        try:
+            lexicon = Lexicon(stems, part.setting("language", str))
+        except ConfigError as error:
+            raise ModelError(f"{part.kind}: {error} {DAMAGED}") from None
+        return cls(
+            lexicon, ends, words, part.array("hashes", "<u8", len(words)), weight, number(part, "share", 0.01, 1.0)
+        )
