@@ -52,6 +52,7 @@ from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
 from treetop.data.frame import from_lists
+from treetop.edit import carry
 from treetop.kernels.runtime import threads as pool
 from treetop.model import Model, load
 
@@ -171,6 +172,7 @@ def fit(
     aim: Aim = "balanced",
     held_out: Dataset | None = None,
     keep_texts: bool = False,
+    drop_edits: bool = False,
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
@@ -178,7 +180,8 @@ def fit(
     model of a finished run of the same job. `calibrate` holds documents out of training (or takes those of `held_out`):
     on them the scores of a recipe's parts are fused to serve `aim`, and scores get probabilities; linear recipes are
     then trained once more, on all documents. With `calibrate=False` all documents are trained on once. `keep_texts`
-    puts the training texts into the model, which then finds those nearest to a text (`Model.nearest`).
+    puts the training texts into the model, which then finds those nearest to a text (`Model.nearest`). Changes to the
+    labels of a model that is overwritten are carried over to the new one, unless `drop_edits`.
     """
     check_run(seed, device, threads)
     started, dataset = time.monotonic(), _dataset(texts, labels)
@@ -194,6 +197,9 @@ def fit(
         logger.info("%s: the model of this job exists already", folder)
         return load(folder)
     planned.check_device(device)
+    carries = folder is not None and overwrite and not drop_edits
+    if folder is not None and carries:
+        carry.check(folder, dataset.labels, planned.recipe)
     probe = bool(limits.keys() & {"memory", "time"})
     needs = planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts)
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
@@ -205,7 +211,7 @@ def fit(
     with pool.limited(threads), deadline.ending(steps=ends):
         if folder is None:
             return _train(planned, dataset, held, job)
-        return _train_into(folder, planned, dataset, held, job, resume, overwrite)
+        return _train_into(folder, planned, dataset, held, job, resume, overwrite, carries)
 
 
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
@@ -322,7 +328,7 @@ def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
 
 
 def _train_into(
-    folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool
+    folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool, carries: bool
 ) -> Model:
     key = _key(planned, dataset, held, job)
     rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
@@ -345,6 +351,9 @@ def _train_into(
             run = {**spent, "threads": pool.count(), "budget": key["budget"]}
             if points := curve.gather(work):
                 run["curve"] = points
+            if carries:
+                model, lost = carry.onto(folder, model)
+                run |= {"label_changes_lost": lost} if lost else {}
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
             remove_work(work)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CALIBRATE = "Calibrate scores on held-out documents: the split `valid`, else 5 % of train. Off: train on all."
 FEEDBACK = "File of `treetop serve --feedback`: accepted labels are added to the training rows, rejected ones removed."
-
+DROP_EDITS = "With --overwrite: do not carry changes made by `treetop labels` over to the new model."
 KEEP_TEXTS = "Store the training texts in the model, for `explain` to show. Whoever has the model can read them."
 
 
@@ -39,6 +39,7 @@ def fit(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
+    drop_edits: Annotated[bool, typer.Option("--drop-edits", help=DROP_EDITS)] = False,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help=CALIBRATE)] = True,
     aim: Annotated[
         str, typer.Option(help="What a learned fusion optimises: balanced, precision or tail.")
@@ -89,7 +90,7 @@ def fit(
     train(
         recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
         threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
-        keep_texts=keep_texts,
+        keep_texts=keep_texts, drop_edits=drop_edits,
     )  # fmt: skip
     confirm(str(out))
 

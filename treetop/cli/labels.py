@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from treetop.cli.label_transfer import apply
 from treetop.cli.review import review
 from treetop.cli.streams import as_text, confirm, echo, json_line
 from treetop.core.errors import ConfigError, DataError, LabelError, visible
@@ -21,6 +22,7 @@ app = typer.Typer(
     help="Add, retire, restore, rename, merge and list a model's labels; review feedback.", no_args_is_help=True
 )
 app.command()(review)
+app.command()(apply)
 
 Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]

@@ -37,10 +37,11 @@ FORM = "Write {id: text} or {id: {'name': ..., 'text': ...}}."
 
 @dataclass(frozen=True)
 class By:
-    """Who changes a model, and why."""
+    """Who changes a model, and why; `when` is that of a change made before, which is carried over."""
 
     who: str = ""
     note: str = ""
+    when: str = ""
 
     def __post_init__(self) -> None:
         for name, value in (("who", self.who), ("note", self.note)):
@@ -51,7 +52,7 @@ class By:
         """The log entry of a change."""
         return {
             "action": action,
-            "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "when": self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "who": self.who or _user(),
             "note": self.note,
             "labels": len(ids),
