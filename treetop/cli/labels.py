@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from treetop.cli.data import LabelColumn, Separator, TextColumn
 from treetop.cli.label_transfer import apply
 from treetop.cli.review import review
 from treetop.cli.streams import as_text, confirm, echo, json_line
@@ -30,6 +31,9 @@ File = Annotated[Path | None, typer.Option("--file", help="File of labels with `
 By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.", callback=as_text)]
 Note = Annotated[str, typer.Option("--note", help="Reason, recorded in the log.", callback=as_text)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+EXAMPLES = (
+    "Data with rows of text and labels, from which linear trees learn the new labels (default: all unknown ones)."
+)
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
     "add": "added",
@@ -45,19 +49,29 @@ DONE = {
 def add(
     model: Folder,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File of labels with `id` and `text`: .jsonl, .csv, ...")
-    ],
+        Path | None, typer.Argument(metavar="[FILE]", help="File of labels with `id` and `text`: .jsonl, .csv, ...")
+    ] = None,
+    examples: Annotated[str, typer.Option("--examples", help=EXAMPLES, callback=as_text)] = "",
+    separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
     by: By = "",
     note: Note = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add new labels by their texts, without training; for recipes with an encoder and label vectors."""
+    """Add new labels: by their texts, without training (recipes with an encoder), or by examples (linear trees)."""
+    from treetop.core.dataset import Dataset
     from treetop.data.label_files import read_label_file
 
-    opened = _open(model)
-    new, lines = read_label_file(file)
-    with _blamed(file, dict(zip(new.ids, lines, strict=True))):
-        changed = opened.add_labels(new, who=by, note=note)
+    if file is None and not examples:
+        raise ConfigError("labels add: give a file of labels, or --examples with rows of text and labels, or both.")
+    opened, new, lines, rows = _open(model), None, list[int](), None
+    if file is not None:
+        new, lines = read_label_file(file)
+    if examples:
+        rows = Dataset.read(examples, separator=separator, fields=text_column, label_field=label_column)
+    with _blamed(file, dict(zip(() if new is None else new.ids, lines, strict=True))):
+        changed = opened.add_labels(new, examples=rows, who=by, note=note)
     _save(model, changed, as_json)
 
 

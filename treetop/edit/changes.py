@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treetop.core.dataset import RETIRED, LabelSet
+from treetop.core.dataset import RETIRED, Dataset, LabelSet
 from treetop.core.edits import MOST, Edit
 from treetop.core.errors import InputError, LabelError, WorkError
 from treetop.core.label_part import pack, pack_labels
@@ -79,8 +79,16 @@ def _user() -> str:
 ANYONE = By()  # the user who runs the process, without a note
 
 
-def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> Model:
-    """Add labels by their texts: each gets an estimate of the vector that training would have learned."""
+def add(
+    model: Model, labels: LabelSet | Mapping[str, Any] | None, by: By = ANYONE, *, examples: Dataset | None = None
+) -> Model:
+    """Add labels by their texts: each gets an estimate of the vector that training would have learned.
+
+    With `examples`, trees of linear functions learn those of the new labels from them; without `labels` these are all
+    labels of the examples that the model does not know.
+    """
+    if examples is not None:
+        return _learned(model, labels, examples, by)
     from treetop.edit.vectors import encode, heads_of
 
     trained = model.trained
@@ -93,6 +101,23 @@ def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> 
     if fresh:
         parts |= {f"map-{m:02d}": text_map.to_part() for m, text_map in enumerate(maps)}
     return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, pack_labels(new), parts)))
+
+
+def _learned(model: Model, labels: LabelSet | Mapping[str, Any] | None, examples: Dataset, by: By) -> Model:
+    """See `add`: with examples."""
+    from treetop.edit.examples import learn, settings_of, unknown_labels
+
+    if not isinstance(examples, Dataset):
+        raise InputError(f"examples: expected a Dataset, got {type(examples).__name__}. Read one with Dataset.read.")
+    settings_of(model.trained)
+    if labels is None:
+        new = unknown_labels(model, examples)
+    else:
+        new = labels if isinstance(labels, LabelSet) else _label_set(labels)
+    _check_new(model, new, words=False)
+    parts, counts = learn(model.trained, new, examples)
+    arrays = {**pack_labels(new), "counts": counts}
+    return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, arrays, parts)))
 
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:
@@ -277,19 +302,21 @@ def _has_words(text: str) -> bool:
     return any(sign.isprintable() and not sign.isspace() for sign in text)
 
 
-def _check_new(model: Model, new: LabelSet) -> None:
-    """Refuse labels without words, and ids that are or were taken."""
+def _check_new(model: Model, new: LabelSet, *, words: bool = True) -> None:
+    """Refuse ids that are or were taken, and, where they are needed, labels without words."""
     if len(new) == 0:
         raise InputError("labels: none given. Name at least one label with an id and a text.")
     known = model.labels.columns
     for id_, name, text, status in zip(new.ids, new.names, new.texts, new.status, strict=True):
-        if reason := _refusal(model, known.get(id_), (id_, name, text), retired=bool(status == RETIRED)):
+        reason = _refusal(model, known.get(id_), id_, retired=bool(status == RETIRED))
+        if not reason and words and (not _has_words(text or name) or (not text.strip() and name == id_)):
+            reason = "no text. A new label is found by its words; give it a text or a name."
+        if reason:
             raise LabelError(f"label '{id_}': {reason}", label=id_)
 
 
-def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, retired: bool) -> str:
-    """Why a label (id, name, text) cannot be added, and what to do; nothing where it can."""
-    id_, name, text = label
+def _refusal(model: Model, column: int | None, id_: str, *, retired: bool) -> str:
+    """Why an id cannot be added, and what to do; nothing where it can."""
     if not id_.strip():
         return "an id must not be empty. Give every label one."
     if retired:
@@ -301,6 +328,4 @@ def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, r
             "is known already, and a new label needs an id of its own. Leave it out, or rename it to change its name "
             "or text (`treetop labels rename`)."
         )
-    if not _has_words(text or name) or (not text.strip() and name == id_):
-        return "no text. A new label is found by its words; give it a text or a name."
     return ""
