@@ -1,6 +1,7 @@
 """Labels added to linear trees by examples: only their functions are trained."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from toy_edits import TEXTS, same, scores
 from treetop.cli.labels import app
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError, InputError, LabelError, ModelError
+from treetop.edit import examples
 from treetop.edit.examples import nodes_of
 from treetop.kernels.tree import chunks
 
@@ -74,15 +76,24 @@ def test_a_score_does_not_depend_on_labels_added_later_nor_on_the_batch(plain, t
 
 def spans(model):
     ends = model.rank(TEXTS, 60).indptr.tolist()
-    return zip(ends[:-1], ends[1:], strict=True)
+    return itertools.pairwise(ends)
 
 
-def test_kept_training_texts_of_siblings_are_negatives(model, plain):
+def test_kept_training_texts_of_siblings_are_negatives(model, plain, caplog):
     few = toy.dataset()
     few = few.take(np.flatnonzero(few.Y[:, list(HIDDEN)].sum(1)))
     with_texts, alone = (m.add_labels(examples=few).edits.log[0].part.parts for m in (model, plain))
     weights = [part["member-00"].parts["rank"].arrays["weights"] for part in (with_texts, alone)]
     assert not np.array_equal(*weights)
+    assert "every example has a new label" in caplog.messages[0] and len(caplog.messages) == 1
+
+
+def test_siblings_with_many_texts_are_sampled(monkeypatch):
+    monkeypatch.setattr(examples, "MOST", 3)
+    dense = np.zeros((9, 2), np.float32)
+    dense[:, 0], dense[:2, 1] = 1, 2
+    thin = examples._thinned(sparse.csr_matrix(dense)).toarray()
+    assert (thin > 0).sum(0).tolist() == [3, 2] and (thin[thin > 0] == dense[thin > 0]).all()
 
 
 def test_joined_chunks_are_those_of_one_piece(plain):

@@ -2,7 +2,7 @@
 
 A new label hangs below the nodes to which the trained levels lead its own texts. Its function is solved like those of
 the other labels there, with the same loss and costs: its texts against the other examples that reach one of its nodes
-and, where the model keeps its training texts, against those of its siblings.
+and, where the model keeps its training texts, against a sample of those of its siblings.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from treetop.core.abilities import HasParents
 from treetop.core.config import build
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import ConfigError, InputError, LabelError, ModelError
+from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree, Level
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from treetop.model import Model
 
 PARENTS = 3  # nodes above that a new label hangs under
+MOST = 20_000  # kept training texts that are negatives of one label
 
 
 def settings_of(model: Model) -> LinearConfig:
@@ -57,6 +59,11 @@ def unknown_labels(model: Model, examples: Dataset) -> LabelSet:
 def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Part], Ints]:
     """(functions and nodes above of the new labels for each member, as parts of an edit; examples of each label)"""
     config, Y = settings_of(model), targets_of(new, examples)
+    if model.documents is None and np.diff(Y.indptr).all():
+        logger.warning(
+            "labels add: every example has a new label and the model keeps no training texts, so the new labels may be "
+            "returned too often. Give rows without them too, such as all training rows, or train with --keep-texts."
+        )
     views = model.views(examples.texts, examples.features)
     alone = LabelTree((np.zeros(len(new), np.int32), np.arange(len(new), dtype=np.int32)))  # a chunk for each label
     seed = int(fingerprint([list(new.ids)]), 16) & 0x7FFFFFFF
@@ -122,7 +129,18 @@ def _siblings(model: Model, levels: Sequence[Level], hung: Csr, known: Texts) ->
     below = sparse.csr_matrix((ones, (shortlist.children, parent)), (len(parent), shortlist.n_parents))
     beside = (documents.Y @ (below @ hung.T)).tocsr()
     examples = set(known)
-    chosen = [row for row in np.flatnonzero(np.diff(beside.indptr)).tolist() if documents.texts[row] not in examples]
-    rows = np.array(chosen, np.int64)
-    X = model.views(documents.texts.take(rows))[levels[-1].view]
-    return [(X, sparse.csr_matrix((len(rows), hung.shape[0]), dtype=np.float32), beside[rows])]
+    fresh = [row for row in np.flatnonzero(np.diff(beside.indptr)).tolist() if documents.texts[row] not in examples]
+    chosen = _thinned(beside[np.array(fresh, np.int64)])
+    rows = np.flatnonzero(np.diff(chosen.indptr))
+    X = model.views(documents.texts.take(np.array(fresh, np.int64)[rows]))[levels[-1].view]
+    return [(X, sparse.csr_matrix((len(rows), hung.shape[0]), dtype=np.float32), chosen[rows])]
+
+
+def _thinned(beside: Csr) -> Csr:
+    """At most `MOST` entries of each column, drawn at random."""
+    by_label = beside.tocsc()
+    label = np.repeat(np.arange(by_label.shape[1]), np.diff(by_label.indptr))
+    order = np.lexsort((np.random.default_rng(0).random(by_label.nnz), label))
+    kept = order[np.arange(by_label.nnz) - by_label.indptr[label] < MOST]
+    pairs = (by_label.indices[kept], label[kept])
+    return sparse.csr_matrix((by_label.data[kept], pairs), by_label.shape)
