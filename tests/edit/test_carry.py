@@ -12,7 +12,7 @@ import treetop
 from toy_edits import scores
 from treetop.cli.labels import app
 from treetop.core.dataset import LabelSet
-from treetop.core.errors import WorkError
+from treetop.core.errors import TreetopError, WorkError
 from treetop.core.log import logger
 
 TINY = {"tfidf": {"min_df": 1}}
@@ -49,7 +49,7 @@ def edited(tmp_path):
 def test_training_again_keeps_every_change_with_its_author_and_date(edited, told):
     before = treetop.load(edited)
     model = fit(toy.dataset(seed=1), edited, overwrite=True)
-    assert f"{edited}: of the model before, 4 label changes carried over: 1 retired, 2 renamed, 1 merged" in told.text
+    assert f"{edited}: 4 label changes of the model before carried over: 1 retired, 2 renamed, 1 merged" in told.text
     assert not [record for record in told.records if record.levelname == "WARNING"]
     assert dict(model.edits.merged) == {5: 6} and np.flatnonzero(model.labels.status).tolist() == [1, 5]
     assert (model.labels.names[3], model.labels.texts[4]) == ("tin", "about glass")
@@ -146,3 +146,53 @@ def test_labels_apply(edited, tmp_path):
     fit(toy.dataset(), tmp_path / "plain")
     with pytest.raises(WorkError, match="has no label changes"):
         CliRunner().invoke(app, ["apply", str(tmp_path / "plain"), str(edited)], catch_exceptions=False)
+
+
+def labels(*words):
+    return CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).output
+
+
+def test_labels_go_to_a_table_and_come_back(edited, tmp_path, told):
+    file = tmp_path / "labels.csv"
+    assert labels("export", edited, "--to", file) == f"{file}: 40 labels\n"
+    assert "L05,tin" not in file.read_text() and file.read_text().count("retired") == 2
+    assert labels("import", edited, file) == f"{edited}: nothing to change\n"
+    model = fit(toy.dataset(), tmp_path / "new")
+    assert labels("import", tmp_path / "new", file, "--by", "ann") == (
+        f"{tmp_path / 'new'}: 4 label changes: 2 renamed, 1 merged, 1 retired\n"
+    )
+    made = treetop.load(tmp_path / "new")
+    assert (made.labels.names[3], made.labels.texts[4]) == ("tin", "about glass") and dict(made.edits.merged) == {5: 6}
+    assert made.edits.log[0].entry["who"] == "ann" and made.labels.status[1] == 1
+    file.write_text("id,name,status,into\nL01,,active,\nL05,five,retired,L07\nnobody,x,,\n")
+    assert "2 restored, 1 renamed, 1 merged" in labels("import", tmp_path / "new", file)
+    made = treetop.load(tmp_path / "new")
+    assert made.labels.status[1] == 0 and made.labels.names[1] == model.labels.names[1]
+    assert dict(made.edits.merged) == {5: 7} and made.labels.names[5] == "five"
+    assert "1 ids that the model does not know are left out: nobody." in told.text
+
+
+def test_labels_go_to_skos_and_come_back(edited, tmp_path):
+    file = tmp_path / "labels.ttl"
+    labels("export", edited, "--to", file)
+    fit(toy.dataset(), tmp_path / "new")
+    assert "3 label changes: 1 renamed, 2 retired" in labels("import", tmp_path / "new", file)
+    assert labels("import", tmp_path / "new", file) == f"{tmp_path / 'new'}: nothing to change\n"
+    made = treetop.load(tmp_path / "new")
+    assert made.labels.names[3] == "tin" and np.flatnonzero(made.labels.status).tolist() == [1, 5]
+
+
+def test_files_that_cannot_be_imported_change_nothing(edited, tmp_path):
+    before = len(treetop.load(edited).edits.log)
+    for rows, message in (
+        ("id,status\nL08,gone\n", "labels.csv:2: status of label 'L08' is 'gone'"),
+        ("id,name,into\nL07,new,\nL08,,nobody\n", r"L08 \(merged\) is impossible here, so nothing was changed"),
+    ):
+        (tmp_path / "labels.csv").write_text(rows)
+        with pytest.raises(TreetopError, match=message):
+            labels("import", edited, tmp_path / "labels.csv")
+    with pytest.raises(TreetopError, match=r"neither a \.csv nor a \.ttl"):
+        labels("export", edited, "--to", tmp_path / "labels.xls")
+    with pytest.raises(TreetopError, match="exists already"):
+        labels("export", edited, "--to", tmp_path / "labels.csv")
+    assert len(treetop.load(edited).edits.log) == before

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from treetop.cli.data import LabelColumn, Separator, TextColumn
-from treetop.cli.label_transfer import apply
+from treetop.cli.label_fields import fields_of
+from treetop.cli.label_transfer import apply, export, import_
 from treetop.cli.review import review
 from treetop.cli.streams import as_text, confirm, echo, json_line
 from treetop.core.errors import ConfigError, DataError, LabelError, visible
@@ -24,6 +25,8 @@ app = typer.Typer(
 )
 app.command()(review)
 app.command()(apply)
+app.command()(export)
+app.command("import")(import_)
 
 Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]
@@ -115,7 +118,7 @@ def rename(
     if bool(label) == (file is not None):
         raise ConfigError("labels rename: name a label and its new name, or give --file. One of the two is needed.")
     given = {key: value for key, value in (("name", name), ("text", text)) if value}
-    rows = {label: (0, given)} if file is None else _fields(file, ("name", "text"))
+    rows = {label: (0, given)} if file is None else fields_of(file, ("name", "text"))
     wanted = {id_: fields for id_, (_, fields) in rows.items()}
     opened = _open(model)
     with _blamed(file, {id_: line for id_, (line, _) in rows.items()}):
@@ -143,7 +146,7 @@ def merge(
     if file is None:
         rows = {id_: (0, {"into": into}) for id_ in _named(labels, None)}
     else:
-        rows = _fields(file, ("into",), needed=True)
+        rows = fields_of(file, ("into",), needed=True)
     opened, pairs = _open(model), {id_: fields["into"] for id_, (_, fields) in rows.items()}
     with _blamed(file, {key: line for id_, (line, fields) in rows.items() for key in (id_, str(fields["into"]))}):
         changed = opened.merge_labels(pairs, who=by, note=note)
@@ -250,31 +253,9 @@ def _named(labels: list[str] | None, file: Path | None) -> dict[str, int]:
     if bool(labels) == (file is not None):
         raise ConfigError("labels: name them by id or name, or give --file. One of the two is needed.")
     if file is not None:
-        return {id_: line for id_, (line, _) in _fields(file, ()).items()}
+        return {id_: line for id_, (line, _) in fields_of(file, ()).items()}
     named = dict.fromkeys(labels or [], 0)
     if len(named) < len(labels or []):
         twice = next(label for i, label in enumerate(labels or []) if label in (labels or [])[:i])
         raise LabelError(f"label '{twice}': appears twice. Name each label once.")
     return named
-
-
-def _fields(file: Path, names: tuple[str, ...], *, needed: bool = False) -> dict[str, tuple[int, dict[str, Any]]]:
-    """{id: (line, fields)} of a file of labels, each id once."""
-    from treetop.data.label_files import label_rows
-
-    by_id: dict[str, tuple[int, dict[str, Any]]] = {}
-    for line, record in label_rows(file):
-        id_ = record.get("id")
-        id_ = str(id_) if type(id_) is int else id_
-        if not isinstance(id_, str) or not id_:
-            fields = ", ".join(map(str, record)) or "nothing"
-            raise DataError(f"a row needs an 'id' that is a string (found: {fields}). Add it.", file=file, line=line)
-        if id_ in by_id:
-            what = f"label '{id_}' appears twice (first in line {by_id[id_][0]}). Name each label once."
-            raise DataError(what, file=file, line=line)
-        by_id[id_] = (line, {name: record[name] for name in names if record.get(name) is not None})
-        if needed and len(by_id[id_][1]) < len(names):
-            raise DataError(f"label '{id_}' has no {' or '.join(map(repr, names))}. Add it.", file=file, line=line)
-    if not by_id:
-        raise DataError("contains no labels. Give one label per row, with 'id'.", file=file)
-    return by_id

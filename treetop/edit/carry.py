@@ -61,11 +61,11 @@ class Transfer:
         """Whether there were changes, and none of them means anything to the new model."""
         return bool(self.lost) and not self.steps and not self.given
 
-    def describe(self) -> str:
-        """What was carried over, as the end of a sentence."""
+    def describe(self, what: str = "") -> str:
+        """How many labels were changed, and how; `what` stands behind the total."""
         total = sum(self.done.values())
         listed = ", ".join(f"{count:,} {DONE[action]}" for action, count in self.done.items())
-        return f"{total:,} label change{'s' if total != 1 else ''} carried over{': ' * bool(listed)}{listed}"
+        return f"{total:,} label change{'s' if total != 1 else ''}{what}: {listed}"
 
     def describe_lost(self) -> str:
         """The first changes that no longer apply."""
@@ -85,12 +85,13 @@ def transfer(old: LabelHistory, labels: LabelSet, *, adds: bool = True) -> Trans
 def carried(old: LabelHistory, model: Model) -> tuple[Model, Transfer]:
     """The model with the changes of `old`, and what became of each."""
     try:
-        return _applied(transfer(old, model.labels), model)
+        return applied(transfer(old, model.labels), model)
     except ConfigError:  # its labels cannot be added by text
-        return _applied(transfer(old, model.labels, adds=False), model)
+        return applied(transfer(old, model.labels, adds=False), model)
 
 
-def _applied(plan: Transfer, model: Model) -> tuple[Model, Transfer]:
+def applied(plan: Transfer, model: Model) -> tuple[Model, Transfer]:
+    """The model with the steps of a plan, and what became of each."""
     make: dict[str, Callable[[Model, Step], Model]] = {
         "add": lambda model, step: changes.add(model, step.labels, step.by),
         "retire": lambda model, step: changes.retire(model, step.labels, step.by),
@@ -115,7 +116,7 @@ def onto(folder: Path, model: Model) -> tuple[Model, list[str]]:
         return model, []
     model, made = carried(before.edits, model)
     if made.steps:
-        logger.info("%s: of the model before, %s", folder, made.describe())
+        logger.info("%s: %s", folder, made.describe(" of the model before carried over"))
     if made.lost:
         logger.warning(
             "%s: %s label change%s of the model before no longer appl%s, as the new model has no such label: %s (all "
