@@ -49,7 +49,9 @@ def edited(tmp_path):
 def test_training_again_keeps_every_change_with_its_author_and_date(edited, told):
     before = treetop.load(edited)
     model = fit(toy.dataset(seed=1), edited, overwrite=True)
-    assert f"{edited}: 4 label changes of the model before carried over: 1 retired, 2 renamed, 1 merged" in told.text
+    assert (
+        f"{edited}: 4 label changes of the model before were carried over: 1 retired, 2 renamed, 1 merged" in told.text
+    )
     assert not [record for record in told.records if record.levelname == "WARNING"]
     assert dict(model.edits.merged) == {5: 6} and np.flatnonzero(model.labels.status).tolist() == [1, 5]
     assert (model.labels.names[3], model.labels.texts[4]) == ("tin", "about glass")

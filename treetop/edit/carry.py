@@ -116,7 +116,8 @@ def onto(folder: Path, model: Model) -> tuple[Model, list[str]]:
         return model, []
     model, made = carried(before.edits, model)
     if made.steps:
-        logger.info("%s: %s", folder, made.describe(" of the model before carried over"))
+        were = "was" if sum(made.done.values()) == 1 else "were"
+        logger.info("%s: %s", folder, made.describe(f" of the model before {were} carried over"))
     if made.lost:
         logger.warning(
             "%s: %s label change%s of the model before no longer appl%s, as the new model has no such label: %s (all "
