@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from treetop.core.dataset import LabelSet
+from treetop.core.dataset import Dataset, LabelSet
 
 if TYPE_CHECKING:
     from treetop.model import Model
@@ -18,15 +18,20 @@ class Relabels:
     def _model(self) -> Model:
         return cast("Model", self)
 
-    def add_labels(self, labels: LabelSet | Mapping[str, Any], *, who: str = "", note: str = "") -> Model:
+    def add_labels(
+        self, labels: LabelSet | Mapping[str, Any] | None = None, *, examples: Dataset | None = None, who: str = "",
+        note: str = "",
+    ) -> Model:  # fmt: skip
         """A model that also knows these labels by their texts, {id: text} or {id: {"name": ..., "text": ...}}.
 
-        Nothing is trained. Like the methods below it returns a new model and leaves this one as it is; `save` writes
-        the change beside what was trained.
+        Nothing is trained. Trees of linear functions learn labels from `examples` instead, which are rows of text and
+        labels: only the new labels' functions are trained, and without `labels` all that the model does not know. Like
+        the methods below it returns a new model and leaves this one as it is; `save` writes the change beside what was
+        trained.
         """
         from treetop import edit
 
-        return edit.add(self._model, labels, edit.By(who, note))
+        return edit.add(self._model, labels, edit.By(who, note), examples=examples)
 
     def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
         """Never return these labels (ids or names) again, until they are restored."""

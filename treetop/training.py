@@ -53,6 +53,7 @@ from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
 from treetop.data.frame import from_lists
+from treetop.edit import carry
 from treetop.kernels.runtime import threads as pool
 from treetop.model import Model, load
 
@@ -173,6 +174,7 @@ def fit(
     held_out: Dataset | None = None,
     keep_texts: bool = False,
     self_pairs: Rule = "auto",
+    drop_edits: bool = False,
 ) -> Model:
     """Train a recipe on texts and labels (lists of names, or a csr matrix), or on a Dataset.
 
@@ -182,7 +184,8 @@ def fit(
     then trained once more, on all documents. With `calibrate=False` all documents are trained on once. `keep_texts`
     puts the training texts into the model, which then finds those nearest to a text (`Model.nearest`). `self_pairs`
     says whether documents that are labels themselves may have their own label: "keep" (yes), "bar" (no) or "auto" (no,
-    where no training document does).
+    where no training document does). Changes to the labels of a model that is overwritten are carried over to the new
+    one, unless `drop_edits`.
     """
     check_run(seed, device, threads)
     check_rule(self_pairs)
@@ -202,6 +205,9 @@ def fit(
         logger.info("%s: the model of this job exists already", folder)
         return load(folder)
     planned.check_device(device)
+    carries = folder is not None and overwrite and not drop_edits
+    if folder is not None and carries:
+        carry.check(folder, dataset.labels, planned.recipe)
     probe = bool(limits.keys() & {"memory", "time"})
     needs = planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts)
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
@@ -214,7 +220,7 @@ def fit(
     with pool.limited(threads), deadline.ending(steps=ends):
         if folder is None:
             return _train(planned, dataset, held, job)
-        return _train_into(folder, planned, dataset, held, job, resume, overwrite)
+        return _train_into(folder, planned, dataset, held, job, resume, overwrite, carries)
 
 
 def check_run(seed: int, device: str, threads: int | None = None) -> None:
@@ -338,7 +344,7 @@ def _is_there(folder: Path, key: Mapping[str, Any]) -> bool:
 
 
 def _train_into(
-    folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool
+    folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool, carries: bool
 ) -> Model:
     key = _key(planned, dataset, held, job)
     rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
@@ -361,6 +367,9 @@ def _train_into(
             run = {**spent, "threads": pool.count(), "budget": key["budget"]}
             if points := curve.gather(work):
                 run["curve"] = points
+            if carries:
+                model, lost = carry.onto(folder, model)
+                run |= {"label_changes_lost": lost} if lost else {}
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
             remove_work(work)

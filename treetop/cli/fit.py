@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CALIBRATE = "Calibrate scores on held-out documents: the split `valid`, else 5 % of train. Off: train on all."
 FEEDBACK = "File of `treetop serve --feedback`: accepted labels are added to the training rows, rejected ones removed."
-
+DROP_EDITS = "With --overwrite: do not carry changes made by `treetop labels` over to the new model."
 KEEP_TEXTS = "Store the training texts in the model, for `explain` to show. Whoever has the model can read them."
 SELF_PAIRS = "Documents that are labels themselves: keep or bar their own label; auto: bar it if no document has it."
 
@@ -49,6 +49,7 @@ def fit(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.")] = False,
+    drop_edits: Annotated[bool, typer.Option("--drop-edits", help=DROP_EDITS)] = False,
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help=CALIBRATE)] = True,
     aim: Annotated[
         str, typer.Option(help="What a learned fusion optimises: balanced, precision or tail.")
@@ -97,7 +98,7 @@ def fit(
     train(
         recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
         threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
-        keep_texts=keep_texts, self_pairs=self_pairs,  # type: ignore[arg-type]
+        keep_texts=keep_texts, self_pairs=self_pairs, drop_edits=drop_edits,  # type: ignore[arg-type]
     )  # fmt: skip
     confirm(str(out))
 

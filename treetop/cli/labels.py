@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from treetop.cli.data import LabelColumn, Separator, TextColumn
+from treetop.cli.label_fields import fields_of
+from treetop.cli.label_transfer import apply, export, import_
 from treetop.cli.review import review
 from treetop.cli.streams import as_text, confirm, echo, json_line
 from treetop.core.errors import ConfigError, DataError, LabelError, visible
@@ -21,6 +24,9 @@ app = typer.Typer(
     help="Add, retire, restore, rename, merge and list a model's labels; review feedback.", no_args_is_help=True
 )
 app.command()(review)
+app.command()(apply)
+app.command()(export)
+app.command("import")(import_)
 
 Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Labels = Annotated[list[str] | None, typer.Argument(metavar="[LABEL]...", help="Ids or names.", callback=as_text)]
@@ -28,6 +34,9 @@ File = Annotated[Path | None, typer.Option("--file", help="File of labels with `
 By = Annotated[str, typer.Option("--by", help="Who changes the model; default: the user's name.", callback=as_text)]
 Note = Annotated[str, typer.Option("--note", help="Reason, recorded in the log.", callback=as_text)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+EXAMPLES = (
+    "Data with rows of text and labels, from which linear trees learn the new labels (default: all unknown ones)."
+)
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
     "add": "added",
@@ -43,19 +52,29 @@ DONE = {
 def add(
     model: Folder,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File of labels with `id` and `text`: .jsonl, .csv, ...")
-    ],
+        Path | None, typer.Argument(metavar="[FILE]", help="File of labels with `id` and `text`: .jsonl, .csv, ...")
+    ] = None,
+    examples: Annotated[str, typer.Option("--examples", help=EXAMPLES, callback=as_text)] = "",
+    separator: Separator = "|",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = "labels",
     by: By = "",
     note: Note = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add new labels by their texts, without training; for recipes with an encoder and label vectors."""
+    """Add new labels: by their texts, without training (recipes with an encoder), or by examples (linear trees)."""
+    from treetop.core.dataset import Dataset
     from treetop.data.label_files import read_label_file
 
-    opened = _open(model)
-    new, lines = read_label_file(file)
-    with _blamed(file, dict(zip(new.ids, lines, strict=True))):
-        changed = opened.add_labels(new, who=by, note=note)
+    if file is None and not examples:
+        raise ConfigError("labels add: give a file of labels, or --examples with rows of text and labels, or both.")
+    opened, new, lines, rows = _open(model), None, list[int](), None
+    if file is not None:
+        new, lines = read_label_file(file)
+    if examples:
+        rows = Dataset.read(examples, separator=separator, fields=text_column, label_field=label_column)
+    with _blamed(file, dict(zip(() if new is None else new.ids, lines, strict=True))):
+        changed = opened.add_labels(new, examples=rows, who=by, note=note)
     _save(model, changed, as_json)
 
 
@@ -99,7 +118,7 @@ def rename(
     if bool(label) == (file is not None):
         raise ConfigError("labels rename: name a label and its new name, or give --file. One of the two is needed.")
     given = {key: value for key, value in (("name", name), ("text", text)) if value}
-    rows = {label: (0, given)} if file is None else _fields(file, ("name", "text"))
+    rows = {label: (0, given)} if file is None else fields_of(file, ("name", "text"))
     wanted = {id_: fields for id_, (_, fields) in rows.items()}
     opened = _open(model)
     with _blamed(file, {id_: line for id_, (line, _) in rows.items()}):
@@ -127,7 +146,7 @@ def merge(
     if file is None:
         rows = {id_: (0, {"into": into}) for id_ in _named(labels, None)}
     else:
-        rows = _fields(file, ("into",), needed=True)
+        rows = fields_of(file, ("into",), needed=True)
     opened, pairs = _open(model), {id_: fields["into"] for id_, (_, fields) in rows.items()}
     with _blamed(file, {key: line for id_, (line, fields) in rows.items() for key in (id_, str(fields["into"]))}):
         changed = opened.merge_labels(pairs, who=by, note=note)
@@ -234,31 +253,9 @@ def _named(labels: list[str] | None, file: Path | None) -> dict[str, int]:
     if bool(labels) == (file is not None):
         raise ConfigError("labels: name them by id or name, or give --file. One of the two is needed.")
     if file is not None:
-        return {id_: line for id_, (line, _) in _fields(file, ()).items()}
+        return {id_: line for id_, (line, _) in fields_of(file, ()).items()}
     named = dict.fromkeys(labels or [], 0)
     if len(named) < len(labels or []):
         twice = next(label for i, label in enumerate(labels or []) if label in (labels or [])[:i])
         raise LabelError(f"label '{twice}': appears twice. Name each label once.")
     return named
-
-
-def _fields(file: Path, names: tuple[str, ...], *, needed: bool = False) -> dict[str, tuple[int, dict[str, Any]]]:
-    """{id: (line, fields)} of a file of labels, each id once."""
-    from treetop.data.label_files import label_rows
-
-    by_id: dict[str, tuple[int, dict[str, Any]]] = {}
-    for line, record in label_rows(file):
-        id_ = record.get("id")
-        id_ = str(id_) if type(id_) is int else id_
-        if not isinstance(id_, str) or not id_:
-            fields = ", ".join(map(str, record)) or "nothing"
-            raise DataError(f"a row needs an 'id' that is a string (found: {fields}). Add it.", file=file, line=line)
-        if id_ in by_id:
-            what = f"label '{id_}' appears twice (first in line {by_id[id_][0]}). Name each label once."
-            raise DataError(what, file=file, line=line)
-        by_id[id_] = (line, {name: record[name] for name in names if record.get(name) is not None})
-        if needed and len(by_id[id_][1]) < len(names):
-            raise DataError(f"label '{id_}' has no {' or '.join(map(repr, names))}. Add it.", file=file, line=line)
-    if not by_id:
-        raise DataError("contains no labels. Give one label per row, with 'id'.", file=file)
-    return by_id

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treetop.core.dataset import RETIRED, LabelSet
+from treetop.core.dataset import RETIRED, Dataset, LabelSet
 from treetop.core.edits import MOST, Edit
 from treetop.core.errors import InputError, LabelError, WorkError
 from treetop.core.label_part import pack, pack_labels
@@ -24,6 +24,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.version import VERSION
+from treetop.edit.new_labels import FORM, check_new, key_of, label_set_of, name_and_text
 from treetop.edit.replay import with_log
 from treetop.labels.text import label_words, texts_of
 
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
     from treetop.rank.text_map import TextMap
 
 SHOWN = 5  # ids of a change that the log names
-FORM = "Write {id: text} or {id: {'name': ..., 'text': ...}}."
 
 
 @dataclass(frozen=True)
 class By:
-    """Who changes a model, and why."""
+    """Who changes a model, and why; `when` is that of a change made before, which is carried over."""
 
     who: str = ""
     note: str = ""
+    when: str = ""
 
     def __post_init__(self) -> None:
         for name, value in (("who", self.who), ("note", self.note)):
@@ -51,7 +52,7 @@ class By:
         """The log entry of a change."""
         return {
             "action": action,
-            "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "when": self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "who": self.who or _user(),
             "note": self.note,
             "labels": len(ids),
@@ -78,20 +79,45 @@ def _user() -> str:
 ANYONE = By()  # the user who runs the process, without a note
 
 
-def add(model: Model, labels: LabelSet | Mapping[str, Any], by: By = ANYONE) -> Model:
-    """Add labels by their texts: each gets an estimate of the vector that training would have learned."""
+def add(
+    model: Model, labels: LabelSet | Mapping[str, Any] | None, by: By = ANYONE, *, examples: Dataset | None = None
+) -> Model:
+    """Add labels by their texts: each gets an estimate of the vector that training would have learned.
+
+    With `examples`, trees of linear functions learn those of the new labels from them; without `labels` these are all
+    labels of the examples that the model does not know.
+    """
+    if examples is not None:
+        return _learned(model, labels, examples, by)
     from treetop.edit.vectors import encode, heads_of
 
     trained = model.trained
     heads_of(trained)
-    new = labels if isinstance(labels, LabelSet) else _label_set(labels)
-    _check_new(model, new)
+    new = labels if isinstance(labels, LabelSet) else label_set_of(labels)
+    check_new(model, new)
     maps, fresh = _maps(model)
     texts = label_words(new)
     parts = encode(trained, maps, texts)
     if fresh:
         parts |= {f"map-{m:02d}": text_map.to_part() for m, text_map in enumerate(maps)}
     return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, pack_labels(new), parts)))
+
+
+def _learned(model: Model, labels: LabelSet | Mapping[str, Any] | None, examples: Dataset, by: By) -> Model:
+    """See `add`: with examples."""
+    from treetop.edit.examples import learn, settings_of, unknown_labels
+
+    if not isinstance(examples, Dataset):
+        raise InputError(f"examples: expected a Dataset, got {type(examples).__name__}. Read one with Dataset.read.")
+    settings_of(model.trained)
+    if labels is None:
+        new = unknown_labels(model, examples)
+    else:
+        new = labels if isinstance(labels, LabelSet) else label_set_of(labels)
+    check_new(model, new, words=False)
+    parts, counts = learn(model.trained, new, examples)
+    arrays = {**pack_labels(new), "counts": counts}
+    return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, arrays, parts)))
 
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:
@@ -133,7 +159,7 @@ def rename(model: Model, labels: Mapping[str, Any], by: By = ANYONE, *, re_encod
     columns, now = _columns(model, labels), model.labels
     names, texts = [], []
     for key, column in zip(labels, columns, strict=True):
-        name, text = _name_and_text(key, labels[key], plain="name")
+        name, text = name_and_text(key, labels[key], plain="name")
         if name is None and text is None:
             raise LabelError(f"label '{key}': neither a new name nor a new text. Give one.", label=str(key))
         names.append(now.names[column] if name is None else name)
@@ -184,7 +210,7 @@ def merge(model: Model, labels: Mapping[str, str], by: By = ANYONE) -> Model:
     if not isinstance(labels, Mapping):
         raise InputError(f"labels: expected {{label: label it goes into}}, got {type(labels).__name__}.")
     sources = _columns(model, labels)
-    targets = [model.labels.find(_key(target)) for target in labels.values()]
+    targets = [model.labels.find(key_of(target)) for target in labels.values()]
     _check_status(model, sources, retired=False, what="is retired already")
     _check_status(model, targets, retired=False, what="is retired, nothing can be merged into it")
     if both := set(sources) & set(targets):
@@ -227,7 +253,7 @@ def _columns(model: Model, labels: Iterable[str]) -> list[int]:
         raise InputError(f"labels: expected ids or names, got {type(labels).__name__}.")
     chosen: dict[int, str] = {}
     for key in labels:
-        column = model.labels.find(_key(key))
+        column = model.labels.find(key_of(key))
         if column in chosen:
             raise LabelError(f"label '{key}': appears twice. Name each label once.")
         chosen[column] = key
@@ -236,70 +262,9 @@ def _columns(model: Model, labels: Iterable[str]) -> list[int]:
     return list(chosen)
 
 
-def _key(key: object) -> str:
-    if not isinstance(key, str):
-        raise InputError(f"labels: expected ids or names as strings, got {type(key).__name__} ({key!r:.40}).")
-    return key
-
-
 def _check_status(model: Model, columns: Iterable[int], *, retired: bool, what: str) -> None:
     for column in columns:
         if (model.labels.status[column] == RETIRED) != retired:
             hint = " `treetop labels list` shows all labels."
             id_ = model.labels.ids[column]
             raise LabelError(f"label '{id_}': {what}. Leave it out.{hint}", label=id_)
-
-
-def _label_set(labels: object) -> LabelSet:
-    """Labels from {id: text} or {id: {"name": ..., "text": ...}}."""
-    if not isinstance(labels, Mapping):
-        raise InputError(f"labels: expected a mapping or a LabelSet, got {type(labels).__name__}. {FORM}")
-    rows = [(_key(id_), *_name_and_text(id_, value, plain="text")) for id_, value in labels.items()]
-    texts = [text or "" for _, _, text in rows]
-    return LabelSet.of([id_ for id_, _, _ in rows], [name or text or id_ for id_, name, text in rows], texts)
-
-
-def _name_and_text(id_: object, value: object, *, plain: str) -> tuple[str | None, str | None]:
-    """(name, text) of an entry, None where missing; a plain string is the field named by `plain`."""
-    fields = {plain: value} if isinstance(value, str) else value
-    if not isinstance(fields, Mapping) or fields.keys() - {"name", "text"}:
-        raise LabelError(f"label '{id_}': {value!r:.60} is not a name or text. {FORM}", label=str(id_))
-    for field, given in fields.items():
-        if given is not None and (not isinstance(given, str) or not given.strip()):
-            reason = f"label '{id_}': its {field} is empty or not a string. Give some text, or leave the label out."
-            raise LabelError(reason, label=str(id_))
-    return fields.get("name"), fields.get("text")
-
-
-def _has_words(text: str) -> bool:
-    """Whether anything in it can be seen; to an encoder, blanks and control characters are empty text."""
-    return any(sign.isprintable() and not sign.isspace() for sign in text)
-
-
-def _check_new(model: Model, new: LabelSet) -> None:
-    """Refuse labels without words, and ids that are or were taken."""
-    if len(new) == 0:
-        raise InputError("labels: none given. Name at least one label with an id and a text.")
-    known = model.labels.columns
-    for id_, name, text, status in zip(new.ids, new.names, new.texts, new.status, strict=True):
-        if reason := _refusal(model, known.get(id_), (id_, name, text), retired=bool(status == RETIRED)):
-            raise LabelError(f"label '{id_}': {reason}", label=id_)
-
-
-def _refusal(model: Model, column: int | None, label: tuple[str, str, str], *, retired: bool) -> str:
-    """Why a label (id, name, text) cannot be added, and what to do; nothing where it can."""
-    id_, name, text = label
-    if not id_.strip():
-        return "an id must not be empty. Give every label one."
-    if retired:
-        return "is marked as retired. Leave it out, or add it and then retire it."
-    if column is not None and model.labels.status[column] == RETIRED:
-        return "was retired, and ids are never reused. Restore it instead (`treetop labels restore`)."
-    if column is not None:
-        return (
-            "is known already, and a new label needs an id of its own. Leave it out, or rename it to change its name "
-            "or text (`treetop labels rename`)."
-        )
-    if not _has_words(text or name) or (not text.strip() and name == id_):
-        return "no text. A new label is found by its words; give it a text or a name."
-    return ""

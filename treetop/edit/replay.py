@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,8 @@ from treetop.core.label_part import STRINGS, unpack
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Level
+from treetop.edit.added import AddedLabels, level_of, read_added
 from treetop.predict.overlay import Overlay
-from treetop.rank.added import Added
-from treetop.rank.head import Head
-from treetop.shortlist.descend import Descend
-from treetop.shortlist.everything import Everything
 
 if TYPE_CHECKING:
     from treetop.model import Model
@@ -54,7 +51,7 @@ def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]
         except ModelError as error:
             raise ModelError(f"label change {place + 1} ({edit.action}): {error}") from None
     now = state.labels()
-    wide = np.concatenate([counts, np.zeros(len(now) - len(labels), np.int64)])
+    wide = np.concatenate([counts, *state.counts])
     overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets())
     needed = overlay.extra or overlay.retired.any()
     return LabelHistory((labels, counts), (now, wide), tuple(log), dict(state.merged), overlay if needed else None)
@@ -90,15 +87,6 @@ def _live(log: Sequence[Edit]) -> tuple[list[int], set[int]]:
     return live, undone
 
 
-@dataclass
-class _Vectors:
-    """Added labels in one member; `parents` holds the nodes above each."""
-
-    weight: NDArray[np.float32]
-    bias: NDArray[np.float32]
-    parents: list[NDArray[np.int32]]
-
-
 class _State:
     """Labels while the log is read."""
 
@@ -108,7 +96,8 @@ class _State:
         self.renamed: dict[int, tuple[str, str]] = {}
         self.status = np.array(trained.status)
         self.merged: dict[int, int] = {}
-        self.vectors: list[_Vectors] = []
+        self.added: list[AddedLabels] = []  # one for each member
+        self.counts: list[Ints] = []  # training texts of added labels
 
     def take(self, edit: Edit, *, undone: bool) -> None:
         """Apply one change; columns of labels whose addition was undone stay, retired."""
@@ -131,32 +120,15 @@ class _State:
         for name in STRINGS:
             self.strings[name].append(unpack(part, name, len(ids)))
         self.status = np.concatenate([self.status, np.full(len(ids), ACTIVE, np.uint8)])
-        new = self._read_vectors(part, len(ids))
-        if not self.vectors:
-            self.vectors = new
-            return
-        for current, more in zip(self.vectors, new, strict=True):
-            current.weight = np.concatenate([current.weight, more.weight])
-            current.bias = np.concatenate([current.bias, more.bias])
-            current.parents += more.parents
+        counts = part.array("counts", "<i8", len(ids)) if "counts" in part.arrays else np.zeros(len(ids), np.int64)
+        self.counts.append(counts)
+        new = self._read(part, len(ids))
+        for current, more in zip(self.added, new, strict=False):
+            current.extend(more)
+        self.added = self.added or new
 
-    def _read_vectors(self, part: Part, n: int) -> list[_Vectors]:
-        vectors = []
-        for m, levels in enumerate(self.members):
-            head, inner = levels[-1].rank, part.parts.get(f"member-{m:02d}")
-            if inner is None or not isinstance(head, Head):
-                raise ModelError(f"no vectors for member {m + 1} of the model. Copy the model again.")
-            weight = inner.array("weight", "<f4", n, head.weight.shape[1])
-            bias = inner.array("bias", "<f4", n)
-            if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-                raise ModelError("a label vector is not finite. The model is damaged; copy it again.")
-            parents = []
-            if len(levels) > 1:
-                nodes = inner.indices("parents", "<i4", None, levels[-2].rank.n)
-                ends = inner.pointers("parent_ptr", n + 1, len(nodes))
-                parents = np.split(np.array(nodes), ends[1:-1])
-            vectors.append(_Vectors(np.array(weight), np.array(bias), parents))
-        return vectors
+    def _read(self, part: Part, n: int) -> list[AddedLabels]:
+        return [read_added(part, n, m, levels) for m, levels in enumerate(self.members)]
 
     def _retire(self, part: Part, columns: Ints) -> None:
         self.status[columns] = RETIRED
@@ -187,12 +159,10 @@ class _State:
         if not part.parts:
             return
         places = columns - len(self.trained)
-        if len(places) == 0 or not self.vectors or places.min() < 0:
+        if len(places) == 0 or not self.added or places.min() < 0:
             raise ModelError("it recomputes the vector of a trained label. The model is damaged; copy it again.")
-        for current, new in zip(self.vectors, self._read_vectors(part, len(columns)), strict=True):
-            current.weight[places], current.bias[places] = new.weight, new.bias
-            for place, nodes in zip(places.tolist(), new.parents, strict=False):
-                current.parents[place] = nodes
+        for current, new in zip(self.added, self._read(part, len(columns)), strict=True):
+            current.put(places, new)
 
     # --- the result ---
 
@@ -207,14 +177,7 @@ class _State:
 
     def extra(self) -> list[Level]:
         """For each member a level that ranks the added labels below the nodes its last level reads."""
-        added = []
-        for levels, vectors in zip(self.members, self.vectors, strict=False):
-            last: Any = levels[-1]
-            shortlist: Any = Everything(len(vectors.bias))
-            if len(levels) > 1:
-                shortlist = _hung(vectors.parents, levels[-2].rank.n)
-            added.append(replace(last, shortlist=shortlist, rank=Added(vectors.weight, vectors.bias, last.rank)))
-        return added
+        return [level_of(added, levels) for levels, added in zip(self.members, self.added, strict=False)]
 
     def targets(self) -> NDArray[np.int32] | None:
         """(labels,) where each label's score goes; None where nothing is merged."""
@@ -224,14 +187,6 @@ class _State:
         for column in self.merged:
             roots[column] = self._root(column)
         return roots
-
-
-def _hung(parents: Sequence[NDArray[np.int32]], above: int) -> Descend:
-    """Children of each node above; a label may have several parents."""
-    child = np.repeat(np.arange(len(parents), dtype=np.int32), [len(nodes) for nodes in parents])
-    parent = np.concatenate(parents)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(parent, minlength=above))])
-    return Descend(indptr, child[np.lexsort((child, parent))])
 
 
 def _changed(texts: Texts, new: Mapping[int, str]) -> Texts:

@@ -26,6 +26,7 @@ from treetop.labels.text import texts_of
 from treetop.predict.beam import nodes_above
 from treetop.rank.dual import Dual
 from treetop.rank.head import Head
+from treetop.rank.linear import Linear
 from treetop.rank.text_map import TextMap, unit
 from treetop.shortlist.descend import Descend
 
@@ -54,9 +55,10 @@ def heads_of(model: Model) -> list[Head]:
         )
     heads: list[Any] = [levels[-1].rank for levels in model.members]
     halves = len(heads) == 2 and all(type(head) is Dual for head in heads) and _are_halves(*heads)
-    for head in heads:
+    for head, levels in zip(heads, model.members, strict=True):
         if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths and not halves):
-            raise ConfigError(f"labels add: '{name}' learns labels from training texts only ({head.kind}). {can}")
+            by = "Give examples of the new ones (--examples). " if len(levels) > 1 and isinstance(head, Linear) else ""
+            raise ConfigError(f"labels add: '{name}' learns labels from training texts only ({head.kind}). {by}{can}")
     if len(heads) > 1 and model.blend != "average":
         raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
     return heads

@@ -54,10 +54,15 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
         return owner, place
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
-        X, keep = self._rows(view), min(keep, self.n)
+        keep = min(keep, self.n)
         if candidates.ids is None:
             above = beam.root(view.shape[0], self.n_chunks)
-            return self._level(X, above, rule_of(join, first=True), keep)
+            return self._level(self._rows(view), above, rule_of(join, first=True), keep)
+        return self.rank_given(view, candidates, join, keep)
+
+    def rank_given(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
+        """The best `keep` of candidates that are named; one that is named twice is there twice."""
+        X = self._rows(view)
         named = (candidates.indptr, candidates.ids, candidates.parent_own, candidates.parent_score, *self._homes)
         return Ranking(*beam.rank_given(self.weights, X, named, rule_of(join, first=False), keep))
 

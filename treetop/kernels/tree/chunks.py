@@ -9,6 +9,7 @@ may be read-only memory maps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -285,6 +286,20 @@ def pack(
         sizes, np.flatnonzero(flags), slot_ptr, ids, bias, flags, np.zeros(0, np.float32), shifts, ends[0], buckets,
         ends[1], lows, counts, ends[2], places, weights,
     )  # fmt: skip
+
+
+def joined(parts: Sequence[Chunks]) -> Chunks:
+    """Chunks behind each other, their functions numbered on; all have one storage and chunks equally wide."""
+    if len(parts) == 1:
+        return parts[0]
+    functions = np.cumsum([0, *(len(part.ids) for part in parts)])
+    fields: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Chunks._fields}
+    for name in ("slot_ptr", "bucket_ptr", "row_ptr", "entry_ptr"):
+        lengths = np.concatenate([np.diff(getattr(part, name)) for part in parts])
+        fields[name] = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    fields["ids"] += np.repeat(functions[:-1], np.diff(functions)).astype(np.int32)
+    fields |= {"sizes": parts[0].sizes, "special": np.flatnonzero(fields["flags"])}
+    return Chunks(**fields)
 
 
 def stored_as(chunks: Chunks, storage: str) -> Chunks:

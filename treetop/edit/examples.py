@@ -1,0 +1,146 @@
+"""Linear functions for labels that were not there in training, learned from examples; nothing else is trained.
+
+A new label hangs below the nodes to which the trained levels lead its own texts. Its function is solved like those of
+the other labels there, with the same loss and costs: its texts against the other examples that reach one of its nodes
+and, where the model keeps its training texts, against a sample of those of its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from treetop.assemble.linear.tree import LevelTask, LinearConfig, problems_of, train_level
+from treetop.core.abilities import HasParents
+from treetop.core.config import build
+from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
+from treetop.core.errors import ConfigError, InputError, LabelError, ModelError
+from treetop.core.log import logger
+from treetop.core.store import Part
+from treetop.core.texts import Texts
+from treetop.core.types import LabelTree, Level
+from treetop.core.work import fingerprint
+from treetop.kernels.sparse import rows_of
+from treetop.predict.beam import nodes_above
+from treetop.rank.linear import Linear
+
+if TYPE_CHECKING:
+    from treetop.model import Model
+
+PARENTS = 3  # nodes above that a new label hangs under
+MOST = 20_000  # kept training texts that are negatives of one label
+
+
+def settings_of(model: Model) -> LinearConfig:
+    """How the model's labels were trained; refuses models that are not trees of linear functions."""
+    given = model.card.config.get("linear")
+    trees = all(len(levels) > 1 and isinstance(levels[-1].rank, Linear) for levels in model.members)
+    if not trees or model.card.models or not isinstance(given, Mapping):
+        raise ConfigError(
+            f"labels add: '{model.card.recipe}' does not learn labels from examples. Trees of linear functions do "
+            "(xr_linear, parabel, bonsai, extremetext); recipes with an encoder add labels by their texts alone."
+        )
+    return build(LinearConfig, given)
+
+
+def unknown_labels(model: Model, examples: Dataset) -> LabelSet:
+    """The labels of the examples that the model does not know."""
+    labels = examples.labels
+    used = np.bincount(examples.Y.indices, minlength=len(labels)) > 0
+    columns = [c for c, id_ in enumerate(labels.ids) if used[c] and id_ not in model.labels.columns]
+    if not columns:
+        raise InputError("labels add: the model knows every label of the examples. Give rows with new labels.")
+    return LabelSet.of(*([strings[c] for c in columns] for strings in (labels.ids, labels.names, labels.texts)))
+
+
+def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Part], Ints]:
+    """(functions and nodes above of the new labels for each member, as parts of an edit; examples of each label)"""
+    config, Y = settings_of(model), targets_of(new, examples)
+    if model.documents is None and np.diff(Y.indptr).all():
+        logger.warning(
+            "labels add: every example has a new label and the model keeps no training texts, so the new labels may be "
+            "returned too often. Give rows without them too, such as all training rows, or train with --keep-texts."
+        )
+    views = model.views(examples.texts, examples.features)
+    alone = LabelTree((np.zeros(len(new), np.int32), np.arange(len(new), dtype=np.int32)))  # a chunk for each label
+    seed = int(fingerprint([list(new.ids)]), 16) & 0x7FFFFFFF
+    parts = {}
+    for m, levels in enumerate(model.members):
+        above = nodes_above(levels, views)
+        if above is None:
+            raise ModelError(f"member {m + 1} has no level above its labels. The model is damaged; copy it again.")
+        reached = above.to_csr(levels[-2].rank.n)
+        hung = nodes_of(Y, reached)
+        blocks = [(views[levels[-1].view], Y, _ones(reached) @ hung.T + Y)]
+        blocks += _siblings(model, levels, hung, examples.texts)
+        X, targets, rows = (sparse.vstack(side, "csr", np.float32) for side in zip(*blocks, strict=True))
+        members = _ones(rows).tocsc()
+        task = LevelTask(rows_of(X), X.shape, problems_of(targets, None), (members, members), seed)
+        arrays = {"parent_ptr": hung.indptr.astype(np.int64), "parents": hung.indices.astype(np.int32)}
+        rank = train_level(task, alone, 1, config)
+        parts[f"member-{m:02d}"] = Part("edit.functions.1", {}, arrays, {"rank": rank.to_part()})
+    return parts, np.minimum(np.bincount(Y.indices, minlength=len(new)), model.n_train).astype(np.int64)
+
+
+def targets_of(new: LabelSet, examples: Dataset) -> Csr:
+    """(rows, new labels) 1 where a row of the examples has a label; every label needs a row."""
+    column = np.array([new.columns.get(id_, -1) for id_ in examples.labels.ids], np.int64)
+    rows = np.repeat(np.arange(len(examples)), np.diff(examples.Y.indptr))
+    labels = column[examples.Y.indices]
+    kept = (labels >= 0) & (examples.Y.data > 0) & examples.documents[rows]
+    ones = np.ones(int(kept.sum()), np.float32)
+    Y = sparse.csr_matrix((ones, (rows[kept], labels[kept])), (len(examples), len(new)))
+    for label in np.flatnonzero(np.bincount(labels[kept], minlength=len(new)) == 0).tolist():
+        id_ = new.ids[label]
+        raise LabelError(f"label '{id_}': no row of the examples has it. Add one, or leave the label out.", label=id_)
+    return Y
+
+
+def nodes_of(Y: Csr, reached: Csr) -> Csr:
+    """(labels, nodes) 1 at the `PARENTS` nodes with the highest sum of scores over a label's texts."""
+    total = (Y.T @ reached).tocsr()
+    label = np.repeat(np.arange(total.shape[0]), np.diff(total.indptr))
+    order = np.lexsort((total.indices, -total.data, label))
+    best = order[np.arange(total.nnz) - total.indptr[label] < PARENTS]
+    hung = sparse.csr_matrix((np.ones(len(best), np.float32), (label[best], total.indices[best])), total.shape)
+    hung.sort_indices()
+    return hung
+
+
+def _ones(matrix: Any) -> Csr:
+    """1 at every stored entry."""
+    csr = matrix.tocsr()
+    return sparse.csr_matrix((np.ones(csr.nnz, np.float32), csr.indices, csr.indptr), csr.shape)
+
+
+def _siblings(model: Model, levels: Sequence[Level], hung: Csr, known: Texts) -> list[tuple[Csr, Csr, Csr]]:
+    """(view, no targets, labels they are negatives of) of the kept training texts with a sibling of a new label.
+
+    A text that is an example itself is left out: in training it may have lacked the new label.
+    """
+    documents, shortlist = model.documents, levels[-1].shortlist
+    if documents is None or not isinstance(shortlist, HasParents):
+        return []
+    parent = np.repeat(np.arange(shortlist.n_parents), np.diff(shortlist.indptr))
+    ones = np.ones(len(parent), np.float32)
+    below = sparse.csr_matrix((ones, (shortlist.children, parent)), (len(parent), shortlist.n_parents))
+    beside = (documents.Y @ (below @ hung.T)).tocsr()
+    examples = set(known)
+    fresh = [row for row in np.flatnonzero(np.diff(beside.indptr)).tolist() if documents.texts[row] not in examples]
+    chosen = _thinned(beside[np.array(fresh, np.int64)])
+    rows = np.flatnonzero(np.diff(chosen.indptr))
+    X = model.views(documents.texts.take(np.array(fresh, np.int64)[rows]))[levels[-1].view]
+    return [(X, sparse.csr_matrix((len(rows), hung.shape[0]), dtype=np.float32), chosen[rows])]
+
+
+def _thinned(beside: Csr) -> Csr:
+    """At most `MOST` entries of each column, drawn at random."""
+    by_label = beside.tocsc()
+    label = np.repeat(np.arange(by_label.shape[1]), np.diff(by_label.indptr))
+    order = np.lexsort((np.random.default_rng(0).random(by_label.nnz), label))
+    kept = order[np.arange(by_label.nnz) - by_label.indptr[label] < MOST]
+    pairs = (by_label.indices[kept], label[kept])
+    return sparse.csr_matrix((by_label.data[kept], pairs), by_label.shape)
