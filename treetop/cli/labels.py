@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from treetop.cli.data import LabelColumn, Separator, TextColumn
 from treetop.cli.label_fields import fields_of
 from treetop.cli.label_transfer import apply, export, import_
+from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.review import review
 from treetop.cli.streams import as_text, confirm, echo, json_line
 from treetop.core.errors import ConfigError, DataError, LabelError, visible
@@ -49,21 +49,20 @@ DONE = {
 
 
 @app.command()
+@reads_data
 def add(
     model: Folder,
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="File of labels with `id` and `text`: .jsonl, .csv, ...")
     ] = None,
     examples: Annotated[str, typer.Option("--examples", help=EXAMPLES, callback=as_text)] = "",
-    separator: Separator = "|",
-    text_column: TextColumn = None,
-    label_column: LabelColumn = "labels",
     by: By = "",
     note: Note = "",
     as_json: AsJson = False,
+    *,
+    reading: DataOptions,
 ) -> None:
     """Add new labels: by their texts, without training (recipes with an encoder), or by examples (linear trees)."""
-    from treetop.core.dataset import Dataset
     from treetop.data.label_files import read_label_file
 
     if file is None and not examples:
@@ -72,7 +71,7 @@ def add(
     if file is not None:
         new, lines = read_label_file(file)
     if examples:
-        rows = Dataset.read(examples, separator=separator, fields=text_column, label_field=label_column)
+        rows = reading.source(examples).read()
     with _blamed(file, dict(zip(() if new is None else new.ids, lines, strict=True))):
         changed = opened.add_labels(new, examples=rows, who=by, note=note)
     _save(model, changed, as_json)
