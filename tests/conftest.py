@@ -1,3 +1,4 @@
+import logging
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "helpers"), str(HERE), str(HERE.parent)]  # `import toy`, `import tools.docs`
+
+
+@pytest.fixture(autouse=True)
+def plain_log():
+    """What a command run in this process does to the log ends with the test."""
+    logger = logging.getLogger("treetop")
+    handlers, level = list(logger.handlers), logger.level
+    yield
+    logger.handlers = handlers
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -154,7 +154,7 @@ def forecast_words(
     """The same for networks over word vectors."""
     size = size_of_words(config.encoder)
     counts = count(heads(size), training.batch_size)
-    need = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
+    need = forecast_member(dataset, size, counts, training, config.encoder.max_length)
     return forecast_members([need] * config.members)
 
 
