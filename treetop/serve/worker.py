@@ -30,11 +30,15 @@ from treetop.serve.sockets import BACKLOG
 READY = "ready"
 COLLECT = (20_000, 20, 50)  # new objects before the collector of cycles looks at the young ones; rounds of the older
 STEP = 0.2  # seconds between two looks at what other workers were told
+# Seconds a thread keeps the interpreter while others want it. Each kernel of an answer hands it over, so that with
+# Python's 5 ms a model that is opened beside would make an answer wait for it a dozen times.
+SWITCH = 0.0003
 
 
 def main(settings: Settings, sock: socket.socket, figures: Path, slot: int, parent: Connection) -> None:
     """Serve until told to stop; tells the parent `READY`, or one sentence why it cannot."""
     log.show(level=logging.INFO, bars=False)
+    sys.setswitchinterval(SWITCH)
     try:
         metrics = Metrics.shared(figures, [id_ for id_, _ in settings.models], settings.workers, slot)
         service = Service.start(settings, metrics)
