@@ -145,11 +145,6 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
         """Like `rank` for the rows of a Dataset, which may bring precomputed features instead of texts."""
         return self._rank(dataset.texts, dataset.features, k, dataset.ids)
 
-    def _checked_k(self, k: int) -> int:
-        if type(k) is not int or k < 1:
-            raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
-        return min(k, len(self.labels))
-
     def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int, ids: Texts | None = None) -> Ranking:
         k, barred = self._checked_k(k), self._barred(texts, ids)
         deep = self._checked_k(k + most_of_a_row(barred))

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from treetop.core.abilities import KnowsWords
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
-from treetop.core.errors import InputError
+from treetop.core.errors import ConfigError, InputError
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, View
 from treetop.kernels.runtime import threads
@@ -51,6 +51,11 @@ class ReadsTexts:
         if "none" in self._read:
             maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
         return ChainMap(*maps)
+
+    def _checked_k(self, k: int) -> int:
+        if type(k) is not int or k < 1:
+            raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
+        return min(k, len(self.labels))
 
     def _barred(self, texts: Texts, ids: Texts | None = None) -> Ints | None:
         """(n_pairs, 2) rows and columns of texts that are labels themselves, if those must not be answered."""

@@ -131,14 +131,9 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
                 columns.append(column)
                 places.append(p)
         order = np.argsort(columns, kind="stable")
-        weights = self._plain(np.array(places, np.int64)[order], slot)
+        weights = _plain(self.weights, np.array(places, np.int64)[order], slot)
         copied = bool(w.flags[slot] == chunks.COPY)
         return Gradient(weights, float(w.bias[slot]), np.array(columns, np.int64)[order], copied)
-
-    def _plain(self, entries: NDArray[np.int64], slot: int) -> NDArray[np.float32]:
-        """Weights of some entries of a slot as float32."""
-        plain = chunks.plain_weights(self.weights.weights[entries])
-        return plain * self.weights.scale[slot] if len(self.weights.scale) else plain
 
     def vector(self, node: int) -> Csr:
         """(1, features) the weights of a node."""
@@ -146,7 +141,7 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
         chunk, slot = int(owner[node]), int(place[node])
         features, entries = chunks.features_of(w, chunk, slot - int(w.slot_ptr[chunk]))
         known = features < self.n_features
-        features, weights = features[known], self._plain(entries[known], slot)
+        features, weights = features[known], _plain(self.weights, entries[known], slot)
         row = sparse.csr_matrix((weights, features, [0, len(features)]), (1, self.n_features))
         row.sort_indices()
         return row
@@ -232,6 +227,12 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
                 f"{part.kind}: buckets do not fit {n_features} features. The model is damaged; copy it again."
             )
         return cls(weights, n_features)
+
+
+def _plain(weights: Chunks, entries: NDArray[np.int64], slot: int) -> NDArray[np.float32]:
+    """Weights of some entries of a slot as float32."""
+    plain = chunks.plain_weights(weights.weights[entries])
+    return plain * weights.scale[slot] if len(weights.scale) else plain
 
 
 @cache
