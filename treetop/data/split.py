@@ -23,14 +23,19 @@ def normalise(text: str) -> str:
     return WORDLESS.sub(" ", text.lower()).strip()
 
 
-def holdout(dataset: Dataset, fraction: float = 0.1, seed: int = 0) -> tuple[Ints, Ints]:
+def holdout(
+    dataset: Dataset, fraction: float = 0.1, seed: int = 0, never: NDArray[np.bool_] | None = None
+) -> tuple[Ints, Ints]:
     """(rows to train on, rows to validate on), about `fraction` of the documents in the second.
 
-    Label texts and synthetic rows are never validated on; those equal to a validation text are in neither.
+    Label texts and synthetic rows are never validated on; those equal to a validation text are in neither. Rows marked
+    in `never`, and texts equal to theirs, are all trained on.
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"fraction: {fraction} is out of range. Allowed: between 0 and 1, for example 0.1.")
     places = _places(dataset, seed)
+    if never is not None and never.any():
+        places[np.isin(places, places[never])] = 1.0
     documents = dataset.documents
     chosen = places < fraction
     if len(np.unique(places[documents])) < 2:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from treetop.assemble.held_out.own_documents import hold_out
 from treetop.core.dataset import Dataset, Ints
-from treetop.data.split import holdout
 
 SEED = 2 * 10**9  # added to a run's seed: other documents than those that `fit` holds out
 FEW = 2000  # with fewer documents there are several hold-outs instead of one
@@ -33,7 +33,7 @@ def folds(dataset: Dataset, seed: int) -> list[Fold]:
     share = TINY if n < FEW else min(SHARE, MOST / n)
     made = []
     for number in range(ROUNDS if n < FEW else 1):
-        kept, out = holdout(dataset, share, SEED + seed + number)
+        kept, out = hold_out(dataset, share, SEED + seed + number, TINY)
         kept = kept[dataset.documents[kept]]
         order = np.random.default_rng([seed, number]).permutation(len(kept))
         out = out[np.diff(dataset.Y.indptr)[out] > 0]

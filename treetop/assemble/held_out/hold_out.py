@@ -10,10 +10,10 @@ import numpy as np
 
 from treetop.assemble.held_out.calibration import MIN_DOCUMENTS
 from treetop.assemble.held_out.fusion import Aim
+from treetop.assemble.held_out.own_documents import hold_out
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError, choose
 from treetop.core.log import logger
-from treetop.data.split import holdout
 
 FRACTION, MOST = 0.05, 5000  # fraction of the documents to hold out, and their maximum number
 LEAST = 560  # documents to hold out at least: a hash chooses them, so that their number varies around this
@@ -72,7 +72,7 @@ class HoldOut:
             n = int(dataset.documents.sum())
             _log_reason(f"{n:,} documents are too few to hold any out, {int(LEAST / MAX_FRACTION):,} are needed")
             return None
-        kept, out = holdout(dataset, _fraction(dataset), SEED + seed)
+        kept, out = hold_out(dataset, _fraction(dataset), SEED + seed, MAX_FRACTION)
         if len(out) < MIN_DOCUMENTS:
             _log_reason(f"only {len(out):,} documents could be held out, {MIN_DOCUMENTS} are needed")
             return None
