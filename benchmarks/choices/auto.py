@@ -2,8 +2,8 @@
 
     python benchmarks/choices/auto.py SHAPE --data ../shared/data --budget 120 900 --references --out auto.jsonl
 
-SHAPE: a data set (finna-yso-en-25k, wordnet, metamath, ...), or NAME:ROWS for so many of its training rows. Every model is
-made by the command a user would type, in a process of its own, on the cores this one has; seconds are those of the
+SHAPE: a data set (finna-yso-en-25k, wordnet, metamath, ...), or NAME:ROWS for so many of its training rows. Every model
+is made by the command a user would type, in a process of its own, on the cores this one has; seconds are those of the
 whole command. Scores are those of test, at most 10,000 rows. `expected` is what auto promised for its choice.
 """
 

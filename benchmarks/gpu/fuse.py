@@ -154,7 +154,8 @@ def told(model: Any, test: Dataset, held_out: Dataset) -> dict[str, Any]:
     made: dict[str, Any] = {**_scores(wide, model, test), **sureness(model, wide, test)}
     if model.fusion is None:
         return made
-    scorer, held = model.fusion.scorer, held_out.take(np.arange(min(len(held_out), 2000)))
+    scorer, drawn = model.fusion.scorer, np.random.default_rng(0).permutation(len(held_out))[:2000]
+    held = held_out.take(np.sort(drawn))
     chosen = [per_document(r, model, held)["P@1"].mean() for r in source_rankings(model, model.fusion, held)]
     lists, best = source_rankings(model, model.fusion, test), int(np.argmax(chosen))
     each = [

@@ -93,11 +93,11 @@ def test_all_ways_to_average_members(tmp_path):
         assert_same_answers(blended, graph_of(blended, tmp_path / GRAPH))
 
 
-def scorers():
+def scorers(keep_first):
     rng = np.random.default_rng(0)
     knots = np.sort(rng.normal(size=(2, 2, 6)), axis=2).astype(np.float32)
     knots[0, 0, 2] = knots[0, 0, 3]  # a jump
-    rarity = Rarity.of(60, 0.55, 1.5, 0.5)
+    rarity = Rarity.of(60, 0.55, 1.5, 0.5, keep_first)
     trees = Trees(
         -0.5, rng.integers(0, 7, (5, 3)).astype(np.int32), rng.integers(0, 3, (5, 3)).astype(np.uint8),
         rng.normal(size=(5, 8)).astype(np.float32),
@@ -107,10 +107,10 @@ def scorers():
     return {"logistic": logistic, "boosted": Boosted(edges, trees, rarity)}
 
 
-@pytest.mark.parametrize("kind", ["logistic", "boosted"])
-def test_learnt_fusions_and_probabilities(kind, tmp_path):
+@pytest.mark.parametrize(("kind", "keep_first"), [("logistic", False), ("boosted", True)])
+def test_learnt_fusions_and_probabilities(kind, keep_first, tmp_path):
     model = fitted("parabel", WORDS)
-    fusion = Fusion(scorers()[kind], ((2, "average"), (1, "average")))
+    fusion = Fusion(scorers(keep_first)[kind], ((2, "average"), (1, "average")))
     knots = np.sort(np.random.default_rng(1).uniform(size=(2, 3, 5)), axis=2).astype(np.float32)
     calibration = Calibration(knots, np.zeros((3, 1), np.float32), 100)
     for one in (model, dataclasses.replace(model, fusion=fusion)):

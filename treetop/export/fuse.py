@@ -35,6 +35,9 @@ def fused(
     new = graph.op("And", there, first_time(graph, same_label(graph, ids, ids, there)))
     own = graph.op("Sigmoid", _logits(graph, fusion, theirs, _gathered(graph, np.log1p(counts), ids)))
     lifted = graph.op("Mul", own, _gathered(graph, fusion.scorer.rarity.factors(counts), ids))
+    if fusion.scorer.rarity.keep_first:
+        highest = graph.op("ReduceMax", graph.op("Where", new, own, graph.number(-np.inf)), graph.ints(1), keepdims=1)
+        lifted = graph.op("Where", graph.op("Equal", own, highest), own, lifted)
     return best(graph, Kept(ids, own, graph.op("Where", new, lifted, graph.number(-np.inf))), keep)
 
 

@@ -150,7 +150,7 @@ def test_a_fusion_is_better_than_each_source_on_new_documents(world, aim):
     fusion = Fusion(learnt.fusion, ((1, "average"), (1, "average")))
     ranking = fusion.rank(lists, (), counts, 20)
     p = probability(learnt.fusion.logits(new.pairs, counts))
-    found = new.quality(p * learnt.fusion.rarity.factors(counts)[new.pairs.ids])
+    found = new.quality(learnt.fusion.rarity.lifted(p, new.pairs.indptr, new.pairs.ids, counts))
     if aim != "tail":
         assert found.p1 > max(a.p1 for a in single) - 0.005 and found.p5 > max(a.p5 for a in single)
     if aim != "precision":

@@ -52,8 +52,8 @@ def learn_fusion(
     tried = [(worth(q, best, kept, aim), f"source {s + 1} alone", PLAIN, q) for s, q in enumerate(sources)]
     for name, values in p.items():
         for lift in LIFTS if aim != "precision" else LIFTS[:1]:
-            rarity = Rarity.of(n_train, *propensity, lift)
-            quality = judged.quality(values * rarity.factors(counts)[judged.pairs.ids])
+            rarity = Rarity.of(n_train, *propensity, lift, keep_first=aim == "balanced")
+            quality = judged.quality(rarity.lifted(values, judged.pairs.indptr, judged.pairs.ids, counts))
             tried.append((worth(quality, best, kept, aim), name, rarity, quality))
     _, name, rarity, quality = max(tried, key=lambda item: item[0])  # the first of equals: the simplest
     some = judged.sampled(seed)

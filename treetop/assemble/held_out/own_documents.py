@@ -1,7 +1,7 @@
 """Documents that carry their own label, where most labels have one: new documents are of another kind.
 
-In a taxonomy whose concepts are documents and labels at once (wordnet-taxonomy: 17,945 of 18,815 labels), the labels' own
-documents are all there already, so a new document is not a label. Held out, they would make sources that read label
+In a taxonomy whose concepts are documents and labels at once (wordnet-taxonomy: 17,945 of 18,815 labels), the labels'
+own documents are all there already, so a new document is not a label. Held out, they would make sources that read label
 texts look better than they are on new documents (P@1 of `unidec` on wordnet-taxonomy 97 instead of 91), so they are
 always trained on. Where few labels have a document of their own (finna-yso-en-25k: 1.6 %), new documents may be labels.
 """

@@ -79,15 +79,17 @@ class Fusion:
         """The best `k` labels of each document; `own` is the probability before rare labels are lifted."""
         pairs = Pairs.of(self.lists(members, weights))
         own = probability(self.scorer.logits(pairs, counts))
-        lifted = own * self.scorer.rarity.factors(counts)[pairs.ids]
+        lifted = self.scorer.rarity.lifted(own, pairs.indptr, pairs.ids, counts)
         return Ranking(*best_of_rows(pairs.indptr, pairs.ids, lifted, own, k))
 
     def told(self, lists: Sequence[Ranking], counts: NDArray[np.integer], label: int) -> Told:
         """How the sources' rankings of a single document become the score of a label that one of them returned."""
         pairs = Pairs.of(lists)
         row = int(np.flatnonzero(pairs.ids == label)[0])
-        total = float(self.scorer.logits(pairs, counts)[row])
-        lift = float(self.scorer.rarity.factors(counts)[label])
+        logits, rarity = self.scorer.logits(pairs, counts), self.scorer.rarity
+        total = float(logits[row])
+        first = rarity.keep_first and logits[row] == logits.max()
+        lift = 1.0 if first else float(rarity.factors(counts)[label])
         if isinstance(self.scorer, AddsUp):
             *parts, base = self.scorer.parts(pairs, counts)[row].tolist()
             return Told(total, parts, base, lift, exact=True)

@@ -1,17 +1,20 @@
 """How much rare labels are lifted: a probability times the label's inverse propensity to the power of `lift`.
 
-With 0 labels are ranked by probability, which serves precision; with 1 by the gain in propensity-scored precision.
+With 0 labels are ranked by probability, which serves precision; with 1 by the gain in propensity-scored precision. The
+most probable label of a document can be left in its place, so that a lift costs no precision at 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.part_checks import number
 from treetop.core.store import Part
+from treetop.core.types import Floats
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,12 @@ class Rarity:
     b: float = 1.5
     c: float = 0.0
     lift: float = 0.0
+    keep_first: bool = False  # the most probable label of a document stays first
 
     @classmethod
-    def of(cls, n_train: int, a: float, b: float, lift: float) -> Rarity:
+    def of(cls, n_train: int, a: float, b: float, lift: float, keep_first: bool = False) -> Rarity:
         """For so many training texts (Jain et al. 2016)."""
-        return cls(a, b, max(float(np.log(max(n_train, 1))) - 1.0, 0.0) * (b + 1.0) ** a, lift)
+        return cls(a, b, max(float(np.log(max(n_train, 1))) - 1.0, 0.0) * (b + 1.0) ** a, lift, keep_first)
 
     def factors(self, counts: NDArray[np.integer]) -> NDArray[np.float32]:
         """What the probabilities of labels with so many training texts are multiplied by, at most 1."""
@@ -34,8 +38,21 @@ class Rarity:
         most = 1.0 + self.c * self.b**-self.a
         return np.asarray((weight / most) ** self.lift, np.float32)
 
-    def to_config(self) -> dict[str, float]:
-        return {"a": self.a, "b": self.b, "c": self.c, "lift": self.lift}
+    def lifted(self, p: Floats, indptr: NDArray[np.integer], ids: NDArray[np.integer], counts: Any) -> Floats:
+        """(pairs,) probabilities of the labels `ids`, documents apart by `indptr`, times their factors.
+
+        Factors are at most 1, so a label that keeps its probability, the highest of its document, stays first.
+        """
+        result = p * self.factors(counts)[ids]
+        if self.keep_first and len(p):
+            lengths = np.diff(indptr)
+            starts = np.asarray(indptr[:-1])[lengths > 0]
+            highest = np.repeat(np.maximum.reduceat(p, starts), lengths[lengths > 0])
+            result = np.where(p == highest, p, result)
+        return result
+
+    def to_config(self) -> dict[str, float | bool]:
+        return {"a": self.a, "b": self.b, "c": self.c, "lift": self.lift, "keep_first": self.keep_first}
 
     @classmethod
     def from_part(cls, part: Part) -> Rarity:
@@ -44,6 +61,7 @@ class Rarity:
             number(part, "b", 1e-3, 1e3),
             number(part, "c", 0.0, 1e6),
             number(part, "lift", 0.0, 2.0),
+            part.setting("keep_first", bool) if "keep_first" in part.config else False,  # models of older versions
         )
 
 
