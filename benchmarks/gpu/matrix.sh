@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Learned fusions over data sets and seeds: several processes of fuse.py share one GPU (scores hold, seconds do not).
+# Learned fusions over data sets and seeds: several processes of fuse.py share one GPU (scores hold, seconds do not). All append to RESULTS.jsonl.
 #
 #     bash benchmarks/gpu/matrix.sh DATA RESULTS.jsonl SECONDS "FUSE ARGUMENTS" ["FUSE ARGUMENTS" ...]
 #
@@ -23,10 +23,9 @@ fi
 for words in "$@"; do
   a=$((cores * i / n)) b=$((cores * (i + 1) / n - 1))
   OMP_NUM_THREADS=$((b - a + 1)) taskset -c "$a-$b" timeout "$seconds" python benchmarks/gpu/fuse.py --data "$data" \
-    --seconds $((seconds - 110)) --out "$scratch/$i.jsonl" $words >"$scratch/$i.log" 2>&1 &
+    --seconds $((seconds - 110)) --out "$out" $words >"$scratch/$i.log" 2>&1 &
   i=$((i + 1))
   sleep 1
 done
 wait
-cat "$scratch"/*.jsonl >"$out"
 for log in "$scratch"/*.log; do tail -n 2 "$log" | cut -c1-400; done

@@ -75,7 +75,7 @@ def worth(found: Quality, best: Quality, kept: Quality, aim: Aim) -> float:
         return psp5
     below = sum(max(0.0, 1.0 - value) for value in (p1, p5, psp5 / RARE))
     lost = sum(max(0.0, 1.0 - value / max(floor, 1e-9)) for value, floor in zip(found[:2], kept[:2], strict=True))
-    return p1 + p5 + psp5 - 100.0 * below - 10.0 * lost
+    return p1 + p5 + psp5 - 100.0 * below - 30.0 * lost
 
 
 def _best(qualities: Sequence[Quality]) -> Quality:
