@@ -1,4 +1,4 @@
-"""A smaller data set of the same kind: some training rows, the labels they carry, some test rows, the filter pairs left.
+"""A smaller data set of the same kind: some training rows, their labels, some test rows and the filter pairs left.
 
     python benchmarks/gpu/part.py ../shared/data/msdocs-seealso build/gpu/msdocs-60k --train 60000 --test 14000
 
