@@ -132,6 +132,13 @@ class Ranking:
         kept[first] = True
         return self if kept.all() else self.where(kept)
 
+    def take(self, rows: Ints) -> Ranking:
+        """The documents at `rows`, in that order."""
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths)
+        return Ranking(indptr, self.ids[entries], self.score[entries], self.own[entries])
+
     def where(self, kept: NDArray[np.bool_]) -> Ranking:
         """The entries marked in `kept`."""
         running = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])

@@ -46,6 +46,21 @@ def test_targets_and_rankings_lose_them():
         np.array([0, 2, 3, 5]), np.array([0, 2, 1, 2, 0], np.int32), np.array([0.9, 0.8, 0.7, 0.6, 0.5], np.float32)
     )
     rows, [left] = leave_out(emptied(data, counts), data, [ranking])
-    assert [rows.Y[i].indices.tolist() for i in range(3)] == [[0], [1], []]
-    assert left.ids.tolist() == [0, 1, 0] and left.indptr.tolist() == [0, 1, 2, 3]
+    assert [rows.Y[i].indices.tolist() for i in range(len(rows))] == [[0], [1]]  # the third has no other label
+    assert left.ids.tolist() == [0, 1] and left.indptr.tolist() == [0, 1, 2]
     assert data.Y.nnz == 4 and ranking.ids.tolist() == [0, 2, 1, 2, 0]
+
+
+def test_documents_without_any_label_stay():
+    data, counts = held_out([[], [2], [1]], 3), np.array([4, 1, 0])
+    ranking = Ranking.sorted(np.array([0, 1, 2, 3]), np.array([0, 2, 1], np.int32), np.array([3, 2, 1], np.float32))
+    rows, [left] = leave_out(emptied(data, counts), data, [ranking])
+    assert [rows.Y[i].indices.tolist() for i in range(len(rows))] == [[], [1]]
+    assert left.ids.tolist() == [0, 1] and left.score.tolist() == [3, 1]
+
+
+def test_documents_of_a_ranking_are_taken_in_any_order():
+    ranking = Ranking.sorted(np.array([0, 2, 2, 3]), np.array([5, 4, 7], np.int32), np.array([1, 2, 3], np.float32))
+    taken = ranking.take(np.array([2, 1, 0, 0]))
+    assert taken.indptr.tolist() == [0, 1, 1, 3, 5] and taken.ids.tolist() == [7, 4, 5, 4, 5]
+    assert len(ranking.take(np.zeros(0, np.int64))) == 0

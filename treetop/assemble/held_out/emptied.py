@@ -31,10 +31,18 @@ def emptied(held_out: Dataset, counts: Ints) -> NDArray[np.bool_]:
 def leave_out(
     labels: NDArray[np.bool_], held_out: Dataset, rankings: Sequence[Ranking]
 ) -> tuple[Dataset, list[Ranking]]:
-    """Held-out documents and their rankings without these labels."""
+    """Held-out documents and their rankings without these labels, and without documents that carry no others.
+
+    A new document has a label of the label set, so a document that is left with none says nothing about new ones.
+    """
     if not labels.any():
         return held_out, list(rankings)
     Y = held_out.Y.copy()
     Y.data[labels[Y.indices]] = 0
     Y.eliminate_zeros()
-    return replace(held_out, Y=Y, relevance=None), [ranking.where(~labels[ranking.ids]) for ranking in rankings]
+    rest = replace(held_out, Y=Y, relevance=None)
+    rankings = [ranking.where(~labels[ranking.ids]) for ranking in rankings]
+    rows = np.flatnonzero((np.diff(Y.indptr) > 0) | (np.diff(held_out.Y.indptr) == 0))
+    if len(rows) == len(rest):
+        return rest, rankings
+    return rest.take(rows), [ranking.take(rows) for ranking in rankings]
