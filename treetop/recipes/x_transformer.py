@@ -78,6 +78,12 @@ class Config(NetworkConfig):
     )
     score: Literal["own", "path"] = setting("path", "score of the ranker alone (own), or times the matcher's (path)")
 
+    def __post_init__(self) -> None:
+        if not self.label_features:
+            raise ConfigError("label_features: is empty. Name at least one description, such as pifa.")
+        for name in self.label_features:
+            choose("label_features", name, (*registry.names("labels"), EMBEDDING))
+
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Encoder and matcher, then the ranker on rows that have the encoder's width more numbers."""
@@ -138,10 +144,6 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
 
 def _check(dataset: Dataset, config: Config) -> None:
     """Refuse before anything is trained what could not work afterwards."""
-    if not config.label_features:
-        raise ConfigError("label_features: is empty. Name at least one description, such as pifa.")
-    for name in config.label_features:
-        choose("label_features", name, (*registry.names("labels"), EMBEDDING))
     if len(config.label_features) * count_members(config.members, config.encoders) > 1:
         check_blend(config.blend, [_join(config)])
     if dataset.texts.offsets[-1] == 0:
