@@ -1,4 +1,4 @@
-"""XML-CNN, AttentionXML and X-Transformer: all forms learn, a killed training ends in the same model, errors are told."""
+"""XML-CNN, AttentionXML and X-Transformer: all forms learn, a killed training ends in the same model."""
 
 import numpy as np
 import pytest
@@ -121,7 +121,8 @@ def test_each_level_starts_from_the_one_above_and_true_nodes_are_candidates(glov
 
 
 @pytest.mark.parametrize(
-    ("recipe", "changes"), [("xmlcnn", {}), ("attentionxml", TREE), ("x_transformer", {"label_features": ["embedding"]})]
+    ("recipe", "changes"),
+    [("xmlcnn", {}), ("attentionxml", TREE), ("x_transformer", {"label_features": ["embedding"]})],
 )
 def test_killed_and_resumed_ends_in_the_same_model(recipe, changes, glove, encoder, tmp_path, monkeypatch):
     words = encoder if recipe == "x_transformer" else glove

@@ -1,5 +1,7 @@
 """Label attention against a twin of plain loops, in training and in prediction."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -39,7 +41,7 @@ def case(kind, seed=0):
     scale = 300.0 if kind == "huge" else 1.0
     states = [scale * draw(n, WIDTH).astype(np.float32) for n in LENGTHS]
     sizes = [WIDTH, 4, 1]
-    layers = [(draw(b, a).astype(np.float32), draw(b).astype(np.float32)) for a, b in zip(sizes, sizes[1:])]
+    layers = [(draw(b, a).astype(np.float32), draw(b).astype(np.float32)) for a, b in pairwise(sizes)]
     own = None if kind == "shared" else draw(LABELS, WIDTH).astype(np.float32)
     return states, draw(LABELS, WIDTH).astype(np.float32), own, draw(LABELS).astype(np.float32), layers
 
@@ -151,7 +153,9 @@ def test_it_is_stored_refuses_damage_and_other_views():
     again = Attention.from_part(rank.to_part())
     a, b = (r.rank(view_of(states), Candidates.all(6, LABELS), Join(), 4) for r in (rank, again))
     assert np.array_equal(a.ids, b.ids) and np.array_equal(a.score, b.score)
-    with pytest.raises(ModelError, match=r"rank.attention.1: reads token sequences of width 6, got a view of 3 columns"):
+    with pytest.raises(
+        ModelError, match=r"rank.attention.1: reads token sequences of width 6, got a view of 3 columns"
+    ):
         rank.rank(np.zeros((2, 3), np.float32), Candidates.all(2, LABELS), Join(), 4)
     part = rank.to_part()
     part.arrays["layer-01"] = np.zeros((2, 4), np.float32)

@@ -231,7 +231,7 @@ def _tree(clusters: HeadPlan, labels: HeadPlan, rows: int, view: int) -> float:
 
 
 def _attended(plan: HeadPlan, attention: AttentionPlan, rows: int) -> float:
-    """Label attention: of every candidate its gathered vectors, what it reads, and the hidden layers, with gradients."""
+    """Label attention: of every candidate its gathered vectors, what it reads and hidden layers, with gradients."""
     candidates = rows * float(attention.candidates or plan.n)
     kept = 8.0 * (attention.tables + 2) * plan.width + 12.0 * sum(attention.hidden) + 12.0 * attention.tokens
     return 12.0 * plan.n * attention.tables * plan.width + candidates * kept

@@ -77,9 +77,7 @@ class Config(ClustersConfig):
     dropout: float = setting(0.5, "dropout on the states that labels read", low=0.0, high=0.99)
     bias: bool = setting(True, "learn a bias per label")
     reduction: Reduce = setting("sum", "reduction of a level's loss over its candidates")
-    encoder_optimizer: AdamConfig = setting(
-        AdamConfig(lr=1e-3, weight_decay=0.0), "optimiser of word vectors and LSTM"
-    )
+    encoder_optimizer: AdamConfig = setting(AdamConfig(lr=1e-3, weight_decay=0.0), "optimiser of word vectors and LSTM")
     head_optimizer: AdamConfig = setting(
         AdamConfig(lr=1e-3, weight_decay=0.0), "optimiser of label vectors and shared layers"
     )

@@ -1,15 +1,15 @@
 """X-Transformer (KDD 2020): a transformer matches texts with label clusters, linear rankers choose among their labels.
 
-Features: tf-idf concatenated with a transformer's embedding, each L2-normalised. Labels: PIFA, their texts, or PIFA over
-embeddings. Tree: one level of balanced clusters. Shortlist: descend. Rank: head for the clusters, linear for the labels.
-Key idea: the encoder is fine-tuned once, on a problem of a few hundred or thousand clusters that fits it; labels are
-left to linear rankers on fused features, trained against the texts that the matcher confuses with theirs. Score:
-product of both. The published ensemble has nine members, three label descriptions for each of three encoders
+Features: tf-idf concatenated with a transformer's embedding, each L2-normalised. Labels: PIFA, their texts, or PIFA
+over embeddings. Tree: one level of balanced clusters. Shortlist: descend. Rank: head for the clusters, linear for the
+labels. Key idea: the encoder is fine-tuned once, on a problem of a few hundred or thousand clusters that fits it;
+labels are left to linear rankers on fused features, trained against the texts that the matcher confuses with theirs.
+Score: product of both. The published ensemble has nine members, three label descriptions for each of three encoders
 (`label_features`, `encoders`; presets `paper-...`).
 
-Deviations: mean of the last layer instead of the first token; losses are summed over clusters; label texts are described
-by tf-idf instead of word vectors; PIFA over embeddings reads those of the voter before it that has the same encoder, or
-of the encoder as it comes; a label set that fits into one cluster has a cluster for each label.
+Deviations: mean of the last layer instead of the first token; losses are summed over clusters; label texts are
+described by tf-idf instead of word vectors; PIFA over embeddings reads those of the voter before it that has the same
+encoder, or of the encoder as it comes; a label set that fits into one cluster has a cluster for each label.
 """
 
 from __future__ import annotations
@@ -172,9 +172,7 @@ def _clusters(
     return tree
 
 
-def _match(
-    dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, job: Job
-) -> tuple[Level, Prepared]:
+def _match(dataset: Dataset, config: Config, prepared: Prepared, tree: LabelTree, job: Job) -> tuple[Level, Prepared]:
     """The level of clusters, and the encoder fine-tuned on them."""
     pooling = prepared.features.poolings[-1]
     plan = _head(config, pooling.name, prepared.features.encoder.view_width(pooling), tree.sizes[0])
@@ -182,7 +180,8 @@ def _match(
     inputs = prepared.frozen(job) if config.frozen else prepared.learning(compiled=config.compile)
     trained = train_network(
         of_clusters(dataset, tree), prepared, inputs, Blueprint([plan], flat(tree.sizes[0]), learning),
-        small_batches(dataset, config.train, config.min_steps_per_epoch), over_clusters(job, tree), name="matcher-train",
+        small_batches(dataset, config.train, config.min_steps_per_epoch), over_clusters(job, tree),
+        name="matcher-train",
     )  # fmt: skip
     transform = "hinge3" if config.loss == "squared_hinge" else "sigmoid"
     join = Join(f"log_{transform}" if _join(config).adds else transform)

@@ -1,4 +1,4 @@
-"""One network per level of a label tree, coarse to fine; each starts from the weights of the level above (AttentionXML).
+"""One network per level of a label tree, coarse to fine; each starts from the one above (AttentionXML).
 
 The first level scores all its nodes. Every further one scores the children of a text's true parents and of those that
 the levels above rank highest, as they stand after their training. Encoder and shared layers are handed down, label

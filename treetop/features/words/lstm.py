@@ -44,6 +44,13 @@ class Lstm(WordNet):
     def view_width(self, task: Task) -> int:
         return self.width
 
+    def train(self, mode: bool = True) -> Lstm:
+        super().train(mode)
+        for direction in self.directions:
+            if direction.weight_ih_l0.dtype != torch.float32:  # which the optimiser made: they lie apart now, and cuDNN
+                direction.flatten_parameters()  # would put them together in every step
+        return self
+
     def forward(self, packed: Packed, poolings: Sequence[Task], detached: Collection[str] = ()) -> dict[str, Any]:
         x, lengths = self.rectangle(packed, self.length), self.lengths(packed, self.length)
         if self.training and self.config.dropout:

@@ -1,7 +1,7 @@
 """Short texts encoded by a small network over word vectors; both are trained together.
 
-The table of words begins at vectors from `vectors.py`. Networks: `inception` (InceptionXML), `bag` (Astec), `decaf`, `cnn`
-(XML-CNN) and `lstm` (AttentionXML), whose view is a sequence.
+The table of words begins at vectors from `vectors.py`. Networks: `inception` (InceptionXML), `bag` (Astec), `decaf`,
+`cnn` (XML-CNN) and `lstm` (AttentionXML), whose view is a sequence.
 """
 
 from __future__ import annotations

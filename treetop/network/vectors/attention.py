@@ -7,6 +7,7 @@ they are candidates; the shared layers are updated by the loop's optimiser.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from treetop.network.vectors.rows import RowTable
 from treetop.rank.attention import Attention
 from treetop.tensors import label_attention
 from treetop.tensors.handover import to_float32
-from treetop.tensors.label_attention import Layers, LabelVectors
+from treetop.tensors.label_attention import LabelVectors, Layers
 from treetop.tensors.sequences import Sequences
 from treetop.train.optim import AdamConfig
 
@@ -45,7 +46,7 @@ class SharedLayers(nn.Module):
     def __init__(self, width: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         sizes = [width, *hidden, 1]
-        self.steps: Any = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.steps: Any = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         for step in self.steps:
             nn.init.xavier_uniform_(step.weight)
             nn.init.zeros_(step.bias)
