@@ -40,6 +40,7 @@ METHODS |= {
     "lexical": "matches",
     "blend": "count or votes",
     "auto": "count or votes",
+    "attentionxml": "attention",
 }  # others: integrated gradients
 RECIPES = registry.names("recipe")
 if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):
@@ -67,6 +68,24 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "beam": 4,
         "train": {"epochs": 25.0, "batch_size": 16},
     }
+    TINY["xmlcnn"] = {
+        "encoder": {"model": ENCODER, "max_length": 16},
+        "network": {"filters": 16, "hidden": 32},
+        "encoder_optimizer": {"lr": 0.01},
+        "train": {"epochs": 15.0, "batch_size": 16},
+    }
+    TINY["attentionxml"] = {
+        "encoder": {"model": ENCODER, "max_length": 16},
+        "network": {"hidden": 32},
+        "layers": [16],
+        "tfidf": {"min_df": 1},
+        "clusters": "tree",
+        "tree": {"max_leaf": 6},
+        "beam": 4,
+        "encoder_optimizer": {"lr": 0.02},
+        "head_optimizer": {"lr": 0.02},
+        "train": {"epochs": 15.0, "batch_size": 16},
+    }
     TINY["inceptionxml_lf"] = TINY["inceptionxml"] | {
         "train": {"epochs": 15.0, "batch_size": 16},
         "second_train": {"epochs": 15.0, "batch_size": 16},
@@ -93,6 +112,14 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "head_optimizer": {"lr": 0.01},
         "train": {"epochs": 6.0, "batch_size": 16},
     }
+    TINY["x_transformer"] = {
+        "encoder": {"model": ENCODER, "max_length": 32},
+        "tfidf": {"min_df": 1},
+        "tree": {"max_leaf": 5},
+        "encoder_optimizer": {"lr": 0.002},
+        "head_optimizer": {"lr": 0.01},
+        "train": {"epochs": 6.0, "batch_size": 16},
+    }
     TOWERS = {
         "encoder": {"model": ENCODER, "max_length": 32},
         "encoder_optimizer": {"lr": 0.002},
@@ -110,7 +137,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     }
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
-    NEURAL |= {"inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
+    NEURAL |= {"xmlcnn", "attentionxml", "x_transformer", "inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
     RECIPES = [recipe for recipe in RECIPES if recipe not in NEURAL]
 
 

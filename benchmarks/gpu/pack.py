@@ -1,6 +1,6 @@
 """Write what the GPU runs need into one small folder: an encoder in float16, bytes sorted so that zip bites, and data.
 
-python benchmarks/gpu/pack.py OUT DATA... [--encoder NAME]
+python benchmarks/gpu/pack.py OUT DATA... [--encoder NAME] [--words FOLDER]
 python benchmarks/gpu/pack.py OUT --unpack
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from treetop.features.encoder.sources import find_encoder
 
 
-def pack(out: Path, data: list[Path], encoder: str) -> None:
+def pack(out: Path, data: list[Path], encoder: str, words: Path | None = None) -> None:
     source = find_encoder(encoder)
     out.mkdir(parents=True, exist_ok=True)
     names = sorted(source.weights)
@@ -26,6 +26,8 @@ def pack(out: Path, data: list[Path], encoder: str) -> None:
         out / "encoder.npz", low=flat[0::2], high=flat[1::2], shapes=shapes, config=json.dumps(source.config),
         tokenizer=np.frombuffer(source.tokenizer, np.uint8),
     )  # fmt: skip
+    if words is not None:
+        pack_words(out, words)
     for folder in data:
         (out / folder.name).mkdir(exist_ok=True)
         for file in folder.glob("*.jsonl.gz"):
@@ -33,10 +35,31 @@ def pack(out: Path, data: list[Path], encoder: str) -> None:
     print({str(file.relative_to(out)): file.stat().st_size for file in out.rglob("*") if file.is_file()})
 
 
+def pack_words(out: Path, words: Path) -> None:
+    """Word vectors (words.txt and one .npy) as eight bits a number, scaled by row."""
+    vectors = np.load(next(words.glob("*.npy"))).astype(np.float32)
+    scale = np.abs(vectors).max(1) / 127
+    codes = np.rint(vectors / np.where(scale > 0, scale, 1)[:, None]).astype(np.int8)
+    text = np.frombuffer((words / "words.txt").read_bytes(), np.uint8)
+    np.savez_compressed(out / "words.npz", codes=codes, scale=scale.astype(np.float32), words=text)
+
+
+def unpack_words(out: Path) -> None:
+    """The folder of word vectors, made where it is wanted and not there yet."""
+    folder = out / "words"
+    if folder.is_dir() or not (out / "words.npz").is_file():
+        return
+    folder.mkdir()
+    held = np.load(out / "words.npz")
+    np.save(folder / "vectors.npy", (held["codes"] * held["scale"][:, None]).astype(np.float16))
+    (folder / "words.txt").write_bytes(held["words"].tobytes())
+
+
 def unpack(out: Path) -> Path:
-    """The encoder's folder, made where it is not there yet."""
+    """The encoder's folder, made where it is not there yet; and that of word vectors."""
     from safetensors.numpy import save_file
 
+    unpack_words(out)
     folder = out / "encoder"
     if folder.is_dir():
         return folder
@@ -59,12 +82,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser.add_argument("--words", type=Path, help="a folder of words.txt and .npy")
     parser.add_argument("--unpack", action="store_true")
     options = parser.parse_args()
     if options.unpack:
         unpack(options.out)
     else:
-        pack(options.out, options.data, options.encoder)
+        pack(options.out, options.data, options.encoder, options.words)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 A plan is a list of runs: {"name", "recipe", "data", "preset", "settings", "seed", "rows": texts learned from, "on":
 "held-out" or "test", "resamples": for intervals, "save": folder}, and where true or given:
 
+- `words` reads word vectors (`pack.py --words`) in the place of the encoder;
 - `curve` keeps the losses, `points` holds 5 % of the documents out of training and scores them after every epoch;
 - `latency` times answers, `recall` looks at the levels above the labels, `tails` at rare labels;
 - `parts` {name: members} scores some of the model's members alone, `joins` [[transform, combine]] other scores of the
@@ -184,7 +185,8 @@ def one(root: Path, run: dict[str, Any]) -> None:
         train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: run["rows"]]))
     settings = {**run.get("settings", {})}
     if "encoder" in plan(run.get("recipe", "lightxml")).settings:
-        settings["encoder"] = {"model": str(root / "encoder"), **settings.get("encoder", {})}
+        source = root / ("words" if run.get("words") else "encoder")
+        settings["encoder"] = {"model": str(source), **settings.get("encoder", {})}
     if "synonym" in settings:
         settings["synonym"] = {**settings["synonym"], "encoder": str(root / "encoder")}
     journal.SECONDS = 0.25 if run.get("curve") else 2.0

@@ -36,6 +36,7 @@ NEURAL = {
     "lightxml flat": {"clusters": "none"}, "lightxml tree": TREE, "cascadexml": WORDS, "renee": {},
     "cascadexml both": {**WORDS, "ranker": "both"}, "unidec": POOL, "depsl": {**POOL, "dual": {"projection_dim": 8}},
     "unidec lists": {**POOL, "search": {"index": "ivf", "nprobe": 99}},
+    "x_transformer": {"tree": {"max_leaf": 5}, **WORDS},
     "xr_transformer": {"preliminary_tree": {"max_leaf": 5, "branching": 2, "top_branching": 4}, **WORDS},
 }  # fmt: skip
 TEXTS = [*toy.dataset(seed=1).texts, "", "zzz", "cat " * 50]

@@ -1,7 +1,8 @@
 """Every form of network that the GPU suite trains on toy data, with its settings."""
 
-WORDS = {"inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
+WORDS = {"xmlcnn", "attentionxml", "inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"}
 TREE = {"clusters": "tree", "tree": {"max_leaf": 5}, "beam": 4, "tfidf": {"min_df": 1}}
+RATE = {"encoder_optimizer": {"lr": 0.02}, "head_optimizer": {"lr": 0.02}}  # of toy word vectors
 FORMS = {
     "lightxml": ("lightxml", {}),
     "lightxml, clusters": ("lightxml", TREE),
@@ -10,6 +11,10 @@ FORMS = {
         "xr_transformer",
         {"preliminary_tree": {"max_leaf": 5, "branching": 2, "top_branching": 4}, "tfidf": {"min_df": 1}},
     ),
+    "x_transformer": ("x_transformer", {"tree": {"max_leaf": 5}, "tfidf": {"min_df": 1}}),
+    "xmlcnn": ("xmlcnn", RATE),
+    "attentionxml": ("attentionxml", {"clusters": "none", **RATE}),
+    "attentionxml, clusters": ("attentionxml", {**TREE, **RATE}),
     "renee": ("renee", {}),
     "renee, low memory": ("renee", {"label_memory": "low"}),
     "inceptionxml": ("inceptionxml", TREE),

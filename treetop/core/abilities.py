@@ -51,6 +51,7 @@ class Gradient:
     columns: NDArray[np.int64] | None = None  # None: all of the view, in order
     copied: bool = False  # whether the node passes its parent's scores on
     parts: Mapping[str, float] = field(default_factory=dict)  # what heads say, where there are several; with the bias
+    tokens: bool = False  # weights are what the tokens of a sequence add, one for each
 
     def dense(self, width: int) -> Floats:
         """(width,) the weights of all columns."""
@@ -64,7 +65,7 @@ class Gradient:
 class HasGradient(ABC):
     """A rank whose margins are linear in the view near a text, which explanations follow back to words."""
 
-    reads: ClassVar[str] = "weights"  # what a margin is made of: weights, votes of training texts, or a count
+    reads: ClassVar[str] = "weights"  # what a margin is made of: weights, votes of training texts, a count, attention
 
     @abstractmethod
     def gradient(self, view: View, node: int) -> Gradient:

@@ -64,6 +64,8 @@ def _margin(level: Level, view: View, node: int) -> Margin:
 def _value(gradient: Gradient, view: View) -> float:
     """What a linear function has at a view of one text, without its bias."""
     weights, columns = gradient.weights.astype(np.float64), gradient.columns
+    if gradient.tokens:
+        return float(weights.sum())
     if isinstance(view, np.ndarray):
         return float((view[0] if columns is None else view[0, columns]).astype(np.float64) @ weights)
     x = view.data.astype(np.float64)

@@ -19,7 +19,7 @@ of a step and what else is read. So training mirrors prediction, where a level i
 
 | folder | question | answers |
 |---|---|---|
-| `vectors/` | what represents a label? | `dense`, `rows`, `full`, `full_low`, `parts` |
+| `vectors/` | what represents a label? | `dense`, `rows`, `full`, `full_low`, `parts`, `attention` |
 | `candidates/` | which labels does a row score? | `everything`, `below`, `given` |
 | `losses/` | what is a wrong score worth? | one file per loss |
 | `samplers/` | which rows and labels meet in a step? | `mix`, `pools`, `clustered` |

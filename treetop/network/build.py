@@ -32,12 +32,14 @@ from treetop.network.network import Network, RowTargets
 from treetop.network.projection import Projection
 from treetop.network.samplers.mix import Mix
 from treetop.network.targets import ancestors, log_odds
+from treetop.network.vectors.attention import AttentionTable
 from treetop.network.vectors.contract import LabelVectors
 from treetop.network.vectors.dense import Dense
 from treetop.network.vectors.full_low import table_of
 from treetop.network.vectors.parts import Blocks, LabelTexts, Parts, PartsPlan, joined_tokens
 from treetop.network.vectors.rows import RowTable
 from treetop.network.watch import Watched
+from treetop.rank.attention import Attention
 from treetop.tensors.devices import ALONE, World
 from treetop.train.optim import AdamConfig, DescentConfig
 
@@ -83,6 +85,7 @@ class Blueprint:
     given: Lists | None = None
     given_held_out: Lists | None = None  # the same for the documents of `Job.held_out`; None: they cannot be ranked
     words: LabelWords | None = None
+    above: Attention | None = None  # a trained level whose shared layers label attention starts from
     start: Mapping[str, Start] = field(default_factory=dict)  # per view where vectors start
 
     def network(
@@ -175,6 +178,12 @@ class _Build:
         plan, learning, last = self.blueprint.plans[t], self.blueprint.learning, self._last(t)
         if plan.parts is not None:
             return self._parts(t, plan.parts)
+        if plan.attention is not None:
+            bias, above = learning.bias or not last, self.blueprint.above
+            self.world.require_one_process("label attention")
+            return AttentionTable(
+                plan.n, plan.view_width, plan.attention, learning.heads, self.device, bias=bias, above=above
+            )
         if plan.keep == 0 and self.blueprint.given is None:
             if not last:
                 return Dense(plan.n, plan.width).to(self.device)

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from treetop.core import registry
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 from treetop.core.store import Part
-from treetop.core.types import Combine, Join, LabelTree, Level
+from treetop.core.types import Combine, Join, LabelTree, Level, Rank
 from treetop.core.work import Job
 from treetop.network.build import Blueprint
 from treetop.network.forecast import micro_batches
@@ -25,7 +26,6 @@ from treetop.network.network import Network, RowTargets
 from treetop.network.prepare import Prepared
 from treetop.network.vectors.parts import Blocks, Parts
 from treetop.network.watch import Watched, watched
-from treetop.rank.head import Head as HeadRank
 from treetop.shortlist.descend import Descend
 from treetop.shortlist.everything import Everything
 from treetop.tensors.devices import World
@@ -39,7 +39,7 @@ class Trained:
     """The trained features and the ranks of their heads; for composed vectors also the label-text blocks."""
 
     features: Any
-    ranks: list[HeadRank]
+    ranks: list[Any]  # `rank.head.Head`, or another rank
     blocks: Blocks
     label_texts: NDArray[np.float32] | None = None  # (labels, width)
 
@@ -88,7 +88,7 @@ def train_network(
 
 
 def _trained(part: Part, prepared: Prepared, blueprint: Blueprint) -> Trained:
-    ranks = [HeadRank.from_part(part.parts[f"level-{t:02d}"]) for t in range(len(blueprint.plans))]
+    ranks = [registry.restore(part.parts[f"level-{t:02d}"], "rank") for t in range(len(blueprint.plans))]
     arrays = dict(part.arrays)
     label_texts = arrays.pop("label texts", None)
     return Trained(type(prepared.features).from_part(part.parts["encoder"]), ranks, arrays, label_texts)
@@ -155,7 +155,7 @@ def cut(dataset: Dataset, share: float, seed: int) -> tuple[Rows, Rows]:
 def as_levels(
     views: Sequence[str],
     tree: LabelTree,
-    ranks: Sequence[HeadRank],
+    ranks: Sequence[Rank],
     plans: Sequence[HeadPlan],
     combine: Combine = "path",
 ) -> list[Level]:

@@ -20,6 +20,7 @@ from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded
 from treetop.network.settings import small_batches
+from treetop.network.vectors.attention import AttentionPlan
 from treetop.network.vectors.full import ALIGN, BLOCK
 from treetop.tensors import devices
 from treetop.train.batches import Rows
@@ -97,10 +98,11 @@ def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
     """The numbers of these heads; `batch` rows share the composing of vectors."""
     vectors = scored = composed = 0.0
     for above, plan in zip([None, *plans], plans, strict=False):
-        whole = float(plan.n * plan.width)
+        whole = float(plan.n * plan.width * (1 if plan.attention is None else plan.attention.tables))
         share = 1.0 if above is None or not plan.keep else min(1.0, plan.keep / above.n)
         share = plan.pool / plan.n if plan.pool else share
-        vectors, scored = vectors + whole, scored + share * whole
+        tokens = 1.0 if plan.attention is None else 2.0 * plan.attention.tokens  # each is weighed and read
+        vectors, scored = vectors + whole, scored + tokens * share * whole
         composed += 0.0 if plan.parts is None else plan.parts.count * min(whole, batch * share * whole)
     return ParameterCounts(vectors=vectors, scored=scored, composed=composed, label_texts=composed > 0)
 
@@ -181,7 +183,10 @@ def gpu_memory(
     activations = 2.0 * tokens * size.kept  # bfloat16, with one byte of dropout
     view = max(size.width, plans[-1].view_width)
     pooled = 8.0 * tokens * size.width + 16.0 * rows * view
-    head = _tree(plans[-2], plans[-1], rows, view) if len(plans) > 1 else _flat(plans[-1].n, rows, view, low)
+    if plans[-1].attention is not None:
+        head = _attended(plans[-1], plans[-1].attention, rows)
+    else:
+        head = _tree(plans[-2], plans[-1], rows, view) if len(plans) > 1 else _flat(plans[-1].n, rows, view, low)
     return WORKSPACE + states + activations + pooled + head + data
 
 
@@ -223,3 +228,10 @@ def _tree(clusters: HeadPlan, labels: HeadPlan, rows: int, view: int) -> float:
     nodes = 16.0 * clusters.n * view + 40.0 * rows * clusters.n
     squeeze = 16.0 * b * view if labels.dimension else 0.0
     return nodes + squeeze + labels.n * (12.0 * (b + 1) + 12.0) + 80.0 * candidates
+
+
+def _attended(plan: HeadPlan, attention: AttentionPlan, rows: int) -> float:
+    """Label attention: of every candidate its gathered vectors, what it reads and hidden layers, with gradients."""
+    candidates = rows * float(attention.candidates or plan.n)
+    kept = 8.0 * (attention.tables + 2) * plan.width + 12.0 * sum(attention.hidden) + 12.0 * attention.tokens
+    return 12.0 * plan.n * attention.tables * plan.width + candidates * kept

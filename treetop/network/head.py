@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from treetop.core.types import Rank
 from treetop.network.candidates.chosen import Candidates, Scored
 from treetop.network.losses.settings import LossConfig, loss_of
 from treetop.network.projection import Projection
 from treetop.network.targets import BatchTargets
-from treetop.network.vectors.contract import GivesLogits, LabelVectors
+from treetop.network.vectors.attention import AttentionPlan
+from treetop.network.vectors.contract import BecomesRank, GivesLogits, LabelVectors
 from treetop.network.vectors.full import EveryLabel
 from treetop.network.vectors.parts import PartsPlan
 from treetop.rank.head import Head as HeadRank
@@ -37,6 +40,7 @@ class HeadPlan:
     length: float = 0.0  # that views are scaled to; 0: as they are
     weight: float = 1.0  # of its loss
     parts: PartsPlan | None = None  # None: free label vectors
+    attention: AttentionPlan | None = None  # labels read a view that is a token sequence
 
     @property
     def width(self) -> int:
@@ -64,8 +68,13 @@ class Head:
         """Vectors whose loss over all labels is computed without keeping logits."""
         return self.vectors if isinstance(self.vectors, EveryLabel) else None
 
+    @property
+    def varies(self) -> bool:
+        """Whether its shapes depend on the texts of a step, which then cannot be recorded."""
+        return self.vectors.from_texts or self.plan.attention is not None
+
     def loss(
-        self, views: Mapping[str, Tensor], known: BatchTargets, loaded: Loaded, above: Scored | None
+        self, views: Mapping[str, Any], known: BatchTargets, loaded: Loaded, above: Scored | None
     ) -> tuple[Tensor, Scored | None]:
         """(the batch's share of the step's loss, what the head below chooses its candidates by)."""
         h = self.projection(views[self.plan.view])
@@ -81,14 +90,16 @@ class Head:
         values = loss_of(self.loss_config.kind)(pairs, self.loss_config)
         return self.plan.weight * values.sum() / loaded.batch.total, Scored(chosen.ids, logits.detach(), pairs.target)
 
-    def logits(self, h: Tensor, ids: Tensor | None) -> Tensor:
+    def logits(self, h: Any, ids: Tensor | None) -> Tensor:
         """(rows, candidates) of projected views; None: all labels in order."""
         if not isinstance(self.vectors, GivesLogits):
             raise TypeError(f"{type(self.vectors).__name__} keeps no logits")
         return self.vectors.logits(h, ids)
 
-    def rank(self, unseen: NDArray[np.bool_] | None = None) -> HeadRank:
+    def rank(self, unseen: NDArray[np.bool_] | None = None) -> Rank:
         """The head as part of a model; `unseen` labels are never returned."""
+        if isinstance(self.vectors, BecomesRank):
+            return self.vectors.rank(unseen)
         weight, bias = self.vectors.whole()
         offset = to_float32(bias).copy()
         if unseen is not None:

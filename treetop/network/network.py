@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from treetop.core.dataset import Csr
+from treetop.core.types import Rank
 from treetop.network.candidates.below import Below
 from treetop.network.candidates.given import GivenLabels, GivenParents
 from treetop.network.head import Head
@@ -24,7 +25,6 @@ from treetop.network.samplers.mix import Mix, mixed_targets, mixed_views
 from treetop.network.targets import BatchTargets, TargetRows, joined
 from treetop.network.vectors.contract import GivesRows
 from treetop.network.watch import Watched
-from treetop.rank.head import Head as HeadRank
 from treetop.tensors.devices import ALONE, World
 from treetop.train.batches import Batch, Loaded, Message, Rows
 from treetop.train.optim import AdamConfig
@@ -90,7 +90,7 @@ class Network:
     # --- training ---
 
     def load(self, batch: Batch, static: bool) -> Loaded:
-        static = static and self.ignored is None and not any(head.vectors.from_texts for head in self.heads)
+        static = static and self.ignored is None and not any(head.varies for head in self.heads)
         rows, known = batch.rows, batch.everyone if self._everyone else batch.rows
         mixed = None if self.mix is None else self.mix.draw(batch)
         parts = {"inputs": self.inputs.load(rows if mixed is None else np.concatenate([rows, mixed.extra]), static)}
@@ -183,7 +183,7 @@ class Network:
             path = (logits.sigmoid() * above).masked_fill(ids < 0, -1.0)
         return ids.gather(1, torch.topk(path, min(k, path.shape[1]), dim=1).indices).cpu().numpy()
 
-    def ranks(self) -> list[HeadRank]:
+    def ranks(self) -> list[Rank]:
         """The trained heads as they go into a model; unseen labels are excluded, unless their text is informative."""
         *above, last = self.heads
         unseen = None if last.vectors.from_texts else ~self.seen

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from treetop.tensors.sequences import Sequences
+
 Init = Literal["identity", "xavier"]
 
 
 class Projection(nn.Module):
-    """view → (scaled to `length`) → dropout → linear layer to `dimension`; 0: no scaling, no layer."""
+    """view → (scaled to `length`) → dropout → linear layer to `dimension`; 0: no scaling, no layer.
+
+    Of a token sequence the states are dropped out, nothing else.
+    """
 
     def __init__(self, view_width: int, dimension: int = 0, *, dropout: float = 0.0, length: float = 0.0) -> None:
         super().__init__()
@@ -21,7 +26,9 @@ class Projection(nn.Module):
         self.layer = nn.Linear(view_width, dimension) if dimension else None
         self.width = dimension or view_width
 
-    def forward(self, view: Tensor) -> Tensor:
+    def forward(self, view: Any) -> Any:
+        if isinstance(view, Sequences):
+            return Sequences(self.dropout(view.states), view.there)
         h = view.float()
         h = self.dropout(self.length * F.normalize(h, dim=1) if self.length else h)
         return h if self.layer is None else self.layer(h)

@@ -181,11 +181,11 @@ def node_targets(Y: Csr, ancestor: NDArray[np.integer], n: int) -> Csr:
     return sparse.csr_matrix((best, np.divmod(pairs, n)), (Y.shape[0], n))
 
 
-def of_clusters(dataset: Dataset, tree: LabelTree) -> Dataset:
-    """The same texts with the first level's nodes as labels; each is as true as its truest label."""
-    n = tree.sizes[0]
+def of_clusters(dataset: Dataset, tree: LabelTree, level: int = 0) -> Dataset:
+    """The same texts with a level's nodes as labels, by default the first's; each is as true as its truest label."""
+    n = tree.sizes[level]
     labels = LabelSet.of([str(i) for i in range(n)])
-    Y = node_targets(dataset.Y[:, : tree.sizes[1]], tree.parents[1], n)  # labels the tree does not have are in none
+    Y = node_targets(dataset.Y[:, : tree.sizes[-1]], ancestors(tree)[level], n)  # labels it does not have are in none
     return replace(dataset, Y=Y, labels=labels, relevance=None, filter_pairs=None)
 
 

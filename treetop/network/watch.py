@@ -100,6 +100,6 @@ def sampled_job(dataset: Dataset, job: Job) -> Job:
     return replace(job, held_out=sample(dataset, job))
 
 
-def over_clusters(job: Job, tree: LabelTree) -> Job:
+def over_clusters(job: Job, tree: LabelTree, level: int = 0) -> Job:
     """The job of a stage whose labels are the clusters of a tree (`of_clusters`)."""
-    return job if job.held_out is None else replace(job, held_out=of_clusters(job.held_out, tree))
+    return job if job.held_out is None else replace(job, held_out=of_clusters(job.held_out, tree, level))

@@ -76,12 +76,13 @@ def free_memory(device: torch.device) -> None:
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Multiply float32 matrices in float32 on a GPU, whatever faster types training allows."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
+    matrices, layers = torch.backends.cuda.matmul, torch.backends.cudnn  # the latter: convolutions and LSTMs
+    before = matrices.allow_tf32, layers.allow_tf32
+    matrices.allow_tf32 = layers.allow_tf32 = False
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        matrices.allow_tf32, layers.allow_tf32 = before
 
 
 @contextmanager

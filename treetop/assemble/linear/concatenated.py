@@ -72,6 +72,16 @@ def concatenated_member(
 ) -> list[Level]:  # fmt: skip
     """The network's cluster levels, with a beam of `config.beam` on the last, and a linear level of labels below."""
     above = [*levels[:-2], replace(levels[-2], beam=config.beam)] if len(levels) > 1 else []
+    start = _head(levels[-1]) if config.warm_start and config.train_on == "all" else None
+    join = Join(config.last_transform or config.transform)
+    return linear_below(dataset, prepared, above, X, config, tree=tree, view=view, join=join, job=job, start=start)
+
+
+def linear_below(
+    dataset: Dataset, prepared: Prepared, above: Sequence[Level], X: Csr, config: ConcatenatedConfig,
+    *, tree: LabelTree, view: str, join: Join, job: Job, start: Head | None = None,
+) -> list[Level]:  # fmt: skip
+    """Trained levels of clusters, and a linear level of labels below that reads tf-idf `X` and embedding."""
     last = len(tree.parents) - 1
 
     def train() -> Part:
@@ -80,7 +90,6 @@ def concatenated_member(
         targets = level_targets(dataset.Y, tree)
         left_out = filter_by_label(dataset.filter_pairs, dataset.Y.shape)
         if config.train_on == "all":
-            start = _head(levels[-1]) if config.warm_start else None
             task = AllTask(
                 X, unit(H) * np.float32(config.embedding_scale), problems_of(targets[last], None, left_out), start
             )
@@ -95,7 +104,7 @@ def concatenated_member(
         return train_level(level, tree, last, config).to_part()
 
     rank = Linear.from_part(job.stage("fused", train))
-    return [*above, Level(view, Descend.of(tree, last), rank, Join(config.last_transform or config.transform))]
+    return [*above, Level(view, Descend.of(tree, last), rank, join)]
 
 
 def _head(level: Level) -> Head:

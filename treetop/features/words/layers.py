@@ -71,6 +71,11 @@ class WordNet(nn.Module):
         ids = packed.ids[place.clamp_max(packed.shape.tokens - 1)]
         return F.embedding(torch.where(place < end, ids, pad), self.words, padding_idx=pad)
 
+    def lengths(self, packed: Packed, length: int) -> Tensor:
+        """(rows,) words of each text, at most `length`."""
+        starts = packed.starts.long()
+        return (starts[1:] - starts[:-1]).index_select(0, packed.back).clamp_max(length)
+
     def embedded(self, ids: Tensor) -> Tensor:
         """(tokens, width) the word vectors of tokens."""
         return F.embedding(ids, self.words)

@@ -1,37 +1,43 @@
 """Short texts encoded by a small network over word vectors; both are trained together.
 
-The table of words begins at vectors from `vectors.py`. Networks: `inception` (InceptionXML) and `bag` (Astec).
+The table of words begins at vectors from `vectors.py`. Networks: `inception` (InceptionXML), `bag` (Astec), `decaf`,
+`cnn` (XML-CNN) and `lstm` (AttentionXML), whose view is a sequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from treetop.core.abilities import Shares
+from treetop.core.abilities import Gradient, Shares
 from treetop.core.config import build
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import DAMAGED, floats, whole
 from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.features.encoder.tokens import Tokenizer
+from treetop.features.encoder.tokens import Tokenizer, Tokens
+from treetop.features.integrated import Pieces, words_of
 from treetop.features.learned import Learned
 from treetop.features.pullback import Pullback, scaled
-from treetop.features.words import bag, inception
+from treetop.features.views import Views
+from treetop.features.words import bag, cnn, inception, lstm
 from treetop.features.words.layers import Task, WordNet
 from treetop.features.words.vectors import LONGEST, WordVectors
 from treetop.tensors.handover import to_array
 from treetop.tensors.packed import TokenRows
+from treetop.tensors.sequences import SequenceRows, Sequences
 
 NETS: dict[str, tuple[Any, type, tuple[Task, ...]]] = {
     "inception": (inception.Inception, inception.InceptionConfig, inception.TASKS),
     "bag": (bag.Bag, bag.BagConfig, bag.VIEWS),
     "decaf": (bag.DecafBag, bag.BagConfig, (bag.DOCUMENT,)),
+    "cnn": (cnn.Cnn, cnn.CnnConfig, (cnn.VIEW,)),
+    "lstm": (lstm.Lstm, lstm.LstmConfig, (lstm.STATES,)),
 }
 
 
@@ -80,6 +86,35 @@ class Words(Learned[Task]):
         network.init_words(torch.from_numpy(table.vectors))
         network.eval()
         return cls(net, network, Tokenizer(table.tokenizer, max_length), views, name=name)
+
+    def views(self, texts: Texts) -> Mapping[str, Any]:
+        """Sequences are computed as they are read; so they are not checked for finite values, as scores are."""
+        if not isinstance(self.encoder, lstm.Lstm):
+            return super().views(texts)
+        return Views({self.view_name(lstm.STATES): lambda: self.sequences(self.tokenizer.encode(texts))})
+
+    def sequences(self, tokens: Tokens) -> SequenceRows:
+        """The states of tokenised texts."""
+        store = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
+        if self.encoder.training:
+            self.encoder.eval()
+
+        def read(rows: Any) -> Sequences:
+            found: Any = self._run(store.gather(rows))[lstm.STATES.name]
+            return Sequences(found.states.float(), found.there)
+
+        return SequenceRows(read, tokens.lengths, self.encoder.view_width(lstm.STATES), self.device)
+
+    def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
+        """Of a sequence the weight of each token is shared out, tokens of a word together."""
+        if view != self.view_name(lstm.STATES) or not isinstance(self.encoder, lstm.Lstm):
+            return super().shares(text, view, gradients)
+        pieces = Pieces(*self.tokenizer.places(text))
+        found = []
+        for gradient in gradients:
+            sums = np.bincount(pieces.word + 1, gradient.weights[: len(pieces.word)], len(pieces.spans) + 1)
+            found.append(Shares(words_of(text, pieces, sums[1:].astype(np.float32)), float(sums[0])))
+        return found
 
     def shares_of(self, text: str, pooling: Task, outers: Sequence[Pullback]) -> list[Shares]:
         """The length of a view at length 1 stays that of the text, as blanks have none."""

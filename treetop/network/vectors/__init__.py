@@ -7,6 +7,7 @@
 | `full` | free, all in every step, logits never kept | `full.py` |
 | `full_low` | the same at two bytes a number, by plain gradient descent | `full_low.py` |
 | `parts` | of the label's text, its neighbours' texts and a free part (DECAF, ECLARE, InceptionXML-LF) | `parts.py` |
+| `attention` | a vector that reads a token sequence, and layers that all labels share (AttentionXML) | `attention.py` |
 
 Vectors made by the encoder itself from label texts are read with the batch (`network/pool.py`).
 """

@@ -8,8 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from treetop.core.types import Rank
 from treetop.train.task import Table
 
 
@@ -57,3 +60,11 @@ class GivesRows(ABC):
     @abstractmethod
     def vectors(self, ids: Tensor) -> Tensor:
         """(ids, width) with a graph, without biases."""
+
+
+class BecomesRank(ABC):
+    """Vectors that are not multiplied with a row's projection, so that they know best what they become in a model."""
+
+    @abstractmethod
+    def rank(self, unseen: NDArray[np.bool_] | None) -> Rank:
+        """The rank; `unseen` labels are never returned."""
