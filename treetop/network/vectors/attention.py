@@ -46,10 +46,11 @@ class SharedLayers(nn.Module):
     def __init__(self, width: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         sizes = [width, *hidden, 1]
-        self.steps: Any = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
-        for step in self.steps:
+        steps = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+        for step in steps:
             nn.init.xavier_uniform_(step.weight)
             nn.init.zeros_(step.bias)
+        self.steps: Any = nn.ModuleList(steps)
 
     def layers(self) -> Layers:
         """Weights and biases, in order."""
