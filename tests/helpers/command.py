@@ -79,7 +79,7 @@ def serve():
 
 
 def _use_kernels():
-    """Load the code of the kernels that most commands call; one thread, as no other may live where a child is forked."""
+    """Load the code of the kernels that most commands call, in one thread, as no other may live at a fork."""
     import toy
     import treetop
     from treetop.kernels.runtime import threads
