@@ -1,7 +1,8 @@
-"""The `treetop` command as a process of its own, without each one loading numba and its compiled code anew.
+"""The `treetop` command as a process of its own, without each one loading its modules and compiled kernels anew.
 
-A server loads them once and forks a child for every call. The child gets its own streams and folder, imports treetop
-itself and ends as a process started from a shell does, with a traceback and exit code 1 where an error gets through.
+A server loads them once and forks a child for every call. The child gets its own streams and folder and ends as a
+process started from a shell does, with a traceback and exit code 1 where an error gets through. What a command loads,
+and that it finds everything without help, is seen by the tests that start a real one.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
 SECONDS = 120  # a command that takes longer is ended
+LOADED = ("scipy.sparse", "yaml", "rich.table", "rich.console", "typer.rich_utils", "pydantic", "treetop.cli.main")
+LOADED += tuple(f"treetop.recipes.{name}" for name in ("popular", "neighbours", "xr_linear"))
+LOADED += ("treetop.data.read", "treetop.data.write", "treetop.evaluate.report", "treetop.saved", "treetop.relabels")
 
 
 def run(*words, stdin="", cwd=None, closed=(), encoding="utf-8", files=None):
@@ -59,9 +64,9 @@ def _end(server):
 
 def serve():
     """Fork a child for each line of standard input and answer with its exit code."""
-    # Most of what a command loads; the code of kernels above all.
-    for name in ("scipy.sparse", "yaml", "typer", "pydantic", "treetop.kernels.text.terms"):
+    for name in LOADED:
         importlib.import_module(name)
+    _use_kernels()
     gc.freeze()  # pages a child does not touch are not copied
     sys.dont_write_bytecode = False  # else every child would compile treetop's sources
     for line in sys.stdin:
@@ -71,6 +76,17 @@ def serve():
             sys.stdout.flush()
         else:
             _become(**json.loads(line))
+
+
+def _use_kernels():
+    """Load the code of the kernels that most commands call, in one thread, as no other may live at a fork."""
+    import toy
+    import treetop
+    from treetop.kernels.runtime import threads
+
+    with threads.limited(1), tempfile.TemporaryDirectory() as folder:
+        treetop.fit("neighbours", toy.dataset(), out=f"{folder}/m")
+        treetop.load(f"{folder}/m").evaluate(toy.dataset(1), resamples=2)
 
 
 def _become(words, cwd, streams, closed, encoding, files):
@@ -89,4 +105,22 @@ def _become(words, cwd, streams, closed, encoding, files):
 
     if files is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    main()  # always exits
+    try:
+        main()  # always exits
+    except SystemExit as end:
+        _exit(end.code)
+        raise
+
+
+def _exit(code):
+    """End as Python does, but without taking apart the modules that were loaded before the fork, which costs more."""
+    if not isinstance(code, int) or None in (sys.stdout, sys.stderr):
+        return
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return  # Python tells
+    os._exit(code)

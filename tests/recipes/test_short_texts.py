@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import sparse
+from typer.testing import CliRunner
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -12,8 +13,8 @@ pytest.importorskip("transformers")
 import toy
 import treetop
 import treetop.training
-from command import run
 from kills import assert_kills_change_nothing
+from treetop.cli.main import app
 from treetop.core.dataset import LabelSet
 from treetop.core.errors import ConfigError
 from treetop.network.build import Blueprint
@@ -151,8 +152,9 @@ def test_a_device_that_is_not_there_is_told_before_any_work(recipe, glove, tmp_p
     with pytest.raises(ConfigError, match="no GPU is visible here"):
         treetop.fit(recipe, toy.dataset(n=40), settings=settings, device="cuda", out=tmp_path / "m")
     assert not list(tmp_path.iterdir())
-    done = run("fit", recipe, tmp_path / "absent", "--out", tmp_path / "m", "--device", "cuda")
-    assert done.returncode == 2 and "no GPU is visible here" in done.stderr
+    words = ["fit", recipe, str(tmp_path / "absent"), "--out", str(tmp_path / "m"), "--device", "cuda"]
+    with pytest.raises(ConfigError, match="no GPU is visible here"):  # before the data are missed
+        CliRunner().invoke(app, words, catch_exceptions=False)
 
 
 @pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf", "astec", "decaf", "eclare"])
