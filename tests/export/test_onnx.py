@@ -179,7 +179,7 @@ def test_encoders_without_an_onnx_form_are_refused(encoder, tmp_path):
     loop = {"epochs": 1.0, "batch_size": 32}
     windows = {"model": encoder, "max_length": 8, "long_texts": "windows"}
     model = treetop.fit("renee", toy.dataset(), settings={"encoder": windows, "train": loop}, device="cpu")
-    with pytest.raises(ConfigError, match="averages its encoder over windows of long texts"):
+    with pytest.raises(ConfigError, match="pools its encoder over windows of long texts"):
         export_onnx(model.with_golden(toy.dataset().texts), tmp_path / "x")
 
 

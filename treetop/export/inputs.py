@@ -52,7 +52,7 @@ class TokenInput(TextInput):
     def __post_init__(self) -> None:
         if self.tokenizer.long != "truncate":
             raise ConfigError(
-                "this model averages its encoder over windows of long texts (encoder.long_texts=windows), "
+                "this model pools its encoder over windows of long texts (encoder.long_texts=windows), "
                 "which the graph cannot do. Train with encoder.long_texts=truncate."
             )
 

@@ -72,6 +72,11 @@ class Learned(MovesToDevice, HasFastForm, SharesOut, Generic[P]):
         self._packed = False  # whether its layers are laid out for a CPU
         self.keeps_views = False  # whether views stay on the device
 
+    @property
+    def window_pools(self) -> torch.nn.ModuleDict | None:
+        """What pools the windows of a text, by view, where that is learned."""
+        return None
+
     def view_name(self, pooling: P) -> str:
         """What a level calls this view."""
         return f"{self.name}/{pooling.name}"

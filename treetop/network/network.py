@@ -71,8 +71,10 @@ class Network:
         )  # whose tables need all processes' targets
 
     def _modules(self, encoder: AdamConfig, learn: AdamConfig) -> dict[str, tuple[nn.Module, AdamConfig]]:
-        """Blocks over label texts learn as the encoder does, everything else of the heads as the heads do."""
+        """Blocks over label texts learn as the encoder does, pools of windows as the heads, everything else too."""
         groups: dict[str, tuple[nn.Module, AdamConfig]] = {}
+        if self.inputs.pools is not None:
+            groups["windows"] = self.inputs.pools, learn
         if isinstance(self.inputs, Encoded):
             groups["encoder"] = self.inputs.encoder, encoder
         modules = [(vectors.module, vectors.from_texts) for vectors in (head.vectors for head in self.heads)]

@@ -63,6 +63,8 @@ class PoolNetwork:
         if isinstance(inputs, Encoded):
             self.modules = {"encoder": (inputs.encoder, encoder), **self.modules}
             self.low = ("encoder",)
+        if inputs.pools is not None:
+            self.modules = {"windows": (inputs.pools, learn), **self.modules}
 
     def state(self) -> Mapping[str, Tensor]:
         """Clusters and hard negatives as last found."""

@@ -23,7 +23,7 @@ from treetop.features.words.bag import Bag, rarity
 from treetop.features.words.layers import Task as View
 from treetop.features.words.vectors import WordsConfig, WordVectors, find_vectors
 from treetop.features.words.words import Words
-from treetop.network.inputs import Cached, Encoded, Inputs
+from treetop.network.inputs import Cached, CachedWindows, Encoded, Inputs, Windows
 from treetop.tensors import devices
 from treetop.tensors.packed import TokenRows
 from treetop.tensors.warmup import Warmup
@@ -49,21 +49,34 @@ class Prepared:
 
     def learning(self, *, compiled: bool = False) -> Encoded:
         """Views by the encoder as it learns."""
-        encoder = self.features.encoder.to(self.device)
-        return Encoded(encoder, self._store(self.tokens), self.features.poolings, compiled=compiled)
+        encoder, pools = self.features.encoder.to(self.device), self.features.window_pools
+        return Encoded(encoder, self._store(self.tokens), self.features.poolings, compiled=compiled, pools=pools)
 
     def _store(self, tokens: Tokens) -> TokenRows:
         return TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
 
-    def frozen(self, job: Job, name: str = "views") -> Cached:
-        """Views by the encoder as it is, made once; one stage."""
+    def frozen(self, job: Job, name: str = "views", *, pooled: bool = False) -> Cached:
+        """Views by the encoder as it is, made once; one stage. `pooled`: windows too are pooled once, as learned."""
+        by_window = self.features.window_pools is not None and not pooled
 
         def make() -> Part:
             reads = None if self.tokens.rows is not None else job.reads
+            if by_window:
+                return Part("stage.views.1", {}, self._of_windows(self.tokens))
             views = self._kept(self.vectors()) if reads is None else self._remembered(reads)
             return Part("stage.views.1", {}, views)
 
-        return Cached(job.stage(name, make).arrays, self.tokens.lengths, self.device)
+        views = job.stage(name, make).arrays
+        return self._by_window(views, self.tokens) if by_window else Cached(views, self.tokens.lengths, self.device)
+
+    def _of_windows(self, tokens: Tokens) -> dict[str, NDArray[np.float16]]:
+        """The vectors of all windows by the short names of their views, not scaled."""
+        return self._kept(self.vectors(tokens=Tokens(tokens.ids, tokens.offsets), scaled=False))
+
+    def _by_window(self, views: Mapping[str, NDArray[Any]], tokens: Tokens) -> CachedWindows:
+        features, rows = self.features, tokens.rows if tokens.rows is not None else np.arange(len(tokens) + 1)
+        windows = Windows(rows, features.window_pools, features.l2)
+        return CachedWindows(views, windows, tokens.lengths, self.device)
 
     def _remembered(self, reads: dict[Any, Any]) -> dict[str, NDArray[np.float16]]:
         """The same, of which texts that an earlier training has read are not read again."""
@@ -89,12 +102,16 @@ class Prepared:
         tokens = self.features.tokenizer.encode(texts)
         if isinstance(inputs, Encoded):
             return inputs.over(self._store(tokens))
+        if isinstance(inputs, CachedWindows):
+            return self._by_window(self._of_windows(tokens), tokens)
         return Cached(self._kept(self.vectors(tokens=tokens)), tokens.lengths, self.device)
 
-    def vectors(self, poolings: Sequence[Any] = (), tokens: Tokens | None = None) -> dict[str, Floats]:
+    def vectors(
+        self, poolings: Sequence[Any] = (), tokens: Tokens | None = None, *, scaled: bool = True
+    ) -> dict[str, Floats]:
         """(rows, width) per view, or for these only, by the current encoder: on a copy, as a GPU rounds weights."""
         copy = type(self.features).from_part(self.features.to_part()).move(self.device)
-        copy.poolings = tuple(poolings) or copy.poolings
+        copy.poolings, copy.l2 = tuple(poolings) or copy.poolings, copy.l2 and scaled
         return copy.vectors(self.tokens if tokens is None else tokens, say="encoding texts")
 
 

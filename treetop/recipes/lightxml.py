@@ -171,7 +171,7 @@ def _static(
         of_clusters(dataset, tree), prepared, inputs, clusters, training, over_clusters(job, tree), name="generator"
     )
     prepared = prepared.with_features(generator.features)
-    frozen = prepared.frozen(job, "generator-views")
+    frozen = prepared.frozen(job, "generator-views", pooled=True)
     head, job = generator.ranks[0], sampled_job(dataset, job)
     given, given_held_out = _kept(head, second, frozen, len(dataset)), None
     if job.held_out is not None:

@@ -106,7 +106,8 @@ class Group:
 class AdamW:
     """Decoupled weight decay Adam; one fused update over all weights of a group.
 
-    Modules named in `low` compute in the type `kind` from now on; their float32 weights become masters.
+    Modules named in `low` compute in the type `kind` from now on; their float32 weights become masters. A weight that
+    two modules have learns with the first.
     """
 
     def __init__(
@@ -120,8 +121,11 @@ class AdamW:
         self.clip = clip
         self._collected = False
         self.groups: list[Group] = []
+        seen = set[int]()
         for name, (module, config) in modules.items():
-            found = [(f"{name}.{key}", weight) for key, weight in module.named_parameters() if weight.requires_grad]
+            learned = [(key, w) for key, w in module.named_parameters() if w.requires_grad and id(w) not in seen]
+            seen |= {id(weight) for _, weight in learned}
+            found = [(f"{name}.{key}", weight) for key, weight in learned]
             matrices = [(key, weight) for key, weight in found if weight.ndim > 1]
             vectors = [(key, weight) for key, weight in found if weight.ndim <= 1]  # biases, norms: no decay
             for part, decay in ((matrices, config.weight_decay), (vectors, 0.0)):

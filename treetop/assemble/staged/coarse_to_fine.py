@@ -32,8 +32,6 @@ from treetop.core.store import Part
 from treetop.core.types import Floats, Join, LabelTree, Level, Rank, Ranking, View
 from treetop.core.work import Job
 from treetop.features.concatenate import concatenated, unit
-from treetop.features.encoder.encoder import Encoder
-from treetop.features.encoder.sources import from_part
 from treetop.features.encoder.transformer import Transformer
 from treetop.kernels.linear.descent import Settings
 from treetop.kernels.sparse import rows_of
@@ -281,6 +279,4 @@ def with_dropout(transformer: Transformer, dropout: float | None) -> Transformer
     """The same encoder with its own dropout, which is not stored."""
     if dropout is None:
         return transformer
-    source = from_part(transformer.to_part(), transformer.name)
-    encoder = Encoder(source, dropout=dropout, attention_dropout=dropout)
-    return Transformer(encoder, transformer.tokenizer, transformer.poolings, l2=transformer.l2, name=transformer.name)
+    return Transformer.from_part(transformer.to_part(), dropout=dropout, attention_dropout=dropout)

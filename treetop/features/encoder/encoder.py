@@ -26,6 +26,7 @@ from treetop.features.encoder import packed_linear
 from treetop.features.encoder.files import AGAIN, check_settings, known_config, model_errors
 from treetop.features.encoder.quick_layers import QuickLayers
 from treetop.features.encoder.sources import Source, quiet
+from treetop.features.encoder.windows import averaged, of_sequences
 from treetop.kernels.gpu import one_pass_layers
 from treetop.kernels.gpu.packed_attention import attend, attend_plain, beyond_tiles
 from treetop.tensors.packed import Packed, TokenRows
@@ -91,6 +92,7 @@ class Encoder(nn.Module):
         if not stacks:
             raise ConfigError(f"encoder: '{source.name}' has no list of {self.depth} layers; choose another encoder.")
         self._layers: list[nn.Module] = list(stacks[0])
+        self.windows = nn.ModuleDict()  # by view, where the pooling of windows is learned; else they are averaged
         self._catch = threading.local()
         self._watch()
         self.offset = 0
@@ -186,10 +188,19 @@ class Encoder(nn.Module):
         for pooling in poolings:
             for index in map(self.layer, pooling.layers):
                 if (pooling.kind, index) not in pooled:
-                    pooled[pooling.kind, index] = _pool(states[index], packed, pooling.kind)
-            view = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
+                    pooled[pooling.kind, index] = of_sequences(states[index], packed, pooling.kind)
+            vectors = torch.cat([pooled[pooling.kind, self.layer(i)] for i in pooling.layers], 1)
+            view = self._of_rows(vectors, packed, pooling.name)
             views[pooling.name] = view.detach() if pooling.name in detached else view
         return views
+
+    def _of_rows(self, vectors: Tensor, packed: Packed, name: str) -> Tensor:
+        """(rows, width) from (sequences, width): where a text may have several windows, these are pooled."""
+        if not packed.shape.windows:
+            return vectors.index_select(0, packed.back)
+        if name in self.windows:
+            return self.windows[name](vectors, packed.back, packed.shape.rows)
+        return averaged(vectors, packed.back, packed.shape.rows)
 
     def module_states(self, packed: Packed, wanted: Sequence[int]) -> dict[int, Tensor]:
         """Layer -> (tokens, width)."""
@@ -305,24 +316,6 @@ def _with_buffers(body: Any, config: Any) -> Any:
             owner, _, leaf = name.rpartition(".")
             setattr(body.get_submodule(owner), leaf, values[name])
     return body
-
-
-def _pool(states: Tensor, packed: Packed, kind: str) -> Tensor:
-    """(rows, width) float32 from (tokens, width); windows of one text are averaged."""
-    starts, shape = packed.starts, packed.shape
-    if kind == "cls":
-        vectors = states.index_select(0, starts[:-1].long().clamp_max(shape.tokens - 1)).float()
-    else:
-        total = torch.zeros(shape.sequences, states.shape[1], device=states.device)
-        total = total.index_add(0, packed.sequence, states.float())
-        vectors = total / (starts[1:] - starts[:-1]).clamp_min(1)[:, None]
-    if not shape.windows:
-        return vectors.index_select(0, packed.back)
-    summed = torch.zeros(shape.rows + 1, vectors.shape[1], device=vectors.device).index_add(0, packed.back, vectors)
-    counts = torch.zeros(shape.rows + 1, device=vectors.device).index_add(
-        0, packed.back, vectors.new_ones(shape.sequences)
-    )
-    return (summed / counts.clamp_min(1.0)[:, None])[: shape.rows]
 
 
 def plain_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,17 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 import torch
 
 from treetop.core.config import setting
 from treetop.core.errors import ConfigError, ModelError
-from treetop.core.part_checks import whole
+from treetop.core.part_checks import floats, whole
 from treetop.core.store import Part
 from treetop.features.encoder.encoder import Encoder, Pooling, plain_settings
 from treetop.features.encoder.sources import DEFAULT, find_encoder, from_part
 from treetop.features.encoder.tokens import Long, Tokenizer
+from treetop.features.encoder.windows import WindowPool
 from treetop.features.learned import Learned
 from treetop.tensors.handover import to_array
+
+WindowPooling = Literal["mean", "learned"]
+LEARNED = "learned windows"  # how a model says so; versions that know no learned pooling refuse it
+POOLS = "windows."  # before the names of arrays that pool windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +35,9 @@ class TransformerConfig:
     max_length: int = setting(128, "maximum tokens per text, special tokens included", low=1)
     long_texts: Long = setting("truncate", "longer texts: truncate, or average over windows of max_length tokens")
     max_windows: int = setting(8, "windows of a text: the first, and others spread evenly over it; 0: all", low=0)
+    window_pooling: WindowPooling = setting(
+        "mean", "embedding of a text with several windows: their mean, or a pooling learned with the heads"
+    )
     pooling: Literal["cls", "mean"] = setting("mean", "pooling: first token (cls), or mean over tokens")
     layers: tuple[int, ...] = setting((-1,), "encoder layers to concatenate; -1: last, 0: embedding layer")
     l2: bool = setting(False, "L2-normalise each embedding")
@@ -36,6 +45,10 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         if not self.layers:
             raise ConfigError("layers: empty. Name at least one layer, such as [-1].")
+        if self.window_pooling == "learned" and self.long_texts != "windows":
+            raise ConfigError(
+                "window_pooling: 'learned' needs windows. Set long_texts=windows, or window_pooling=mean."
+            )
 
     @property
     def most_tokens(self) -> float:
@@ -52,7 +65,7 @@ class Transformer(Learned[Pooling]):
 
     def __init__(
         self, encoder: Encoder, tokenizer: Tokenizer, poolings: Sequence[Pooling], *, l2: bool = False,
-        name: str = "encoder", device: torch.device | None = None,
+        name: str = "encoder", device: torch.device | None = None, window_pooling: WindowPooling = "mean",
     ) -> None:  # fmt: skip
         if tokenizer.size > encoder.vocabulary:
             raise ConfigError(
@@ -62,6 +75,7 @@ class Transformer(Learned[Pooling]):
         if tokenizer.max_length > encoder.room:
             raise ConfigError(f"max_length: {tokenizer.max_length} is too long; this encoder reads {encoder.room}.")
         super().__init__(encoder, tokenizer, poolings, l2=l2, name=name, device=device)
+        self.window_pooling = window_pooling
         self.read(poolings)
 
     @classmethod
@@ -70,7 +84,8 @@ class Transformer(Learned[Pooling]):
         source = find_encoder(config.model)
         tokenizer = Tokenizer(source.tokenizer, config.max_length, config.long_texts, config.max_windows)
         poolings = [Pooling(config.pooling, config.layers)]
-        return cls(Encoder(source, **options), tokenizer, poolings, l2=config.l2, name=name)
+        encoder = Encoder(source, **options)
+        return cls(encoder, tokenizer, poolings, l2=config.l2, name=name, window_pooling=config.window_pooling)
 
     def read(self, poolings: Sequence[Pooling]) -> None:
         """Set the views to compute."""
@@ -78,6 +93,15 @@ class Transformer(Learned[Pooling]):
             for layer in pooling.layers:
                 self.encoder.layer(layer)
         self.poolings = tuple(poolings)
+        if self.window_pooling == "learned":
+            pools = self.encoder.windows
+            for pooling in poolings:
+                if pooling.name not in pools:
+                    pools[pooling.name] = WindowPool(self.encoder.view_width(pooling))
+
+    @property
+    def window_pools(self) -> torch.nn.ModuleDict | None:
+        return self.encoder.windows if self.window_pooling == "learned" else None
 
     def fast(self) -> Self:
         """With the layers in ONNX Runtime, int8 products; itself where the encoder has another architecture."""
@@ -89,10 +113,12 @@ class Transformer(Learned[Pooling]):
 
     def to_part(self) -> Part:
         weights = {key: to_array(value.float()) for key, value in self.encoder.body.state_dict().items()}
+        for name, pool in (self.window_pools or {}).items():
+            weights |= {f"{POOLS}{name}.{key}": to_array(value.float()) for key, value in pool.state_dict().items()}
         config = {
             "encoder": plain_settings(self.encoder.settings),
             "max_length": self.tokenizer.max_length,
-            "long": self.tokenizer.long,
+            "long": LEARNED if self.window_pooling == "learned" else self.tokenizer.long,
             "max_windows": self.tokenizer.max_windows,
             "poolings": [[pooling.kind, *pooling.layers] for pooling in self.poolings],
             "l2": self.l2,
@@ -101,18 +127,25 @@ class Transformer(Learned[Pooling]):
         return Part(self.kind, config, weights, files={"tokenizer.json": self.tokenizer.raw})
 
     @classmethod
-    def from_part(cls, part: Part) -> Transformer:
+    def from_part(cls, part: Part, **options: Any) -> Transformer:
+        """`options` are those of its `Encoder`, which are not stored."""
         source = from_part(part, "the model's encoder")
         poolings = [_pooling(item) for item in part.setting("poolings", list)]
         if not poolings:
             raise ModelError(f"{part.kind}: it gives no views. The model is damaged; copy it again.")
         long = part.setting("long", str)
-        if long not in ("truncate", "windows"):
-            raise ModelError(f"{part.kind}: setting 'long' is {long!r}, expected 'truncate' or 'windows'.")
+        if long not in ("truncate", "windows", LEARNED):
+            raise ModelError(f"{part.kind}: setting 'long' is {long!r}, expected 'truncate', 'windows' or '{LEARNED}'.")
+        pooling: WindowPooling = "learned" if long == LEARNED else "mean"
         windows = whole(part, "max_windows", 0) if "max_windows" in part.config else 0  # models of old read all
-        tokenizer = Tokenizer(source.tokenizer, part.setting("max_length", int), long, windows)
+        cut: Long = "truncate" if long == "truncate" else "windows"
+        tokenizer = Tokenizer(source.tokenizer, part.setting("max_length", int), cut, windows)
         l2, name = part.setting("l2", bool), part.setting("name", str)
-        return cls(Encoder(source), tokenizer, poolings, l2=l2, name=name)
+        made = cls(Encoder(source, **options), tokenizer, poolings, l2=l2, name=name, window_pooling=pooling)
+        for view, pool in (made.window_pools or {}).items():
+            for key, weight in pool.named_parameters():
+                weight.data = torch.from_numpy(np.array(floats(part, f"{POOLS}{view}.{key}", len(weight))))
+        return made
 
 
 def _pooling(item: Any) -> Pooling:
