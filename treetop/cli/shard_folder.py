@@ -52,7 +52,9 @@ class Folder:
                     f"--out {place}: has shards of a run with other {', '.join(differing)}. Give the same command as "
                     "before, or --overwrite to start over."
                 )
-            if not resume:
+            if resume:  # without a last line that was cut off
+                folder.put(DONE, "".join(json.dumps(line) + "\n" for line in folder.noted()).encode())
+            else:
                 folder.clear()
         place.mkdir(parents=True, exist_ok=True)
         folder.put(PLAN, (json.dumps(plan, indent=1, sort_keys=True) + "\n").encode())

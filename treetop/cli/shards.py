@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -71,7 +71,7 @@ def identity(folder: str) -> str:
     return digest.hexdigest()[:16]
 
 
-@cache
+@lru_cache(maxsize=1)
 def _opened(question: Question) -> Model:
     """The model, memory-mapped; once in a process."""
     from treetop.model import load
@@ -85,7 +85,8 @@ def answer_shard(inputs: list[Input], question: Question, model: Model | None = 
     opened = _opened(replace(question, form=Form(), k=0, lowest=None)) if model is None else model
     raw = io.BytesIO()
     answers = answers_of(opened, iter(inputs), question.k, question.lowest, seen)
-    write(io.TextIOWrapper(raw, encoding="utf-8"), answers, question.form)
+    target = io.TextIOWrapper(raw, encoding="utf-8")
+    write(target, answers, question.form)
     return Answered(raw.getvalue(), seen["all"], seen["unknown"], time.monotonic() - started, _peak())
 
 
