@@ -16,14 +16,16 @@ from treetop.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from treetop.assemble.blend import blend
     from treetop.core.dataset import Dataset
+    from treetop.core.executor.ray import cluster
     from treetop.model import Model, load
     from treetop.training import fit
 
-__all__ = ["Dataset", "Model", "__version__", "blend", "fit", "load"]
+__all__ = ["Dataset", "Model", "__version__", "blend", "cluster", "fit", "load"]
 _HOMES = {
     "Dataset": "treetop.core.dataset",
     "Model": "treetop.model",
     "blend": "treetop.assemble.blend",
+    "cluster": "treetop.core.executor.ray",
     "fit": "treetop.training",
     "load": "treetop.model",
 }

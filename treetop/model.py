@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -31,6 +31,7 @@ from treetop.predict.chain import check_members
 from treetop.predict.fuse.fuse import DEPTH, Fusion
 from treetop.predict.overlay import Overlay
 from treetop.predict.self_pairs import most_of_a_row, without_pairs
+from treetop.predict.shards import ranked
 from treetop.predict.unknown import unknown_rows
 from treetop.reads import ReadsTexts, packed_texts
 from treetop.relabels import Relabels
@@ -148,8 +149,10 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
     def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int, ids: Texts | None = None) -> Ranking:
         k, barred = self._checked_k(k), self._barred(texts, ids)
         deep = self._checked_k(k + most_of_a_row(barred))
-        parts = [self._rank_batch(views, deep) for views in one_ahead(self.batches(texts, given))]
-        return without_pairs(Ranking.concat(parts), barred, k)
+        return without_pairs(ranked(partial(self._rank_rows, k=deep), texts, given), barred, k)
+
+    def _rank_rows(self, texts: Texts, given: Mapping[str, Csr], *, k: int) -> Ranking:
+        return Ranking.concat([self._rank_batch(views, k) for views in one_ahead(self.batches(texts, given))])
 
     def probabilities(self, ranking: Ranking, unknown: NDArray[np.bool_] | None = None) -> Floats | None:
         """P(label is right) of each entry of a ranking by this model; None where it is not calibrated.

@@ -19,6 +19,7 @@ from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
 from treetop.assemble.held_out.scores import fitted_to_held_out
+from treetop.assemble.on_cluster import check_recipe, on_cluster
 from treetop.assemble.probe import probed
 from treetop.assemble.self_pairs import Rule, barred, check_rule, with_self_pairs
 from treetop.augment.compose import (
@@ -47,6 +48,7 @@ from treetop.core.errors import (
     shown,
     visible,
 )
+from treetop.core.executor import executor
 from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size, with_documents
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
@@ -205,11 +207,13 @@ def fit(
         logger.info("%s: the model of this job exists already", folder)
         return load(folder)
     planned.check_device(device)
+    if executor.current().remote:
+        check_recipe(planned.recipe)
     carries = folder is not None and overwrite and not drop_edits
     if folder is not None and carries:
         carry.check(folder, dataset.labels, planned.recipe)
     probe = bool(limits.keys() & {"memory", "time"})
-    needs = planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts)
+    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):

@@ -25,6 +25,14 @@ Fast = Annotated[
 Device = Annotated[
     str, typer.Option(help="Device of encoders and label vectors: cpu, cuda, cuda:1; auto: a GPU if there is one.")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Ray cluster to share the work: auto, HOST:PORT, ray://HOST:PORT or local:CORES. Never changes results.",
+    ),
+]
 To = Annotated[str, typer.Option("--to", help="Format to write; see docs/formats.md.")]
 Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what the format cannot hold.")]
 Gzip = Annotated[bool, typer.Option("--gzip", help="Compress text files (gzip).")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treetop.cli.data import Device, Fast
+from treetop.cli.data import Cluster, Device, Fast
 from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo, json_line, note
 from treetop.core.errors import ConfigError
@@ -41,11 +41,13 @@ def evaluate(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
+    cluster: Cluster = None,
     device: Device = "auto",
     fast: Fast = False,
 ) -> None:
     """Compare a model's rankings with the true labels: P, R, nDCG, PSP and more, in percent."""
     ks = parse_ks(k)
+    from treetop.core.executor.ray import cluster as sharing
     from treetop.core.target import check_new_file
     from treetop.evaluate.match import match
     from treetop.evaluate.per_label import check_target, write_labels
@@ -61,9 +63,9 @@ def evaluate(
     if report is not None:
         check_folder(report)  # report an unwritable folder before the work
     source = reading.source(data, report or per_label)
-    opened = load(model, device=device, fast=fast)
-    dataset = source.read(split, opened.labels)
-    with pool.limited(threads):
+    opened = load(model, device="cpu" if cluster else device, fast=fast)
+    with pool.limited(threads), sharing(cluster):
+        dataset = source.read(split, opened.labels)
         matches = match(opened, dataset, depth=max(ks), strict=reading.strict)
         scores = score_matches(matches, ks=ks, resamples=1000 if intervals else 0, seed=seed)
     if per_label is not None:

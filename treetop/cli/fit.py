@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from treetop.cli import completion
+from treetop.cli.data import Cluster
 from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import confirm, echo
 from treetop.core.errors import ConfigError, choose
@@ -42,6 +43,7 @@ def fit(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
+    cluster: Cluster = None,
     device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
     budget: Annotated[str, typer.Option(help="Limits: memory=8GB,time=10min,model=50MB.")] = "",
     dry_run: Annotated[
@@ -63,7 +65,9 @@ def fit(
     """Train a recipe and save the model."""
     from treetop.assemble.held_out.fusion import Aim
     from treetop.assemble.held_out.hold_out import HoldOut
+    from treetop.assemble.on_cluster import check_recipe, on_cluster
     from treetop.assemble.self_pairs import Rule
+    from treetop.core.executor.ray import cluster as sharing
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
     from treetop.data.read import splits
@@ -83,23 +87,26 @@ def fit(
         planned.check_device(device)
         if not (resume and (out / "manifest.json").is_file()):  # a finished run of the same job will do
             check_target(out, overwrite=overwrite)
-    source = reading.source(data, out)
-    dataset = source.read()
-    given = source.read("valid") if calibrate and "valid" in splits(data) else None
-    dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
-    held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
-    if dry_run:
-        check_trainable(dataset)
-        needs = planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts)
-        echo(describe(dataset))
-        echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
-        needs.check(limits, out)
-        return
-    train(
-        recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
-        threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
-        keep_texts=keep_texts, self_pairs=self_pairs, drop_edits=drop_edits,  # type: ignore[arg-type]
-    )  # fmt: skip
+    if cluster is not None:
+        check_recipe(planned.recipe)
+    with sharing(cluster):
+        source = reading.source(data, out)
+        dataset = source.read()
+        given = source.read("valid") if calibrate and "valid" in splits(data) else None
+        dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
+        held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
+        if dry_run:
+            check_trainable(dataset)
+            needs = on_cluster(planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts))
+            echo(describe(dataset))
+            echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
+            needs.check(limits, out)
+            return
+        train(
+            recipe, dataset, preset=preset, settings=set_ or [], out=out, resume=resume, overwrite=overwrite, seed=seed,
+            threads=threads, device=device, budget=budget, calibrate=calibrate, aim=held.aim, held_out=given,
+            keep_texts=keep_texts, self_pairs=self_pairs, drop_edits=drop_edits,  # type: ignore[arg-type]
+        )  # fmt: skip
     confirm(str(out))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treetop.cli.answers import Answer, Form, write
-from treetop.cli.data import Device, Fast
+from treetop.cli.answering import answers_of
+from treetop.cli.answers import Form, write
+from treetop.cli.data import Cluster, Device, Fast
 from treetop.cli.reading import BadRows, Sheet, SkipBad, SkippedFile, TextColumn
 from treetop.cli.streams import note
 from treetop.core.errors import ConfigError
@@ -20,12 +21,10 @@ from treetop.core.errors import ConfigError
 if TYPE_CHECKING:
     from treetop.data.inputs import Input
 
-# Networks batch texts by length inside a chunk, so shards that began at chunks would keep every bit. They would share
-# unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
-CHUNK = 4096
-LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
 INPUT = "File (JSONL, CSV, TSV, Excel, Parquet, PDF, HTML, or one text per line) or folder of documents."
 OUT = "File to write instead of standard output: JSON lines, or by its ending a table (.csv, .tsv) or .parquet."
+SHARDS = "Write --out as a folder of this many Parquet files. Default with --cluster: one for every 50,000 texts."
+RESUME = "Go on with a folder of shards: only missing ones are predicted."
 LONG = "A row for each suggestion (row, id, rank, label_id, label, score, probability) instead of each text."
 KEEP = "Column or field of the input to copy to the output; repeatable."
 WHOLE = "A plain text file, or standard input, is one document instead of one text per line."
@@ -58,8 +57,13 @@ def predict(
     skip_bad: SkipBad = False,
     skipped: SkippedFile = None,
     shard: Annotated[str, typer.Option(help=SHARD)] = "1/1",
+    shards: Annotated[int | None, typer.Option(min=1, max=99_999, help=SHARDS)] = None,
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help=RESUME)] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file or folder of shards.")
+    ] = False,
+    cluster: Cluster = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
@@ -76,29 +80,49 @@ def predict(
         raise ConfigError(
             "--threshold, --precision, --recall, --best-f1: each sets the lowest probability. Give one of them."
         )
+    from treetop.cli.shard_folder import name_of
+    from treetop.cli.shards import check_folder, open_folder, predict_shards, question
+    from treetop.data.inputs import count_inputs, parse_shard, read_inputs
+
     keep = tuple(dict.fromkeys(keep_column or ()))
-    form = Form.of(out, long=long, digits=digits, separator=separator, delimiter=delimiter, bom=bom, keep=keep)
-    if out is not None:
+    in_folder = cluster is not None or shards is not None
+    if in_folder:
+        check_folder(out, source, shard)
+    elif resume:
+        raise ConfigError("--resume: goes on with a folder of shards. Give --shards or --cluster, and --out FOLDER.")
+    elif out is not None and shard != "1/1" and out.is_dir():
+        out /= name_of(*parse_shard(shard))
+    target = Path("shard.parquet") if in_folder else out
+    form = Form.of(target, long=long, digits=digits, separator=separator, delimiter=delimiter, bom=bom, keep=keep)
+    if out is not None and not in_folder:
         _check_out(out, source, overwrite=overwrite)
     bad = BadRows(skip_bad, skipped, source, out)
+    from treetop.core.executor.ray import cluster as sharing
     from treetop.core.target import replacing_file
-    from treetop.data.inputs import read_inputs
     from treetop.kernels.runtime import threads as pool
     from treetop.model import load
 
-    texts = read_inputs(source, shard, text_column, keep=keep, sheet=sheet, whole_file=whole_file, skip=bad.found)
-    opened = load(model, device=device, fast=fast)
+    def texts(part: str = "1/1") -> Iterator[Input]:
+        return read_inputs(source, part, text_column, keep=keep, sheet=sheet, whole_file=whole_file, skip=bad.found)
+
+    given = texts(shard)
+    opened = load(model, device="cpu" if cluster else device, fast=fast)
     lowest = _lowest(opened, threshold, precision, recall, best_f1)
     most = k or (100 if best_f1 or recall is not None else 5)
-    with pool.limited(threads):
-        seen: Counter[str] = Counter()
-        answers = _counted((a for chunk in _chunks(texts) for a in _answers(opened, chunk, most, lowest)), seen)
-        if out is None:
-            write(sys.stdout, answers, form)
+    seen: Counter[str] = Counter()
+    with pool.limited(threads), sharing(cluster):
+        if in_folder:
+            total = count_inputs(source, texts, bad.found)
+            asked = question(model, most, lowest, form, device if cluster else "cpu", fast)
+            options = {"columns": text_column, "sheet": sheet, "whole_file": whole_file, "skip_bad": skip_bad}
+            folder = open_folder(out, asked, source, total, shards, options, resume=resume, overwrite=overwrite)
+            predict_shards(asked, opened, given, total, folder)
+        elif out is None:
+            write(sys.stdout, answers_of(opened, given, most, lowest, seen), form)
             sys.stdout.flush()
         else:
-            with replacing_file(out) as target:
-                write(target, answers, form)
+            with replacing_file(out) as file:
+                write(file, answers_of(opened, given, most, lowest, seen), form)
     bad.report()
     if seen["unknown"]:
         note(f"{seen['unknown']:,} of {seen['all']:,} texts have no word the model knows")
@@ -115,20 +139,6 @@ def _check_out(out: Path, source: str, *, overwrite: bool) -> None:
     if source != "-" and out.exists() and Path(source).exists() and out.samefile(source):
         raise ConfigError(f"--out {out}: is the file the texts are read from. Give another name.")
     check_new_file(out, overwrite=overwrite)
-
-
-def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
-    """Full chunks from files; the last, incomplete chunk of a pipe is answered at its end."""
-    chunk: list[Input] = []
-    letters = 0
-    for text in texts:
-        chunk.append(text)
-        letters += len(text.text)
-        if len(chunk) == CHUNK or letters > LETTERS:
-            yield chunk
-            chunk, letters = [], 0
-    if chunk:
-        yield chunk
 
 
 def _lowest(
@@ -152,24 +162,3 @@ def _lowest(
         note(f"no labels: the model reached a precision of {precision:g} at no threshold on held-out documents")
         return math.inf
     return found
-
-
-def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> Iterator[Answer]:
-    texts = [given.text for given in inputs]
-    rows, unknown = model.predict_known(texts, k, lowest)
-    for given, row, nothing in zip(inputs, rows, unknown.tolist(), strict=True):
-        answer = {
-            "ids": [label.id for label in row],
-            "labels": [label.name for label in row],
-            "scores": [label.score for label in row],
-            "probabilities": [label.probability for label in row],
-        }
-        yield given, {**answer, "unknown": True} if nothing else answer
-
-
-def _counted(answers: Iterable[Answer], seen: Counter[str]) -> Iterator[Answer]:
-    """The same answers; `seen` counts them all, and those to texts of which the model knows nothing."""
-    for given, answer in answers:
-        seen["all"] += 1
-        seen["unknown"] += "unknown" in answer
-        yield given, answer

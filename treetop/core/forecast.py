@@ -38,6 +38,7 @@ class Forecast:
     floor: float = 0.0
     step: float = 0.0  # bytes of the memory that one update takes, which shrink with the parts it is split into
     parts: int = 1
+    shared: float = 0.0  # bytes that every node of a cluster reads
 
     def describe(self) -> str:
         return f"about {size(self.memory)} of memory, a model of {size(self.model)}, {duration(self.time)} of training"

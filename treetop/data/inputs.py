@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from treetop.core.errors import ConfigError, DataError
+from treetop.core.errors import ConfigError, DataError, extra
 from treetop.core.log import logger
 from treetop.data.format import stem
 from treetop.data.formats.table import parquet_records, table_records
@@ -53,7 +54,7 @@ def read_inputs(
     `fields` are joined to one text; without them it is `text`, or title and content. `keep` names fields that are kept
     beside it. With `whole_file` a plain text is one document. `skip` collects bad rows.
     """
-    part, parts = _shard(shard)
+    part, parts = parse_shard(shard)
     problem = refuse if skip is None else skip.problem
     reading = Reading(fields=fields, keep=keep, sheet=sheet, skip=skip, problem=problem)
 
@@ -62,15 +63,33 @@ def read_inputs(
 
     if parts == 1:
         return texts()
-    if source == "-" or not Path(source).exists():
-        raise ConfigError("--shard: a stream has no known length. Give a file, or split the stream before.")
-    total = sum(1 for _ in texts())
-    if skip is not None:
-        skip.rows.clear()
+    total = count_inputs(source, texts, skip)
     return islice(texts(), total * (part - 1) // parts, total * part // parts)
 
 
-def _shard(shard: str) -> tuple[int, int]:
+def count_inputs(source: str, texts: Callable[[], Iterator[Input]], skip: Skipped | None = None) -> int:
+    """How many `texts()` of `source` there are; lines and Parquet files are counted without reading each text."""
+    file = Path(source)
+    if source == "-" or not file.exists():
+        raise ConfigError("--shard: a stream has no known length. Give a file, or split the stream before.")
+    suffix = kind(file.name)
+    if skip is None and file.is_file() and suffix in JSON:
+        return sum(1 for _, line in lines(file, refuse) if line and not line.isspace())
+    if skip is None and file.is_file() and suffix == ".parquet":
+        parquet = extra("pyarrow.parquet", "data")
+        with (
+            contextlib.suppress(OSError, ValueError),
+            parquet.ParquetFile(file) as table,
+        ):  # a damaged one is read below
+            return int(table.metadata.num_rows)
+    total = sum(1 for _ in texts())
+    if skip is not None:
+        skip.rows.clear()
+    return total
+
+
+def parse_shard(shard: str) -> tuple[int, int]:
+    """(i, n) of a shard such as 2/8."""
     part, slash, parts = shard.partition("/")
     if not (slash and is_whole(part) and is_whole(parts) and 1 <= int(part) <= int(parts)):
         raise ConfigError(f"--shard {shard}: expected i/n with i from 1 to n, such as 2/8.")

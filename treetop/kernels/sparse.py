@@ -5,7 +5,7 @@ numba adds a test for negative indices to every signed index; unsigned ones run 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from treetop.kernels.runtime.compile import kernel
 
+T = TypeVar("T")
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
 F32 = NDArray[np.float32]
@@ -41,6 +42,18 @@ def rows_of(matrix: Any) -> Rows:
         else matrix.indices.astype(np.uint32),
         np.ascontiguousarray(matrix.data, np.float32),
     )
+
+
+def read_only(value: T) -> T:
+    """The same arrays, read-only, in a tuple of tuples: kernels are compiled once, wherever the arrays come from."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.setflags(write=False)
+        return cast("T", view)
+    if isinstance(value, tuple):
+        parts = [read_only(part) for part in value]
+        return cast("T", tuple.__new__(type(value), parts))
+    return value
 
 
 def csr_of(rows: Rows, n_columns: int) -> sparse.csr_matrix:

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from treetop.core.abilities import RanksOnDevice, RanksSiblings, WalksAllLevels
+from treetop.core.executor import executor
+from treetop.core.executor.threads import blocks
 from treetop.core.types import DeviceView, Level, Ranking, View
+
+ROWS = 4096  # documents that are worth a task of a cluster
 
 
 def one_ahead(batches: Iterable[Mapping[str, View]]) -> Iterator[Mapping[str, View]]:
@@ -29,6 +33,20 @@ def descend(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranki
         if whole is not None:
             return whole
     return step(levels[-1], views, nodes_above(levels, views), k)
+
+
+def descend_rows(levels: Sequence[Level], views: Mapping[str, View], k: int) -> Ranking:
+    """`descend` for many documents: a document's result does not depend on those beside it, so nodes share them."""
+    here, view = executor.current(), levels[0].view
+    n = views[view].shape[0]
+    if not here.remote or any(level.view != view for level in levels):
+        return descend(levels, views, k)
+    shards = [views[view][start:stop] for start, stop in blocks(n, max(ROWS, -(-n // here.pieces)))]
+    return Ranking.concat(here.run(_descend_shard, shards, levels, view, k))
+
+
+def _descend_shard(rows: View, levels: Sequence[Level], view: str, k: int) -> Ranking:
+    return descend(levels, {view: rows}, k)
 
 
 def nodes_above(levels: Sequence[Level], views: Mapping[str, View]) -> Ranking | None:

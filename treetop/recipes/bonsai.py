@@ -19,6 +19,7 @@ from treetop.partition.kmeans import KmeansConfig
 
 GROUP = "linear, trees"
 REFITS = True  # quick enough to be trained again on all documents after calibration on held-out ones
+CLUSTER = True  # the nodes of a cluster share clusters and labels
 HOOKS = ("rows",)  # hooks for augmentations; linear classifiers take no soft targets
 TUNES = {  # settings that `treetop tune` tries
     "linear.cost_positive": [0.5, 1.0, 3.0, 10.0],

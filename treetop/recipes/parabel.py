@@ -22,6 +22,7 @@ from treetop.partition.balanced import BalancedConfig
 
 GROUP = "linear, trees"
 REFITS = True  # quick enough to train on all documents again, once scores are calibrated on held-out ones
+CLUSTER = True  # the nodes of a cluster share clusters and labels
 HOOKS = ("rows",)  # places for augmentations: linear functions know no soft targets
 TUNES = {  # settings that `treetop tune` tries
     "linear.cost_positive": [0.5, 1.0, 3.0, 10.0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -108,9 +109,11 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
     if vocabulary:  # hash tables of terms, and the texts themselves
         inputs += min(6e7, 8.0 * len(dataset.texts.blob)) + 1.5 * len(dataset.texts.blob)
     seconds = 3.0 + trees * nnz / max(len(dataset), 1) * dataset.Y.nnz * 5e-7 * (4 if "man" in linear.negatives else 1)
-    floor = MARGIN * (inputs + PER_TERM * _description_size(dataset, nnz))
+    described = _description_size(dataset, nnz)
+    floor = MARGIN * (inputs + PER_TERM * described)
+    shared = max(8.0 * nnz + 16.0 * dataset.Y.nnz, 8.0 * described)  # rows and targets of a level; labels to cluster
     needs = Forecast(0, 0, seconds, shrinks=True, copies=MARGIN * COPIES, beside=MARGIN * inputs, floor=floor)
-    return needs.sized(model)
+    return dataclasses.replace(needs.sized(model), shared=MARGIN * shared)
 
 
 def _description_size(dataset: Dataset, nnz: float) -> float:

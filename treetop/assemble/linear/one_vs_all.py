@@ -13,6 +13,7 @@ from scipy import sparse
 from treetop.assemble.linear.tree import filter_by_label
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Dataset
+from treetop.core.executor import executor
 from treetop.core.log import Progress, progress
 from treetop.core.store import Part
 from treetop.core.work import Job
@@ -20,7 +21,7 @@ from treetop.evaluate.propensity import inverse_propensity
 from treetop.kernels.linear.newton import Penalty
 from treetop.kernels.linear.working_set import Settings, Shared, Targets, new_scratch, share, solve_block
 from treetop.kernels.runtime import threads
-from treetop.kernels.sparse import rows_of
+from treetop.kernels.sparse import read_only, rows_of
 from treetop.kernels.tree import chunks
 from treetop.rank.linear import Linear
 
@@ -60,13 +61,14 @@ class OneVsAllConfig:
 
 def train_labels(X: Csr, dataset: Dataset, config: OneVsAllConfig, job: Job) -> Linear:
     """The ranker of all labels; each block of labels is one resumable stage and only pruned weights are kept."""
-    shared, targets = share(X), _targets(dataset, config)
+    here, shared, targets = executor.current(), read_only(share(X)), read_only(_targets(dataset, config))
+    everything = here.share((shared, targets, config.settings))
     n_labels, n_features = dataset.n_labels, X.shape[1]
     spans = threads.blocks(n_labels, config.block_size)
     pieces, bias = [], []
     with progress("labels", n_labels) as bar:
         for first, end in spans:
-            block = partial(_train_block, shared, targets, (first, end), config, bar)
+            block = partial(_train_block, everything, X.shape[1], (first, end), config, bar)
             part = job.stage(f"labels-{first:08d}", block)
             bar.step(end - first - bar.done + first)  # also counts blocks of an earlier run
             pieces.append(chunks.Piece(*(part.arrays[name] for name in chunks.Piece._fields)))
@@ -98,23 +100,26 @@ def _flags(Y: Csr, X: Csr) -> NDArray[np.uint8]:
 
 
 def _train_block(
-    shared: Shared, targets: Targets, span: tuple[int, int], config: OneVsAllConfig, bar: Progress
+    everything: Any, n_features: int, span: tuple[int, int], config: OneVsAllConfig, bar: Progress
 ) -> Part:
-    """Pruned weights of a block of labels by feature; labels are solved on the thread pool, a few at a time."""
-    first, end = span
-
-    def solve(start: int, stop: int) -> Any:
-        solved = solve_block(shared, targets, (first + start, first + stop), config.settings, new_scratch(shared))
-        bar.step(stop - start)
-        return solved
-
-    blocks = threads.run(solve, threads.blocks(end - first, TOGETHER))
+    """Pruned weights of a block of labels by feature; labels are solved a few at a time, wherever there is a core."""
+    here, (first, end) = executor.current(), span
+    together = max(1, min(TOGETHER, (end - first) // here.pieces)) if here.remote else TOGETHER
+    shards = [(first + start, first + stop) for start, stop in threads.blocks(end - first, together)]
+    blocks = []
+    for solved, shard in zip(here.stream(_solve, shards, everything), shards, strict=True):
+        blocks.append(solved)
+        bar.step(shard[1] - shard[0])
     counts, features, values, bias = (np.concatenate([getattr(f, name) for f in blocks]) for name in NAMES)
-    n_features = len(shared.total)
     scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
     piece = chunks.piece((counts, features, values), scratch, n_features, config.block_size)
     arrays = {**piece._asdict(), "shift": np.asarray(piece.shift), "bias": bias}
     return Part("stage.one_vs_all.1", {}, arrays)
+
+
+def _solve(span: tuple[int, int], everything: tuple[Shared, Targets, Settings]) -> Any:
+    shared, targets, settings = everything
+    return solve_block(shared, targets, span, settings, new_scratch(shared))
 
 
 NAMES = ("counts", "features", "values", "bias")

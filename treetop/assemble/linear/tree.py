@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -15,21 +15,21 @@ from treetop.core import deadline
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import choose
+from treetop.core.executor import executor
 from treetop.core.log import progress
 from treetop.core.store import Part
 from treetop.core.types import TRANSFORMS, Join, LabelTree, Level
 from treetop.core.work import Job, fingerprint
 from treetop.kernels.linear.descent import LOSSES, Columns, Group, Problems, Settings, solve_group
-from treetop.kernels.runtime import threads
-from treetop.kernels.sparse import NO_VALUES, Rows, rows_of
+from treetop.kernels.sparse import NO_VALUES, Rows, read_only, rows_of
 from treetop.kernels.tree import chunks
-from treetop.predict.beam import descend
+from treetop.predict.beam import descend_rows
 from treetop.rank.linear import Linear
 from treetop.shortlist.descend import Descend
 
 Relevance = Literal["off", "induce", "labels"]
 Norm = Literal["none", "l1", "l2", "max"]
-Receive = Callable[[int, Columns, Any], None]  # (chunk, its children's weights, scratch for packing them)
+Convert = Callable[[Columns, Any], Any]  # what is kept of the weights of a chunk's children; scratch for packing them
 NO_ROWS = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
 
 
@@ -95,7 +95,7 @@ class Task(NamedTuple):
 class LevelTask(NamedTuple):
     """Training data of one level: feature rows, one binary problem per node, and the rows of each parent's problems."""
 
-    X: Rows
+    X: Any  # Rows, or what the executor's `share` made of them
     shape: tuple[int, int]
     problems: Problems
     members: tuple[Csr, Csr] | None  # (texts x parents) rows of a parent's problems, and those that may be negatives
@@ -106,7 +106,7 @@ def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *
     """Levels from coarse to fine; each is one resumable stage."""
     targets = level_targets(task.Y, tree)
     weights = level_relevance(task, tree, config.relevance, config.relevance_norm)
-    X = rows_of(task.X)
+    X = executor.current().share(read_only(rows_of(task.X)))
     levels: list[Level] = []
     for t in range(len(tree.parents)):
         deadline.check(f"{name}-level-{t:02d}")
@@ -200,7 +200,7 @@ def _members(
     positive = targets[t - 1].tocsc()
     if config.negatives == "tfn" or (config.negatives == "man_last" and t < len(tree.parents) - 1):
         return positive, positive
-    ranking = descend(levels, {levels[0].view: task.X}, config.train_beam)
+    ranking = descend_rows(levels, {levels[0].view: task.X}, config.train_beam)
     matched = ranking.to_csr(len(tree.parents[t - 1]))
     matched.data = np.ones_like(matched.data)
     both = (matched + positive).tocsc()
@@ -213,36 +213,61 @@ def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) 
     n_features = task.shape[1]
     bias, width = np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
     pieces: list[Any] = [None] * (len(slot_ptr) - 1)
-
-    def receive(chunk: int, solved: Columns, scratch: Any) -> None:
-        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = solved.bias
-        pieces[chunk] = chunks.piece(solved[:3], scratch, n_features, width)
-
-    solve_level(task, tree, t, config.solver, receive)
+    convert = partial(_bias_and_piece, n_features=n_features, width=width)
+    for chunk, (own_bias, piece) in solve_level(task, tree, t, config.solver, convert):
+        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]], pieces[chunk] = own_bias, piece
     packed = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
     return Linear(chunks.stored_as(packed, config.storage), n_features)
 
 
-def solve_level(task: LevelTask, tree: LabelTree, t: int, solver: Settings, receive: Receive) -> None:
-    """Solve every parent's problems on the thread pool, largest first; `receive` gets the weights of its children."""
+def _bias_and_piece(solved: Columns, scratch: Any, *, n_features: int, width: int) -> tuple[Any, chunks.Piece]:
+    return solved.bias, chunks.piece(solved[:3], scratch, n_features, width)
+
+
+class _Level(NamedTuple):
+    """What the shards of a level share besides the feature rows."""
+
+    shape: tuple[int, int]
+    problems: Problems
+    members: tuple[Csr, Csr] | None
+    children: tuple[NDArray[Any], NDArray[Any]]  # (slot_ptr, ids)
+    seed: int
+    solver: Settings
+    convert: Convert
+
+
+def solve_level(
+    task: LevelTask, tree: LabelTree, t: int, solver: Settings, convert: Convert
+) -> Iterator[tuple[int, Any]]:
+    """(chunk, what `convert` keeps of its children's weights) of every parent, those with most work first."""
     n_rows, n_features = task.shape
     solver = solver._replace(max_nonzeros=min(solver.max_nonzeros, n_features))
     slot_ptr, ids = tree.children(t)
-    n_chunks = len(slot_ptr) - 1
     rows_per_chunk = np.full(1, n_rows) if task.members is None else np.diff(task.members[0].indptr)
-    order = np.argsort(-(rows_per_chunk * np.diff(slot_ptr)), kind="stable")
-    with progress(f"level {t + 1} of {len(tree.parents)}", n_chunks) as bar:
+    costs = rows_per_chunk * np.diff(slot_ptr)
+    order = np.argsort(-costs, kind="stable")
+    level = _Level(task.shape, read_only(task.problems), task.members, (slot_ptr, ids), task.seed, solver, convert)
+    here = executor.current()
+    shards = [order[start:stop] for start, stop in executor.cut(costs[order], here.pieces)]
+    with progress(f"level {t + 1} of {len(tree.parents)}", len(order)) as bar:
+        for solved in here.stream(_solve, shards, task.X, level):
+            yield from solved
+            bar.step(len(solved))
 
-        def solve(start: int, stop: int) -> None:
-            scratch = np.zeros(n_features, np.uint32), np.zeros(n_rows, np.uint32)
-            marks = np.zeros(n_features // 64 + 1, np.uint64)
-            for chunk in order[start:stop].tolist():
-                children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
-                group = Group(children.astype(np.uint32), *_rows_of(task.members, chunk, n_rows), task.seed + chunk)
-                receive(chunk, solve_group(task.X, task.problems, group, solver, scratch), (scratch[0], marks))
-                bar.step()
 
-        threads.run(solve, threads.blocks(n_chunks, max(1, n_chunks // 256)))
+def _solve(chunks_: NDArray[Any], X: Rows, level: _Level) -> list[tuple[int, Any]]:
+    """The problems of some parents, one after the other."""
+    n_rows, n_features = level.shape
+    slot_ptr, ids = level.children
+    scratch = np.zeros(n_features, np.uint32), np.zeros(n_rows, np.uint32)
+    marks = np.zeros(n_features // 64 + 1, np.uint64)
+    solved = []
+    for chunk in chunks_.tolist():
+        children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
+        group = Group(children.astype(np.uint32), *_rows_of(level.members, chunk, n_rows), level.seed + chunk)
+        columns = solve_group(X, level.problems, group, level.solver, scratch)
+        solved.append((chunk, level.convert(columns, (scratch[0], marks))))
+    return solved
 
 
 def _rows_of(members: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

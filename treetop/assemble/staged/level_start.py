@@ -40,13 +40,15 @@ def bootstrap(task: LevelTask, tree: LabelTree, t: int, solver: Settings) -> tup
     vectors = np.zeros((len(ids), task.shape[1]), np.float32)
     biases = np.zeros(len(ids), np.float32)
 
-    def take(chunk: int, found: Columns, _scratch: object) -> None:
+    for chunk, solved in solve_level(task, tree, t, solver, _columns):
         children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
-        vectors[np.repeat(children, found.counts), found.features] = found.values
-        biases[children] = found.bias
-
-    solve_level(task, tree, t, solver, take)
+        vectors[np.repeat(children, solved.counts), solved.features] = solved.values
+        biases[children] = solved.bias
     return vectors, biases
+
+
+def _columns(solved: Columns, _scratch: object) -> Columns:
+    return solved
 
 
 def dense_rows(H: Floats) -> Rows:

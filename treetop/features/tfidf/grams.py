@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.errors import InputError
+from treetop.core.executor import executor
 from treetop.core.texts import Texts
 from treetop.features.tfidf.stems import stemmed
-from treetop.kernels.runtime.threads import stream
+from treetop.kernels.runtime.threads import blocks, stream
 from treetop.kernels.text import scanner
 from treetop.kernels.text import terms as kernel
 from treetop.kernels.text.characters import MARK, WORD, characters
@@ -242,15 +243,15 @@ def learn_rows(cutter: Cutter, rules: Rules, texts: Texts) -> tuple[Vocabulary, 
 def _learn(
     cutter: Cutter, rules: Rules, texts: Texts, *, keep: bool
 ) -> tuple[Vocabulary, Callable[[], tuple[Array, Array, Array]]]:
-    def work(start: int, stop: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        grams = cutter(texts.span(start, stop))
-        return grams, kernel.count_terms(grams)
-
+    here, ranges = executor.current(), cutter.ranges(texts)
+    together = blocks(len(ranges), -(-len(ranges) // here.pieces))
+    shards = [[texts.span(*span) for span in ranges[start:stop]] for start, stop in together]
     seen, counts = Collector(totals=rules.max_features is not None), list[Count]()
-    for grams, counted in stream(work, cutter.ranges(texts)):
-        count = seen.add(grams, counted)
-        if keep:
-            counts.append(count)
+    for counted in here.stream(_count, shards, cutter, keep or seen.totals):
+        for grams, block in counted:
+            count = seen.add(grams, block)
+            if keep:
+                counts.append(count)
     kept = _choose(seen, rules, len(texts))
     df = seen.df[kept].astype(np.float64)
     vocabulary = Vocabulary(
@@ -259,6 +260,22 @@ def _learn(
     columns = np.full(seen.n, -1, np.int32)
     columns[kept] = np.arange(len(kept), dtype=np.int32)
     return vocabulary, lambda: _fill(vocabulary, counts, columns, int(df.sum()))
+
+
+def _count(texts: list[Texts], cutter: Cutter, entries: bool) -> list[tuple[tuple[Array, ...], tuple[Array, ...]]]:
+    """(distinct n-grams, what `count_terms` says of them) of each block; without `entries` those of single texts less.
+
+    A block may come from another machine, so n-grams that occur again in it are left behind.
+    """
+    counted = []
+    for block in texts:
+        grams = cutter(block)
+        ids, counts, pointers, places, uses = kernel.count_terms(grams)
+        if not entries:
+            ids, counts, pointers = NONE, NONE, np.zeros(1, np.int64)
+        rest = (ids, counts, pointers, np.arange(len(places)), uses)
+        counted.append((kernel.distinct_terms(grams, places), rest))
+    return counted
 
 
 def _choose(seen: Collector, rules: Rules, n: int) -> Array:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.executor import executor
 from treetop.kernels.runtime.compile import kernel, tight
-from treetop.kernels.runtime.threads import run
-from treetop.kernels.sparse import F32, U32, Local, Rows, gather, rows_of, scramble
+from treetop.kernels.sparse import F32, U32, Local, Rows, gather, read_only, rows_of, scramble
 
 A = NDArray[Any]
 SAME_SET, SMALL_GAIN = 0, 1  # stopping rules
@@ -270,31 +270,35 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
     With `max_leaf` a node that is small enough is not split further. `Z` is csr or dense. Splits start from rows that
     have features: from empty ones halves would be left as they lie.
     """
-    rules = options or Options()
-    rows = None if isinstance(Z, np.ndarray) else rows_of(Z)
-    filled = Z.any(1) if rows is None else np.diff(rows.indptr.view(np.int64)) > 0
+    rules, here = options or Options(), executor.current()
+    rows = Z if isinstance(Z, np.ndarray) else read_only(rows_of(Z))
+    filled = Z.any(1) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
+    shared = here.share((rows, filled, Z.shape[1]))
     nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]
     master = np.random.default_rng(seed)
     for _ in range(depth):
         seeds = master.integers(0, 2**62, len(nodes))
-
-        def split(start: int, stop: int, nodes: list[A] = nodes, seeds: A = seeds) -> list[A]:
-            halves: list[A] = []
-            counts = np.zeros(0 if rows is None else Z.shape[1], np.uint32)
-            for node, node_seed in zip(nodes[start:stop], seeds[start:stop].tolist(), strict=True):
-                if len(node) < 2 or len(node) <= max_leaf:
-                    halves.append(node)
-                    continue
-                able = np.flatnonzero(filled[node])
-                first = able[two_of(len(able), node_seed)] if len(able) > 1 else two_of(len(node), node_seed)
-                right = halve_dense(Z[node], first, rules) if rows is None else halve(rows, node, first, rules, counts)
-                halves += [node[~right], node[right]]
-            return halves
-
-        step = max(1, len(nodes) // 64)
-        ranges = [(a, min(a + step, len(nodes))) for a in range(0, len(nodes), step)]
-        nodes = [node for part in run(split, ranges) for node in part]
+        sizes = np.array([len(node) for node in nodes])
+        shards = [(nodes[a:b], seeds[a:b].tolist()) for a, b in executor.cut(sizes, here.pieces)]
+        nodes = [node for part in here.stream(_split, shards, shared, rules, max_leaf) for node in part]
     leaf = np.empty(Z.shape[0], np.int32)
     for number, node in enumerate(nodes):
         leaf[node] = number
     return leaf
+
+
+def _split(shard: tuple[list[A], list[int]], shared: tuple[Any, A, int], rules: Options, max_leaf: int) -> list[A]:
+    """The halves of some nodes, each with a seed of its own; a node that is small enough stays whole."""
+    rows, filled, width = shared
+    dense = isinstance(rows, np.ndarray)
+    halves: list[A] = []
+    counts = np.zeros(0 if dense else width, np.uint32)
+    for node, seed in zip(*shard, strict=True):
+        if len(node) < 2 or len(node) <= max_leaf:
+            halves.append(node)
+            continue
+        able = np.flatnonzero(filled[node])
+        first = able[two_of(len(able), seed)] if len(able) > 1 else two_of(len(node), seed)
+        right = halve_dense(rows[node], first, rules) if dense else halve(rows, read_only(node), first, rules, counts)
+        halves += [node[~right], node[right]]
+    return halves

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core.executor import executor
 from treetop.kernels.linear.lanes import WIDTH, add_line
 from treetop.kernels.runtime.compile import kernel, tight
-from treetop.kernels.runtime.threads import run
-from treetop.kernels.sparse import U32, Local, Rows, gather, rows_of
+from treetop.kernels.sparse import U32, Local, Rows, gather, read_only, rows_of
 
 A = NDArray[Any]
 
@@ -93,13 +93,24 @@ def group(Z: Rows, members: U32, start: Any, limits: tuple[int, float], counts: 
 
 def grouped(Z: Any, nodes: list[A], k: int, *, seed: int, max_iter: int = 20, eps: float = 1e-4) -> list[list[A]]:
     """Each node's rows in at most `k` groups by spherical k-means, empty groups dropped; `Z` is csr."""
-    rows = rows_of(Z)
+    here = executor.current()
     seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, len(nodes)).tolist()
+    sizes = np.array([len(node) for node in nodes])
+    shards = [(nodes[a:b], seeds[a:b]) for a, b in executor.cut(sizes, here.pieces)]
+    return [
+        groups
+        for part in here.stream(_grouped, shards, read_only(rows_of(Z)), Z.shape[1], k, (max_iter, eps))
+        for groups in part
+    ]
 
-    def split(start: int, stop: int) -> list[A]:
-        node, counts = nodes[start].astype(np.uint32), np.zeros(Z.shape[1], np.uint32)
-        first = np.random.default_rng(seeds[start]).permutation(len(node))[:k]
-        found = group(rows, node, first, (max_iter, eps), counts)
-        return [nodes[start][found == c] for c in range(k) if (found == c).any()]
 
-    return run(split, [(i, i + 1) for i in range(len(nodes))])
+def _grouped(
+    shard: tuple[list[A], list[int]], rows: Rows, width: int, k: int, limits: tuple[int, float]
+) -> list[list[A]]:
+    """The groups of some nodes, each with a seed of its own."""
+    counts, parts = np.zeros(width, np.uint32), []
+    for node, seed in zip(*shard, strict=True):
+        first = np.random.default_rng(seed).permutation(len(node))[:k]
+        found = group(rows, node.astype(np.uint32), first, limits, counts)
+        parts.append([node[found == c] for c in range(k) if (found == c).any()])
+    return parts

@@ -141,6 +141,25 @@ def count_terms(grams: Any) -> Any:
     return ids[:k].copy(), counts[:k].copy(), pointers, places[:terms].copy(), facts[:terms, 3].copy()
 
 
+@kernel_for(GRAMS, I64)
+def distinct_terms(grams: Any, places: Any) -> Any:
+    """The n-grams at `places` alone, with a buffer of their own: all that is needed to merge a block."""
+    buffer, values, begins, ends, _ = grams
+    n, size = len(places), 0
+    for place in places:
+        size += ends[place] - begins[place]
+    terms, hashes = np.empty(size, np.uint8), np.empty(n, np.uint64)
+    starts, stops, at = np.empty(n, np.int32), np.empty(n, np.int32), 0
+    for t in range(n):
+        place = places[t]
+        hashes[t], starts[t] = values[place], at
+        for i in range(begins[place], ends[place]):
+            terms[at] = buffer[i]
+            at += 1
+        stops[t] = at
+    return terms, hashes, starts, stops, np.zeros(1, np.int64)
+
+
 @kernel_for(GRAMS, I64, STORE, types.int64)
 def merge_terms(grams: Any, places: Any, store: Any, n: int) -> tuple[NDArray[np.int32], int]:
     """(ids, number of terms): the ids of the n-grams at `places` among `n` known terms; new ones are appended.

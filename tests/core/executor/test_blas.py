@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from treetop.kernels.runtime import blas, threads
+from treetop.core.executor import blas, threads
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""Answers of a model to texts, some thousands at a time: what `treetop predict` writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from treetop.cli.answers import Answer
+
+if TYPE_CHECKING:
+    from treetop.data.inputs import Input
+
+# Networks batch texts by length inside a chunk, so shards that began at chunks would keep every bit. They would share
+# unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
+CHUNK = 4096
+LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
+
+
+def answers_of(
+    model: Any, texts: Iterator[Input], k: int, lowest: float | None, seen: Counter[str]
+) -> Iterator[Answer]:
+    """Each text with its answer, in order; `seen` counts them all, and those of which the model knows nothing."""
+    return _counted((a for chunk in _chunks(texts) for a in _answers(model, chunk, k, lowest)), seen)
+
+
+def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
+    """Full chunks from files; the last, incomplete chunk of a pipe is answered at its end."""
+    chunk: list[Input] = []
+    letters = 0
+    for text in texts:
+        chunk.append(text)
+        letters += len(text.text)
+        if len(chunk) == CHUNK or letters > LETTERS:
+            yield chunk
+            chunk, letters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> Iterator[Answer]:
+    texts = [given.text for given in inputs]
+    rows, unknown = model.predict_known(texts, k, lowest)
+    for given, row, nothing in zip(inputs, rows, unknown.tolist(), strict=True):
+        answer = {
+            "ids": [label.id for label in row],
+            "labels": [label.name for label in row],
+            "scores": [label.score for label in row],
+            "probabilities": [label.probability for label in row],
+        }
+        yield given, {**answer, "unknown": True} if nothing else answer
+
+
+def _counted(answers: Iterable[Answer], seen: Counter[str]) -> Iterator[Answer]:
+    """The same answers; `seen` counts them all, and those to texts of which the model knows nothing."""
+    for given, answer in answers:
+        seen["all"] += 1
+        seen["unknown"] += "unknown" in answer
+        yield given, answer
