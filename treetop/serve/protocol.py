@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -42,11 +43,12 @@ class LimitedProtocol(HttpToolsProtocol):
     _size = 0
     _since = 0.0  # when the connection, or the request that is arriving, began; 0: a request is being answered
     _idle_since = 0.0  # when the last answer went out; 0: there is a request
+    _socket: Any = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected."""
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._since, self._socket = self.loop.time(), transport.get_extra_info("socket")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone. Its last answer refers to it: released here, or else both wait for the collector."""
@@ -74,7 +76,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if isinstance(gate, Gate) and self._answers_directly():
             keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
             self.cycle = Direct(  # type: ignore[assignment]
-                gate, self.headers, self.server_state.default_headers, self.transport, keep_alive,
+                gate, self.headers, self.server_state.default_headers, self.transport, self._socket, keep_alive,
                 self.on_response_complete,
             )  # fmt: skip
             return
@@ -109,7 +111,7 @@ class LimitedProtocol(HttpToolsProtocol):
         After a pause of the machine a request may be there that nobody had the time to read.
         """
         is_old = self._idle_since and now - self._idle_since > KEEP_ALIVE
-        if is_old and not has_unread(self.transport.get_extra_info("socket")):
+        if is_old and not has_unread(self._socket):
             self.transport.close()
         if self._since and now - self._since > SLOW and not self.transport.is_closing():
             self._refuse(408, f"The request did not arrive within {SLOW:g} s. Send it faster.")
