@@ -33,7 +33,7 @@ from treetop.predict.overlay import Overlay
 from treetop.predict.self_pairs import most_of_a_row, without_pairs
 from treetop.predict.shards import ranked
 from treetop.predict.unknown import unknown_rows
-from treetop.reads import ReadsTexts, packed_texts
+from treetop.reads import ReadsTexts, known_in, packed_texts
 from treetop.relabels import Relabels
 from treetop.shows import ShowsItself
 
@@ -121,22 +121,23 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
 
     def predict_known(
         self, texts: Sequence[str] | Texts, k: int = 5, threshold: float | None = None
-    ) -> tuple[list[list[Label]], NDArray[np.bool_]]:
-        """Like `predict`, and which texts are `unknown`; each text is read once."""
+    ) -> tuple[list[list[Label]], NDArray[np.bool_], Floats]:
+        """Like `predict`, with which texts are `unknown` and the share of `known_words`; each text is read once."""
         packed, k = packed_texts(texts), self._checked_k(k)
         barred = self._barred(packed)
-        parts, unknown, start = [], [], 0
+        parts, unknown, known, start = [], [], [], 0
         for views in one_ahead(self.batches(packed, {})):
             parts.append(self._rank_batch(views, self._checked_k(k + most_of_a_row(barred))))
             stop = start + len(parts[-1])
             unknown.append(unknown_rows(self._telling, views, packed.span(start, stop)))
+            known.append(known_in(views, stop - start))
             start = stop
         ranking, nothing = without_pairs(Ranking.concat(parts), barred, k), np.concatenate(unknown)
         if threshold is not None:
             if (sure := self.probabilities(ranking)) is None:
                 raise ConfigError(UNCALIBRATED)
             ranking = ranking.where((sure >= threshold) & np.repeat(~nothing, np.diff(ranking.indptr)))
-        return _named(ranking, self.labels, self.probabilities(ranking, nothing)), nothing
+        return _named(ranking, self.labels, self.probabilities(ranking, nothing)), nothing, np.concatenate(known)
 
     def rank(self, texts: Sequence[str] | Texts, k: int = 5) -> Ranking:
         """Like `predict`, as arrays: columns and scores."""

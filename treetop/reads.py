@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.abilities import KnowsWords
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.texts import Texts
-from treetop.core.types import Features, Floats, Level, View
+from treetop.core.types import KNOWN_WORDS, Features, Floats, Level, View
 from treetop.kernels.runtime import threads
 from treetop.predict.self_pairs import OwnLabels
 from treetop.predict.unknown import Telling, unknown_rows
@@ -39,7 +38,7 @@ class ReadsTexts:
     def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
         """Texts as named matrices, a row each; precomputed ones win, the others are computed when first read."""
         made = self._views(Texts.of(texts), given or {})
-        if lacking := sorted(self._read - set(made)):
+        if lacking := [view for view in sorted(self._read) if view not in made]:
             raise InputError(
                 f"texts: the model was trained on precomputed features ('{lacking[0]}'), and texts have none. Give "
                 "data that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
@@ -47,10 +46,10 @@ class ReadsTexts:
         return made
 
     def _views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
-        maps: list[Any] = [dict(given), *(features.views(texts) for features in self.features.values())]
+        maps: list[Any] = [*([dict(given)] if given else []), *(item.views(texts) for item in self.features.values())]
         if "none" in self._read:
             maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
-        return ChainMap(*maps)
+        return maps[0] if len(maps) == 1 else ChainMap(*maps)
 
     def _checked_k(self, k: int) -> int:
         if type(k) is not int or k < 1:
@@ -69,7 +68,7 @@ class ReadsTexts:
     def _telling(self) -> Telling:
         return Telling.of(self.features, self._read)
 
-    @property
+    @cached_property
     def _read(self) -> set[str]:
         """Names of the views that levels read."""
         return {level.view for member in self.members for level in member}
@@ -90,10 +89,8 @@ class ReadsTexts:
     def known_words(self, texts: Sequence[str] | Texts) -> Floats:
         """(n_texts,) the share of each text's words that the model knows; NaN where there are none or it cannot say."""
         packed = packed_texts(texts)
-        for features in self.features.values():
-            if isinstance(features, KnowsWords):
-                return features.known_words(packed)
-        return np.full(len(packed), np.nan, np.float32)
+        sizes = (stop - start for start, stop in threads.blocks(len(packed), BATCH) or [(0, 0)])
+        return np.concatenate([known_in(views, n) for n, views in zip(sizes, self.batches(packed, {}), strict=True)])
 
     def _unknown(self, texts: Texts, given: Mapping[str, Csr]) -> NDArray[np.bool_]:
         starts = range(0, max(len(texts), 1), BATCH)
@@ -101,6 +98,12 @@ class ReadsTexts:
         return np.concatenate(
             [unknown_rows(self._telling, views, texts.span(a, min(a + BATCH, len(texts)))) for a, views in batches]
         )
+
+
+def known_in(views: Mapping[str, View], n: int) -> Floats:
+    """(n,) the share of each text's words that features know; NaN where none can say."""
+    found: Floats = views[KNOWN_WORDS] if KNOWN_WORDS in views else np.full(n, np.nan, np.float32)
+    return found
 
 
 def packed_texts(texts: Any) -> Texts:

@@ -11,6 +11,7 @@ from treetop.core import config as build_config
 from treetop.core.errors import ConfigError, MissingExtraError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.core.types import KNOWN_WORDS
 from treetop.features.tfidf import grams
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 
@@ -93,7 +94,7 @@ def test_a_huge_text_of_one_script_without_spaces():
 
 def test_known_words_are_known_characters_and_pairs():
     tfidf = Tfidf.fit(["図書館", "東京"])
-    assert tfidf.known_words(Texts.of(["図書館", "図京", "犬猫"])).tolist() == pytest.approx([1.0, 2 / 3, 0.0])
+    assert tfidf.views(Texts.of(["図書館", "図京", "犬猫"]))[KNOWN_WORDS].tolist() == pytest.approx([1.0, 2 / 3, 0.0])
 
 
 def test_stems_join_forms_and_stand_where_the_word_stands():

@@ -22,7 +22,7 @@ def test_a_text_without_a_known_term_is_unknown(recipe):
     assert model.unknown(texts).tolist() == [True] * 4 + [False] * 2
     assert model.unknown(Texts.of(texts)).tolist() == model.unknown(texts).tolist()
     assert model.unknown([]).tolist() == []
-    rows, unknown = model.predict_known(texts, 3)
+    rows, unknown, _ = model.predict_known(texts, 3)
     assert unknown.tolist() == model.unknown(texts).tolist()
     assert rows == model.predict(texts, 3) and all(len(row) == 3 for row in rows if row)
     with pytest.raises(InputError, match="expected a string or a list of strings, got bytes"):

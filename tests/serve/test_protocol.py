@@ -1,4 +1,9 @@
 import asyncio
+import gc
+import socket
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -7,7 +12,10 @@ pytest.importorskip("uvicorn")
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from treetop.serve.protocol import SLOW, LimitedProtocol
+from treetop.serve.gate import Gate
+from treetop.serve.protocol import KEEP_ALIVE, SLOW, LimitedProtocol
+from treetop.serve.reply import Reply
+from treetop.serve.settings import Settings
 
 HEAD = b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n"
 
@@ -15,9 +23,9 @@ HEAD = b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n"
 class Wire(asyncio.Transport):
     """What is written to a client, and whether its connection was closed."""
 
-    def __init__(self):
+    def __init__(self, **extra):
         super().__init__()
-        self.sent, self.closed = b"", False
+        self.sent, self.closed, self.extra = b"", False, extra
 
     def write(self, data):
         self.sent += data
@@ -29,7 +37,7 @@ class Wire(asyncio.Transport):
         return self.closed
 
     def get_extra_info(self, name, default=None):
-        return default
+        return self.extra.get(name, default)
 
     def pause_reading(self):
         pass
@@ -65,6 +73,62 @@ def test_requests_that_do_not_arrive_are_refused(pieces):
     closed, sent = after(SLOW + 1, *pieces)
     assert closed and sent.startswith(b"HTTP/1.1 408") and b"did not arrive within 10 s" in sent
     assert after(SLOW - 1, *pieces) == (False, b"")
+
+
+class Answers:
+    """Answers every request to `/v1/predict` at once."""
+
+    def start(self, body, done):
+        done(Reply(b"{}"))
+
+
+def answered(sock):
+    """What a client sees, and a connection that has answered its first request."""
+    always = SimpleNamespace(check=lambda *_: None, count=lambda *_: None)
+    service = SimpleNamespace(settings=Settings((("toy", Path()),)), pressure=always, metrics=always)
+    config = Config(Gate(service, nothing, Answers()), lifespan="off", log_config=None)
+    config.load()
+    config.loaded_app = config.app  # without what uvicorn puts around it
+    wire, protocol = Wire(socket=sock), LimitedProtocol(config, ServerState(), {})
+    protocol.connection_made(wire)
+    protocol.data_received(HEAD + b"\r\nabcde")
+    assert wire.sent.startswith(b"HTTP/1.1 200")
+    return wire, protocol
+
+
+def test_a_connection_that_is_gone_is_freed_at_once():
+    """A reference from its last answer would keep it until the collector of cycles comes by, after minutes of load."""
+
+    async def run(sock):
+        _, protocol = answered(sock)
+        protocol.connection_lost(None)
+        return weakref.ref(protocol)
+
+    gc.disable()
+    try:
+        with socket.socket() as sock:
+            assert asyncio.run(run(sock))() is None
+    finally:
+        gc.enable()
+
+
+def test_a_silent_connection_is_closed_unless_a_request_just_came():
+    async def run(sock, client):
+        wire, protocol = answered(sock)
+        late = asyncio.get_running_loop().time() + KEEP_ALIVE + 1
+        protocol.close_if_late(late - 2)
+        assert not wire.closed
+        client.sendall(HEAD)
+        protocol.close_if_late(late)
+        assert not wire.closed
+        sock.recv(1000)
+        protocol.close_if_late(late)
+        assert wire.closed
+
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            asyncio.run(run(accepted, client))
 
 
 def test_a_request_that_is_answered_is_not_late():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tools.records import append, provenance
-from tools.serve.processes import ROOT, Requests
+from tools.serve.processes import ROOT, Requests, Steal
 from tools.serve.scenarios import SCENARIOS, Setup
 
 TEXTS = 5000  # distinct test texts
@@ -24,6 +24,7 @@ def main(
     rate: Annotated[int, typer.Option(help="Rated requests a second.")] = 1000,
     seconds: Annotated[int, typer.Option(help="Seconds of a scenario.")] = 30,
     soak: Annotated[int, typer.Option(help="Seconds of the soak.")] = 600,
+    repeat: Annotated[int, typer.Option(help="Runs of each scenario.")] = 1,
     workers: Annotated[int, typer.Option(help="Worker processes.")] = 2,
     fast: Annotated[bool, typer.Option("--fast", help="`treetop serve --fast`.")] = False,
     record: Annotated[Path | None, typer.Option(help="File to add a line for each scenario to.")] = None,
@@ -38,7 +39,8 @@ def main(
     lines = (json.dumps({"texts": [text], "k": 5}) + "\n" for text in texts[:TEXTS])
     bodies.write_text("".join(lines), encoding="utf-8")
     setup = Setup(model, Requests(bodies), work, rate, seconds, soak, workers, ("--fast",) if fast else ())
-    for name in only or SCENARIOS:
+    for name in [name for name in only or SCENARIOS for _ in range(repeat)]:
+        steal = Steal()
         found = SCENARIOS[name](setup)
         facts = {
             "name": name,
@@ -48,6 +50,7 @@ def main(
             "workers": workers,
             "texts": min(TEXTS, len(texts)),
             **found,
+            "steal_percent": round(steal.percent(), 1),
         }
         facts["packages"] = {package: version(package) for package in PACKAGES}
         typer.echo(json.dumps(facts))

@@ -92,6 +92,22 @@ class Server(Running):
             raise RuntimeError("the server did not start")
 
 
+class Steal:
+    """The share of this machine's CPU time that its host took away, from here on."""
+
+    def __init__(self) -> None:
+        self.before = self._now()
+
+    def percent(self) -> float:
+        """Percent of all cores' time."""
+        stolen, total = (after - before for before, after in zip(self.before, self._now(), strict=True))
+        return 100 * stolen / max(total, 1)
+
+    def _now(self) -> tuple[int, int]:
+        ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return ticks[7], sum(ticks)
+
+
 @dataclass(frozen=True)
 class Requests:
     """What is asked: bodies, one a line of a file, all sent to one address."""

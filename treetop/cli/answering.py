@@ -40,7 +40,7 @@ def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
 
 def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> Iterator[Answer]:
     texts = [given.text for given in inputs]
-    rows, unknown = model.predict_known(texts, k, lowest)
+    rows, unknown, _ = model.predict_known(texts, k, lowest)
     for given, row, nothing in zip(inputs, rows, unknown.tolist(), strict=True):
         answer = {
             "ids": [label.id for label in row],

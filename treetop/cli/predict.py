@@ -111,7 +111,7 @@ def predict(
     most = k or (100 if best_f1 or recall is not None else 5)
     seen: Counter[str] = Counter()
     with pool.limited(threads), sharing(cluster):
-        if in_folder:
+        if in_folder and out is not None:
             total = count_inputs(source, texts, bad.found)
             asked = question(model, most, lowest, form, device if cluster else "cpu", fast)
             options = {"columns": text_column, "sheet": sheet, "whole_file": whole_file, "skip_bad": skip_bad}

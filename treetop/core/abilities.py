@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
 from treetop.core.errors import ConfigError
-from treetop.core.texts import Texts
 from treetop.core.types import Floats, Join, Level, Ranking, Shortlist, View
 
 
@@ -96,14 +95,6 @@ class SharesOut(ABC):
     @abstractmethod
     def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
         """One for each gradient (its bias left out); None where this view's words are not known."""
-
-
-class KnowsWords(ABC):
-    """Features that can say which share of a text's words they know; a falling share is a sign of drift."""
-
-    @abstractmethod
-    def known_words(self, texts: Texts) -> Floats:
-        """(n_texts,) the share of each text's words; NaN where a text has none or words are not what is known."""
 
 
 class HasLabelVectors(ABC):

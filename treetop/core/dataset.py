@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 DOCUMENT, LABEL_TEXT, SYNTHETIC = 0, 1, 2  # roles of rows
 ROLES = ("document", "label", "synthetic")
 ACTIVE, RETIRED = 0, 1  # status of labels
-AT_HAND = 4096  # labels whose id and name are kept as strings
+AT_HAND = 1 << 15  # labels whose id and name are kept as strings, some 300 bytes each
 FEW = 20_000  # labels up to which the nearest spelling is suggested
 
 

@@ -99,6 +99,8 @@ class Texts(Sequence[str]):
 
     def span(self, start: int, stop: int) -> Texts:
         """Consecutive texts, without copying their bytes."""
+        if start == 0 and stop == len(self):
+            return self
         base = self.offsets[start]
         return Texts(self.blob[base : self.offsets[stop]], self.offsets[start : stop + 1] - base)
 

@@ -232,6 +232,9 @@ class Stored(Protocol):
 
 
 View = Any  # a csr matrix, a dense array or a DeviceView: one row per document
+# A view (n_texts,) of features that can tell: the share of each text's words they know. NaN: it has none, or terms are
+# not words. A falling share is a sign of drift.
+KNOWN_WORDS = "known words"
 
 
 class DeviceView(ABC):

@@ -13,12 +13,13 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.abilities import Gradient, HasFastForm, KnowsWords, MovesToDevice, Share, Shares, SharesOut
+from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Share, Shares, SharesOut
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import number, whole
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.core.types import KNOWN_WORDS
 from treetop.features.encoder.transformer import Transformer
 from treetop.features.pullback import linear, normalised
 from treetop.features.tfidf.tfidf import Tfidf
@@ -33,7 +34,7 @@ def view_of(name: str, m: int) -> str:
     return f"{name}-{m}" if m else name
 
 
-class Concatenated(SharesOut, KnowsWords, MovesToDevice, HasFastForm):
+class Concatenated(SharesOut, MovesToDevice, HasFastForm):
     """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
 
     An encoder's last pooling is the one that is joined.
@@ -45,12 +46,9 @@ class Concatenated(SharesOut, KnowsWords, MovesToDevice, HasFastForm):
         """`dense` is the norm of the embedding next to tf-idf of norm 1."""
         self.tfidf, self.transformers, self.dense = tfidf, tuple(transformers), dense
 
-    def known_words(self, texts: Texts) -> NDArray[np.float32]:
-        return self.tfidf.known_words(texts)
-
     def views(self, texts: Texts) -> Mapping[str, Any]:
         words = self.tfidf.views(texts)
-        makers: dict[str, Any] = {"tfidf": lambda: words["tfidf"]}
+        makers: dict[str, Any] = {name: lambda name=name: words[name] for name in ("tfidf", KNOWN_WORDS)}
         for m, transformer in enumerate(self.transformers):
             vectors, last = transformer.views(texts), transformer.view_name(transformer.poolings[-1])
             makers |= {name: lambda v=vectors, name=name: v[name] for name in vectors}

@@ -452,3 +452,23 @@ def best_of_rows(indptr: Any, ids: Any, score: Any, own: Any, k: int) -> Any:
     kept = [sorted(range(a, b), key=lambda i: (-score[i], ids[i]))[:k] for a, b in pairwise(indptr)]
     order = np.array([i for row in kept for i in row], np.int64)
     return np.cumsum([0, *map(len, kept)]), ids[order], score[order], own[order]
+
+
+# --- interpolate.py -------------------------------------------------------------------------------------------------
+
+
+def interpolate(values: A, counts: A, bounds: tuple[int, int], knots: A) -> A:
+    """See `interpolate.py`: `numpy.interp` for each bin."""
+    bins, found = np.searchsorted(bounds, counts, side="left"), np.empty(len(values), np.float32)
+    for b, (x, y) in enumerate(zip(*knots, strict=True)):
+        found[bins == b] = np.interp(values[bins == b], x, y)
+    return found
+
+
+# --- text/terms.py ----------------------------------------------------------------------------------------------------
+
+
+def known_words(grams: Sequence[str], ids: Sequence[int]) -> float:
+    """The share of a text's single words with an id; see `text/terms.py`."""
+    words = [id_ >= 0 for gram, id_ in zip(grams, ids, strict=True) if " " not in gram]
+    return sum(words) / len(words) if words else math.nan

@@ -17,6 +17,7 @@ from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import DAMAGED, floats, whole
 from treetop.core.store import Part
 from treetop.core.types import Floats
+from treetop.kernels.interpolate import interpolate
 
 BOUNDS = (10, 100)  # training texts of a tail label and of a torso label, at most; labels with more are the head
 BINS = len(BOUNDS) + 1
@@ -34,10 +35,7 @@ class Calibration:
 
     def probabilities(self, score: Floats, counts: NDArray[np.integer]) -> Floats:
         """Probabilities of labels with these scores and label frequencies."""
-        bins, result = frequency_bin(counts), np.empty(len(score), np.float32)
-        for b, (x, y) in enumerate(zip(*self.knots, strict=True)):
-            result[bins == b] = np.interp(score[bins == b], x, y)
-        return result
+        return interpolate(np.ascontiguousarray(score, np.float32), np.asarray(counts, np.int64), BOUNDS, self.knots)
 
     def threshold_for_precision(self, precision: float) -> float | None:
         """The lowest threshold at which the precision was at least this; None where there is none."""

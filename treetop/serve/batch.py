@@ -145,9 +145,9 @@ class Batcher:
         packed = Texts.of([text for job in batch for text in job.texts])
         served, at = batch[0].served, 0
         with threads.limited(self._threads):
-            labels, unknown = served.model.predict_known(packed, batch[0].k)
-            known = served.known_words(packed)
-        rows = [Row(*row) for row in zip(labels, unknown.tolist(), known, strict=True)]
+            labels, unknown, known = served.model.predict_known(packed, batch[0].k)
+        shares = [None if share != share else share for share in known.tolist()]  # NaN: the model cannot tell
+        rows = [Row(*row) for row in zip(labels, unknown.tolist(), shares, strict=True)]
         for job in batch:
             yield rows[at : at + len(job.texts)]
             at += len(job.texts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -27,14 +28,14 @@ class Direct:
     """One request and its answer; stands where uvicorn's protocol expects its own `RequestResponseCycle`."""
 
     __slots__ = ("body", "defaults", "disconnected", "gate", "headers", "keep_alive", "more_body", "on_response",
-                 "response_complete", "since", "transport")  # fmt: skip
+                 "response_complete", "since", "socket", "transport")  # fmt: skip
     message_event = asyncio.Event()  # the protocol sets it; nobody waits for it
 
     def __init__(
-        self, gate: Gate, headers: Headers, defaults: Headers, transport: asyncio.Transport, keep_alive: bool,
-        on_response: Callable[[], None],
+        self, gate: Gate, headers: Headers, defaults: Headers, transport: asyncio.Transport, socket: Any,
+        keep_alive: bool, on_response: Callable[[], None],
     ) -> None:  # fmt: skip
-        self.gate, self.headers, self.transport = gate, headers, transport
+        self.gate, self.headers, self.transport, self.socket = gate, headers, transport, socket
         self.defaults = defaults  # headers of every answer: the date
         self.keep_alive, self.on_response = keep_alive, on_response
         self.body = bytearray()
@@ -45,7 +46,7 @@ class Direct:
         self.since = time.perf_counter()
         try:
             self.gate.guard.check(PREDICT, "POST", self.headers)
-            self.gate.service.pressure.check(unread_seconds(self.transport.get_extra_info("socket")))
+            self.gate.service.pressure.check(unread_seconds(self.socket))
             self.gate.predict.start(bytes(self.body), self._finish)
         except Exception as error:
             self._finish(error)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from treetop.serve.direct import ADDRESS, Direct, is_usual
 from treetop.serve.gate import Gate
 from treetop.serve.problem import TYPE, Problem
+from treetop.serve.sockets import has_unread
 
 SLOW = 10.0  # seconds from a request's first byte to its last
 LARGEST_HEADERS = 1 << 16  # bytes
-KEEP_ALIVE = 30  # seconds a connection may be silent
+KEEP_ALIVE = 75  # seconds a connection may be silent: longer than clients keep one, so that they are the ones to close
 
 
 class OneWrite:
@@ -41,11 +43,17 @@ class LimitedProtocol(HttpToolsProtocol):
     _size = 0
     _since = 0.0  # when the connection, or the request that is arriving, began; 0: a request is being answered
     _idle_since = 0.0  # when the last answer went out; 0: there is a request
+    _socket: Any = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected."""
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._since, self._socket = self.loop.time(), transport.get_extra_info("socket")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone. Its last answer refers to it: released here, or else both wait for the collector."""
+        super().connection_lost(exc)
+        self.cycle = None  # type: ignore[assignment]
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -68,7 +76,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if isinstance(gate, Gate) and self._answers_directly():
             keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
             self.cycle = Direct(  # type: ignore[assignment]
-                gate, self.headers, self.server_state.default_headers, self.transport, keep_alive,
+                gate, self.headers, self.server_state.default_headers, self.transport, self._socket, keep_alive,
                 self.on_response_complete,
             )  # fmt: skip
             return
@@ -98,8 +106,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._idle_since = self.loop.time()
 
     def close_if_late(self, now: float) -> None:
-        """Refuse a request that has been arriving for too long, or close a connection on which none came."""
-        if self._idle_since and now - self._idle_since > KEEP_ALIVE:
+        """Refuse a request that has been arriving for too long, or close a connection on which none came.
+
+        After a pause of the machine a request may be there that nobody had the time to read.
+        """
+        is_old = self._idle_since and now - self._idle_since > KEEP_ALIVE
+        if is_old and not has_unread(self._socket):
             self.transport.close()
         if self._since and now - self._since > SLOW and not self.transport.is_closing():
             self._refuse(408, f"The request did not arrive within {SLOW:g} s. Send it faster.")

@@ -15,7 +15,6 @@ import numpy as np
 from treetop.core.abilities import HasNearTexts
 from treetop.core.errors import ConfigError
 from treetop.core.steady import file_state
-from treetop.core.texts import Texts
 from treetop.model import UNCALIBRATED, Model, load
 from treetop.serve.browse import Browser
 from treetop.serve.search import LabelIndex
@@ -51,7 +50,6 @@ class Served:
             id_, folder, model, state, card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
         )
         model.predict([WARM_UP])
-        served.known_words(Texts.of([WARM_UP]))
         return served
 
     @cached_property
@@ -88,10 +86,6 @@ class Served:
     def browser(self) -> Browser:
         """The label tree."""
         return Browser.of(self.model)
-
-    def known_words(self, texts: Texts) -> list[float | None]:
-        """The share of each text's words that the model knows; None where it does not tell or there are none."""
-        return [None if share != share else share for share in self.model.known_words(texts).tolist()]  # NaN
 
     def lowest(self, threshold: float | None, precision: float | None) -> float | None:
         """The lowest probability to return; None: whatever it is. Infinite where no threshold is precise enough."""

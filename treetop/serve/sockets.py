@@ -6,9 +6,11 @@ They belong to the parent, which keeps them open: what connects while a worker i
 from __future__ import annotations
 
 import errno
+import fcntl
 import socket
 import struct
 import sys
+import termios
 from typing import Any
 
 from treetop.core.errors import ConfigError
@@ -43,6 +45,14 @@ def unread_seconds(sock: Any) -> float:
         return 0.0
     (ms,) = SINCE_DATA.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SINCE_DATA.size))
     return float(ms) / 1000
+
+
+def has_unread(sock: Any) -> bool:
+    """Whether bytes of a client wait to be read."""
+    try:
+        return fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
+    except OSError:
+        return False  # closed
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]:

@@ -24,7 +24,7 @@ from treetop.predict.fuse.rarity import PLAIN, Rarity
 
 Aim = Literal["balanced", "precision", "tail"]
 LIFTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
-KEPT = 0.997  # lifting rare labels must keep this fraction of the P@1 and P@5 without any lift
+KEPT = 0.9985  # lifting rare labels must keep this fraction of the P@1 and P@5 without any lift
 RARE = 0.99  # a fusion must keep this fraction of the best source's PSP@5, even at the cost of some P@1 and P@5
 LEARN: dict[str, Callable[[Judged, Ints], Logistic | Boosted]] = {"logistic": learn_logistic, "boosted": learn_boosted}
 

@@ -44,7 +44,7 @@ def blocks(n: int, size: int) -> list[tuple[int, int]]:
 
 def run(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> list[T]:
     """`work(start, stop)` for every range, on the pool; results in the order of `ranges`."""
-    return list(stream(work, ranges))
+    return [work(*ranges[0])] if len(ranges) == 1 else list(stream(work, ranges))
 
 
 def stream(work: Callable[[int, int], T], ranges: Sequence[tuple[int, int]]) -> Iterator[T]:

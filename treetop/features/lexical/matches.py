@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.abilities import Gradient, KnowsWords, Share, Shares, SharesOut
+from treetop.core.abilities import Gradient, Share, Shares, SharesOut
 from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import DAMAGED, MOST, floats, number
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.core.types import KNOWN_WORDS
 from treetop.features.lexical.forms import Forms
 from treetop.features.lexical.words import CUTTER, Lexicon
 from treetop.features.tfidf.places import places
@@ -30,7 +31,7 @@ BLOCK = 512  # texts that a thread takes at a time
 VIEW = "matches"
 
 
-class Matches(SharesOut, KnowsWords):
+class Matches(SharesOut):
     """Words of forms, and where a text has them."""
 
     kind: ClassVar[str] = "features.matches.1"
@@ -71,11 +72,11 @@ class Matches(SharesOut, KnowsWords):
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return sparse.csr_matrix((values, columns, indptr), (len(texts), CHANNELS * self.n_forms))
 
-    def views(self, texts: Texts) -> Mapping[str, Csr]:
-        """The view "matches" of a batch, computed when first asked for."""
-        return Views({VIEW: lambda: self.transform(texts)})
+    def views(self, texts: Texts) -> Mapping[str, Any]:
+        """The view "matches" of a batch and the words known of it, each computed when first asked for."""
+        return Views({VIEW: lambda: self.transform(texts), KNOWN_WORDS: lambda: self._known_words(texts)})
 
-    def known_words(self, texts: Texts) -> NDArray[np.float32]:
+    def _known_words(self, texts: Texts) -> NDArray[np.float32]:
         words, _, ends = self.lexicon.sequences(texts)
         before, counts = np.concatenate([[0], np.cumsum(words >= 0)]), np.diff(ends)
         shares = np.full(len(texts), np.nan, np.float32)

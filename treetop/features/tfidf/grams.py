@@ -7,7 +7,7 @@ nor the cut into blocks change a bit of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -135,37 +135,24 @@ class Vocabulary:
         words = self.cutter.unit == "words"
         return kernel.build_table(scanner.hash_terms(self.terms.blob, self.terms.offsets, words))
 
-    def rows(self, texts: Texts) -> tuple[Array, Array, Array]:
-        """(indptr, indices, data) of texts; columns ascend."""
-        known = (self.table, self.terms.blob, self.terms.offsets)
+    def rows(self, texts: Texts) -> tuple[Array, Array, Array, Array]:
+        """(indptr, indices, data, known) of texts: columns ascend; `known` is the share of its words with a column."""
+        terms = (self.table, self.terms.blob, self.terms.offsets)
+        has_words = self.cutter.unit == "words" and self.cutter.low == 1
 
-        def work(start: int, stop: int) -> tuple[Array, Array, Array]:
+        def work(start: int, stop: int) -> tuple[Array, ...]:
             grams = self.cutter(texts.span(start, stop))
-            ids = kernel.find_terms(grams, known)
-            return weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights)
+            ids = kernel.find_terms(grams, terms)
+            known = kernel.known_words(grams, ids) if has_words else np.full(stop - start, np.nan, np.float32)
+            return *weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights), known
 
         parts = list(stream(work, self.cutter.ranges(texts)))
-        if len(parts) == 1:
-            return parts[0]
-        lengths = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return indptr, np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
-
-    @cached_property
-    def _single_words(self) -> Cutter:
-        return replace(self.cutter, high=1)
-
-    def known_words(self, texts: Texts) -> NDArray[np.float32]:
-        """(n_texts,) the share of each text's words with a column; NaN: it has no words, or terms are not words."""
-        if self.cutter.unit != "words" or self.cutter.low > 1:
-            return np.full(len(texts), np.nan, np.float32)
-        grams = self._single_words(texts)
-        known = kernel.find_terms(grams, (self.table, self.terms.blob, self.terms.offsets)) >= 0
-        before, ends = np.concatenate([[0], np.cumsum(known)]), grams[4]
-        words = np.diff(ends)
-        shares = np.full(len(texts), np.nan, np.float32)
-        np.divide(np.diff(before[ends]), words, out=shares, where=words > 0, casting="unsafe")
-        return shares
+        if len(parts) > 1:
+            lengths = np.concatenate([np.diff(part[0]) for part in parts])
+            _, *rest = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            parts = [(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), *rest)]
+        ((indptr, indices, data, known),) = parts
+        return indptr, indices, data, known
 
     def find(self, terms: Sequence[str]) -> list[int]:
         """The columns of terms, -1 for those without."""
@@ -267,7 +254,7 @@ def _count(texts: list[Texts], cutter: Cutter, entries: bool) -> list[tuple[tupl
 
     A block may come from another machine, so n-grams that occur again in it are left behind.
     """
-    counted = []
+    counted: list[tuple[tuple[Array, ...], tuple[Array, ...]]] = []
     for block in texts:
         grams = cutter(block)
         ids, counts, pointers, places, uses = kernel.count_terms(grams)

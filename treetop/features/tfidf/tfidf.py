@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core import config as settings
-from treetop.core.abilities import Gradient, KnowsWords, Share, Shares, SharesOut
+from treetop.core.abilities import Gradient, Share, Shares, SharesOut
 from treetop.core.config import setting
 from treetop.core.dataset import Csr
 from treetop.core.errors import ConfigError, ModelError, choose
@@ -24,9 +25,11 @@ from treetop.core.language import LANGUAGES
 from treetop.core.renamed import translated
 from treetop.core.store import Part
 from treetop.core.texts import Texts
+from treetop.core.types import KNOWN_WORDS
 from treetop.features.tfidf.grams import Cutter, Rules, Vocabulary, learn, learn_rows
 from treetop.features.tfidf.places import places
 from treetop.features.views import Views
+from treetop.kernels.sparse import sound_csr
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # indptr, indices, data
 
@@ -114,7 +117,7 @@ DEFAULT = TfidfConfig()
 BEFORE_UNSPACED = {"unspaced": None}  # what a model without this setting was trained with
 
 
-class Tfidf(SharesOut, KnowsWords):
+class Tfidf(SharesOut):
     """Terms learned from texts, and their tf-idf rows; words first, then characters.
 
     >>> tfidf, X = Tfidf.fit_transform(Texts.of(["a black cat", "the black dog"]), TfidfConfig())
@@ -144,16 +147,22 @@ class Tfidf(SharesOut, KnowsWords):
 
     def transform(self, texts: Iterable[str]) -> Csr:
         """Rows of texts: csr float32 with ascending columns."""
-        packed = Texts.of(texts)
-        return self._join([group.rows(packed) for group in self.groups.values()])
+        return self._read(Texts.of(texts))[0]
 
-    def views(self, texts: Texts) -> Mapping[str, Csr]:
-        """The view "tfidf" of a batch, computed when first asked for."""
-        return Views({"tfidf": lambda: self.transform(texts)})
+    def views(self, texts: Texts) -> Mapping[str, Any]:
+        """The view "tfidf" of a batch and the words known of it, by one scan when one of them is first asked for."""
+        scan = cache(lambda: self._read(texts))
+        return Views({"tfidf": lambda: scan()[0], KNOWN_WORDS: lambda: scan()[1]})
+
+    def _read(self, texts: Texts) -> tuple[Csr, NDArray[np.float32]]:
+        """Rows of texts, and the share of each text's words that have a column."""
+        found = {name: group.rows(texts) for name, group in self.groups.items()}
+        known = found["words"][3] if "words" in found else np.full(len(texts), np.nan, np.float32)
+        return self._join([rows[:3] for rows in found.values()]), known
 
     def _join(self, parts: Sequence[Rows]) -> Csr:
         """One matrix from the rows of each group; groups have equal weight in a row that has several."""
-        parts_ = [_csr(rows, len(group.terms)) for rows, group in zip(parts, self.groups.values(), strict=True)]
+        parts_ = [sound_csr(*rows, len(group.terms)) for rows, group in zip(parts, self.groups.values(), strict=True)]
         if len(parts_) == 1:
             return parts_[0]
         joined: Csr = sparse.hstack(parts_, format="csr", dtype=np.float32)
@@ -162,10 +171,6 @@ class Tfidf(SharesOut, KnowsWords):
             scale = 1.0 / np.sqrt(np.maximum(filled, 1.0))
             joined.data *= np.repeat(scale.astype(np.float32), np.diff(joined.indptr))
         return joined
-
-    def known_words(self, texts: Texts) -> NDArray[np.float32]:
-        group = self.groups.get("words")
-        return np.full(len(texts), np.nan, np.float32) if group is None else group.known_words(texts)
 
     def terms(self, columns: Iterable[int] | None = None) -> list[str]:
         """The terms of columns (all when none are given)."""
@@ -230,15 +235,6 @@ def _parts(row: Csr, gradient: Gradient, named: Mapping[int, Share]) -> list[Sha
         weights = [known.get(column, 0.0) for column in columns]
     parts = zip(columns, row.data.tolist(), weights, strict=True)
     return [replace(named[column], amount=x * weight) for column, x, weight in parts if weight]
-
-
-def _csr(rows: Rows, width: int) -> Csr:
-    indptr, indices, data = rows
-    if indptr[-1] < 1 << 31:
-        indptr = indptr.astype(np.int32)
-    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, width))
-    matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix
 
 
 def _read_terms(part: Part, name: str) -> tuple[Texts, NDArray[np.float64]]:

@@ -271,7 +271,7 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
     have features: from empty ones halves would be left as they lie.
     """
     rules, here = options or Options(), executor.current()
-    rows = Z if isinstance(Z, np.ndarray) else read_only(rows_of(Z))
+    rows: Any = Z if isinstance(Z, np.ndarray) else read_only(rows_of(Z))
     filled = Z.any(1) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
     shared = here.share((rows, filled, Z.shape[1]))
     nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]

@@ -223,6 +223,30 @@ def find_terms(grams: Any, terms: Any) -> NDArray[np.int32]:
     return ids
 
 
+@kernel
+def _is_word(buffer: Any, begin: int, end: int) -> bool:
+    for i in range(begin, end):  # noqa: SIM110 - numba has no generators here
+        if buffer[i] == 32:
+            return False
+    return True
+
+
+@kernel_for(GRAMS, I32)
+def known_words(grams: Any, ids: Any) -> NDArray[np.float32]:
+    """(n_texts,) the share of each text's single words (grams without a blank) with an id; NaN where it has none."""
+    buffer, _, begins, ends, rows = grams
+    shares = np.full(len(rows) - 1, np.nan, np.float32)
+    for d in range(len(shares)):
+        words, known = 0, 0
+        for gram in range(rows[d], rows[d + 1]):
+            if _is_word(buffer, begins[gram], ends[gram]):
+                words += 1
+                known += ids[gram] >= 0
+        if words:
+            shares[d] = np.float32(known / words)
+    return shares
+
+
 @kernel_for(U8, I64, I64)
 def prefixes(blob: Any, offsets: Any, terms: Any) -> NDArray[np.uint64]:
     """The first eight bytes of each term as a number that sorts like them."""

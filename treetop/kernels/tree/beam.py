@@ -224,5 +224,5 @@ def rank_given(chunks: Chunks, X: Rows, candidates: Any, rule: Rule, keep: int) 
 def root(n_documents: int, n_chunks: int = 1) -> Any:
     """The parent of the first level: one node (or one per chunk) with score 0."""
     zeros = np.zeros(n_documents * n_chunks, np.float32)
-    ids = np.tile(np.arange(n_chunks, dtype=np.int32), n_documents)
+    ids = np.tile(np.arange(n_chunks, dtype=np.int32), n_documents) if n_chunks > 1 else np.zeros(n_documents, np.int32)
     return np.arange(n_documents + 1) * n_chunks, ids, zeros, zeros
