@@ -84,7 +84,8 @@ def test_figures_are_up_to_date_and_have_records():
 
 
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert sum(not line.startswith("|") for line in lines) <= 120  # rows of tables aside: every recipe has one
 
 
 def test_files_that_docstrings_name_exist():

@@ -122,7 +122,17 @@ def test_pairs_that_may_not_be_learned_are_left_out():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("words", 10**6), ("words", -1), ("weight", 0.0), ("weight", np.nan), ("ends", 5), ("stems_ends", 7)],
+    [
+        ("words", 10**6),
+        ("words", -1),
+        ("weight", 0.0),
+        ("weight", np.nan),
+        ("ends", 5),
+        ("stems_ends", 7),
+        ("filed", 10**6),
+        ("filed_ends", 3),
+        ("crowded", 2),
+    ],
 )
 def test_damaged_forms_are_refused(model, name, value):
     part = model.features["matches"].to_part()
@@ -135,7 +145,8 @@ def test_damaged_forms_are_refused(model, name, value):
 def test_a_form_longer_than_kernels_have_room_for_is_refused(model):
     part = model.features["matches"].to_part()
     words = np.zeros(40, np.int32)
-    arrays = {"ends": np.array([0, 40]), "words": words, "hashes": words.astype(np.uint64)}
+    filed = {"filed": words[:1], "filed_ends": (np.arange(len(part.arrays["filed_ends"])) > 0).astype(np.int32)}
+    arrays = {"ends": np.array([0, 40], np.int32), "words": words, "hashes": words.astype(np.uint32), **filed}
     with pytest.raises(ModelError, match="forms do not fit together"):
         Matches.from_part(dataclasses.replace(part, arrays={**part.arrays, **arrays}))
 

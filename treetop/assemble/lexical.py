@@ -31,7 +31,7 @@ def table_of(forms: Forms, labels: LabelSet, counts: Ints, frequent: int) -> Tab
     relatives = _relatives(labels)
     return Table(
         forms.label_ends, forms.labels, forms.source, np.diff(forms.ends).astype(np.uint8), forms.information,
-        relatives.indptr.astype(np.int64), relatives.indices.astype(np.int32),
+        relatives.indptr.astype(np.int32), relatives.indices.astype(np.int32),
         np.sort(best[counts[best] > 0]).astype(np.int32),
     )  # fmt: skip
 

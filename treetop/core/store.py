@@ -63,9 +63,9 @@ class Part:
                 raise ModelError(f"{self.kind}: array '{name}' points outside 0..{below - 1}. The model is damaged.")
         return stored
 
-    def pointers(self, name: str, length: int, end: int) -> NDArray[np.int64]:
+    def pointers(self, name: str, length: int, end: int, dtype: str = "<i8") -> NDArray[Any]:
         """A row pointer array: `length` values that start at 0, never fall and end at `end`."""
-        stored = self.array(name, "<i8", length)
+        stored = self.array(name, dtype, length)
         steps_back = any(
             bool((np.diff(stored[start : start + (1 << 20) + 1]) < 0).any()) for start in range(0, length, 1 << 20)
         )

@@ -73,9 +73,9 @@ class Lexical(HasGradient):
         labels, relatives = part.indices("labels", "<i4", None, n), part.indices("relatives", "<i4", None, n)
         frequent, source = distinct(part, "frequent", None, n), part.indices("source", "|u1", len(labels), SOURCES)
         table = Table(
-            part.pointers("ends", n_forms + 1, len(labels)), labels, source,
+            part.pointers("ends", n_forms + 1, len(labels), "<i4"), labels, source,
             part.indices("words", "|u1", n_forms, LONGEST + 1), floats(part, "information", n_forms),
-            part.pointers("relative_ends", n + 1, len(relatives)), relatives, frequent,
+            part.pointers("relative_ends", n + 1, len(relatives), "<i4"), relatives, frequent,
         )  # fmt: skip
         if len(edges) != WIDTH or (np.diff(frequent) < 0).any():
             raise ModelError(f"{part.kind}: its trees or its labels are not in order. {DAMAGED}")

@@ -25,11 +25,11 @@ class Forms:
     """Distinct sets of words, and for each the labels that have it, best source first."""
 
     lexicon: Lexicon
-    ends: Ints  # (forms + 1,)
+    ends: NDArray[np.int32]  # (forms + 1,)
     words: NDArray[np.int32]  # ids of stems, the rarest of a form first
-    hashes: NDArray[np.uint64]  # of the words as written
+    hashes: NDArray[np.uint32]  # of the words as written
     weight: NDArray[np.float32]  # (stems,)
-    label_ends: Ints  # (forms + 1,)
+    label_ends: NDArray[np.int32]  # (forms + 1,)
     labels: NDArray[np.int32]  # columns
     source: NDArray[np.uint8]  # NAME, ALTERNATIVE or DERIVED
 
@@ -56,9 +56,9 @@ def collect(labels: LabelSet, texts: Texts, language: str, longest: int) -> Form
     label_ends, pair_labels, pair_source = _pairs(form.astype(np.int64), owner[rows], source[rows], len(sizes))
     return Forms(
         lexicon,
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int64),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int32),
         np.concatenate([words.ravel() for words, _, _ in groups]).astype(np.int32),
-        np.concatenate([written.ravel() for _, written, _ in groups]).astype(np.uint64),
+        np.concatenate([written.ravel() for _, written, _ in groups]).astype(np.uint32),
         weight, label_ends, pair_labels, pair_source,
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _variants(name: str, source: int) -> Iterator[tuple[str, int]]:
             yield bare, DERIVED
 
 
-def _distinct_words(found: Sequences, ids: NDArray[np.int32]) -> tuple[Ints, NDArray[np.uint64], Ints]:
+def _distinct_words(found: Sequences, ids: NDArray[np.int32]) -> tuple[Ints, NDArray[np.uint32], Ints]:
     """(stem, hash) of every string's distinct words, strings in order and stems ascending; words of each string."""
     rows = np.repeat(np.arange(len(found.ends) - 1, dtype=np.int64), np.diff(found.ends))
     stems = ids[found.words].astype(np.int64)
@@ -108,11 +108,11 @@ def _weights(
     return np.maximum(-np.log(np.maximum(among_forms, in_texts)), FLOOR).astype(np.float32)
 
 
-Group = tuple[Ints, NDArray[np.uint64], Ints]
+Group = tuple[Ints, NDArray[np.uint32], Ints]
 
 
 def _grouped(
-    n: int, stems: Ints, hashes: NDArray[np.uint64], lengths: Ints, kept: NDArray[np.bool_], weight: NDArray[np.float32]
+    n: int, stems: Ints, hashes: NDArray[np.uint32], lengths: Ints, kept: NDArray[np.bool_], weight: NDArray[np.float32]
 ) -> Group:
     """The distinct forms of `n` words: (stems, heaviest first; hashes; which of them each string is)."""
     chosen = np.repeat(kept & (lengths == n), lengths)
@@ -130,11 +130,11 @@ def _starts(groups: list[Group]) -> list[int]:
 
 def _pairs(
     form: Ints, owner: NDArray[np.int32], source: NDArray[np.uint8], n: int
-) -> tuple[Ints, NDArray[np.int32], NDArray[np.uint8]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
     """Labels of each form, each once with its best source: (pointers, labels, sources)."""
     order = np.lexsort((source, owner, form))
     form, owner, source = form[order], owner[order], source[order]
     first = np.ones(len(form), bool)
     first[1:] = (np.diff(form) != 0) | (np.diff(owner) != 0)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(form[first], minlength=n))]).astype(np.int64)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(form[first], minlength=n))]).astype(np.int32)
     return ends, owner[first], source[first]

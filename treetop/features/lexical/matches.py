@@ -6,7 +6,6 @@ A form is a set of words; it is found where a text has words of at least `share`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.abilities import Gradient, Share, Shares, SharesOut
-from treetop.core.dataset import Csr, Ints
+from treetop.core.dataset import Csr
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import DAMAGED, MOST, floats, number
 from treetop.core.store import Part
@@ -36,26 +35,17 @@ class Matches(SharesOut):
 
     kind: ClassVar[str] = "features.matches.1"
 
-    def __init__(
-        self, lexicon: Lexicon, ends: Ints, words: NDArray[np.int32], hashes: NDArray[np.uint64],
-        weight: NDArray[np.float32], share: float,
-    ) -> None:  # fmt: skip
-        self.lexicon, self.share = lexicon, share
-        self.ends, self.words, self.hashes, self.weight = ends, words, hashes, weight
+    def __init__(self, lexicon: Lexicon, index: Index, share: float) -> None:
+        self.lexicon, self.index, self.share = lexicon, index, share
 
     @classmethod
     def of(cls, forms: Forms, share: float) -> Matches:
-        return cls(forms.lexicon, forms.ends, forms.words, forms.hashes, forms.weight, share)
-
-    @cached_property
-    def index(self) -> Index:
-        """The forms filed under their rarest words; made when first needed."""
-        filed = file_forms(self.ends, self.words, self.weight, self.share)
-        return Index(self.ends, self.words, self.hashes, *filed, self.weight)
+        filed = file_forms(forms.ends, forms.words, forms.weight, share)
+        return cls(forms.lexicon, Index(forms.ends, forms.words, forms.hashes, *filed, forms.weight), share)
 
     @property
     def n_forms(self) -> int:
-        return len(self.ends) - 1
+        return len(self.index.ends) - 1
 
     def transform(self, texts: Texts) -> Csr:
         """(texts, CHANNELS x forms) what is known of every form found."""
@@ -100,8 +90,10 @@ class Matches(SharesOut):
         columns = range(len(gradient.weights)) if gradient.columns is None else gradient.columns.tolist()
         for column, weight in zip(columns, gradient.weights.tolist(), strict=True):
             form = column // CHANNELS
-            ids = self.words[self.ends[form] : self.ends[form + 1]].tolist()
-            there = {word: float(self.weight[stem]) for word, stem in zip(words, stems, strict=True) if stem in ids}
+            ids = self.index.words[self.index.ends[form] : self.index.ends[form + 1]].tolist()
+            there = {
+                word: float(self.index.weight[stem]) for word, stem in zip(words, stems, strict=True) if stem in ids
+            }
             for word, part in there.items():
                 amount = weight * value.get(column, 0.0) * part / sum(there.values())
                 amounts[word] = amounts.get(word, 0.0) + amount
@@ -110,27 +102,32 @@ class Matches(SharesOut):
 
     def to_part(self) -> Part:
         stems = self.lexicon.stems
-        arrays: dict[str, NDArray[Any]] = {
-            "stems_blob": stems.blob, "stems_ends": stems.offsets, "ends": self.ends, "words": self.words,
-            "hashes": self.hashes, "weight": self.weight,
-        }  # fmt: skip
+        arrays: dict[str, NDArray[Any]] = {**self.index._asdict(), "crowded": self.index.crowded.view(np.uint8)}
+        arrays |= {"stems_blob": stems.blob, "stems_ends": stems.offsets}
         return Part(self.kind, {"language": self.lexicon.language, "share": self.share}, arrays)
 
     @classmethod
     def from_part(cls, part: Part) -> Matches:
         blob, weight = part.array("stems_blob", "|u1", None), floats(part, "weight", None)
         stems = Texts(blob, part.pointers("stems_ends", len(weight) + 1, len(blob)))
-        words = part.indices("words", "<i4", None, len(weight))
-        n = len(part.array("ends", "<i8", None)) - 1
-        ends = part.pointers("ends", n + 1, len(words)) if n >= 0 else np.zeros(0, np.int64)
-        sizes = np.diff(ends)
-        sound = n >= 0 and bool(((sizes > 0) & (sizes <= LONGEST)).all()) and n * CHANNELS <= MOST
+        index = _read_index(part, weight)
+        sizes = np.diff(index.ends)
+        sound = bool(((sizes > 0) & (sizes <= LONGEST)).all()) and len(sizes) * CHANNELS <= MOST
         if not sound or not ((weight > 0) & (weight < 1e6)).all():
             raise ModelError(f"{part.kind}: its forms do not fit together. {DAMAGED}")
         try:
             lexicon = Lexicon(stems, part.setting("language", str))
         except ConfigError as error:
             raise ModelError(f"{part.kind}: {error} {DAMAGED}") from None
-        return cls(
-            lexicon, ends, words, part.array("hashes", "<u8", len(words)), weight, number(part, "share", 0.01, 1.0)
-        )
+        return cls(lexicon, index, number(part, "share", 0.01, 1.0))
+
+
+def _read_index(part: Part, weight: NDArray[np.float32]) -> Index:
+    words = part.indices("words", "<i4", None, len(weight))
+    ends = part.pointers("ends", len(part.array("ends", "<i4", None)), len(words), "<i4")
+    filed = part.indices("filed", "<i4", None, len(ends) - 1)
+    return Index(
+        ends, words, part.array("hashes", "<u4", len(words)),
+        part.pointers("filed_ends", len(weight) + 1, len(filed), "<i4"), filed,
+        part.indices("crowded", "|u1", len(weight), 2).view(np.bool_), weight,
+    )  # fmt: skip

@@ -23,7 +23,7 @@ class Sequences(NamedTuple):
     """Words of texts: which of some distinct words each is, its hash, and where each text ends."""
 
     words: NDArray[np.int32]
-    hashes: NDArray[np.uint64]
+    hashes: NDArray[np.uint32]
     ends: Ints
     distinct: Texts
 
@@ -39,7 +39,7 @@ def read(texts: Texts) -> Sequences:
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([np.diff(block[4]) for block in grams]))])
     return Sequences(
         np.concatenate([kernel.find_terms(block, known) for block in grams]),
-        np.concatenate([block[1] for block in grams]),
+        np.concatenate([block[1] for block in grams]).astype(np.uint32),
         ends,
         Texts(seen.blob[: int(offsets[-1])], offsets),
     )
@@ -81,7 +81,7 @@ class Lexicon:
         grams = (packed.blob, hashes, ends[:-1], ends[1:], np.arange(len(words) + 1))
         return kernel.find_terms(grams, (self._table, self.stems.blob, self.stems.offsets))
 
-    def sequences(self, texts: Texts) -> tuple[NDArray[np.int32], NDArray[np.uint64], Ints]:
+    def sequences(self, texts: Texts) -> tuple[NDArray[np.int32], NDArray[np.uint32], Ints]:
         """(stem id or -1, hash as written) of every word, and where each text ends."""
         found = read(texts)
         ids = np.append(self.find(list(found.distinct)), np.int32(-1))

@@ -25,12 +25,12 @@ WIDTH = CHANNELS + len(OF_LABEL)
 class Table(NamedTuple):
     """Which labels have a form, and facts about forms and labels."""
 
-    ends: NDArray[np.int64]  # (forms + 1,)
+    ends: NDArray[np.int32]  # (forms + 1,)
     labels: NDArray[np.int32]  # of each form, ascending
     source: NDArray[np.uint8]  # of each label of a form: name, alternative name, derived
     words: NDArray[np.uint8]  # (forms,)
     information: NDArray[np.float32]  # (forms,)
-    relative_ends: NDArray[np.int64]  # (labels + 1,)
+    relative_ends: NDArray[np.int32]  # (labels + 1,); read only where there are relatives
     relatives: NDArray[np.int32]  # broader, narrower and related labels, ascending
     frequent: NDArray[np.int32]  # labels that are candidates for every text, ascending
 
@@ -105,6 +105,8 @@ def _of_text(rows: Any, labels: Any, relative_ends: Any, relatives: Any) -> None
     for i in range(len(labels)):
         rows[i, LABELS] = np.log1p(matched)
         rows[i, RELATIVE] = rows[i, INFORMATION] / most if most > 0 else np.float32(0)
+        if len(relatives) == 0:
+            continue
         near, there = relatives[relative_ends[labels[i]] : relative_ends[labels[i] + 1]], 0
         for other in near:
             at = np.searchsorted(labels, other)

@@ -21,23 +21,24 @@ OCCURRENCES = 64  # of a word around which a form is looked for
 CROWD = 30  # forms that have a word, from which on it is crowded
 SLACK = np.float32(1e-4)  # rounding of sums of weights
 WHOLE = np.float32(0.999)  # a share of the weight from which on a form counts as complete
+GONE = np.float32(0.002)  # a share whose absence rules that out, whatever rounding does
 
 
 class Index(NamedTuple):
     """Forms in arrays: their words, rarest first, and the forms filed under each word."""
 
-    ends: NDArray[np.int64]  # (forms + 1,)
+    ends: NDArray[np.int32]  # (forms + 1,)
     words: NDArray[np.int32]  # word ids of each form, distinct
-    hashes: NDArray[np.uint64]  # of the words as written
-    filed_ends: NDArray[np.int64]  # (words + 1,)
+    hashes: NDArray[np.uint32]  # of the words as written
+    filed_ends: NDArray[np.int32]  # (words + 1,)
     filed: NDArray[np.int32]  # forms
     crowded: NDArray[np.bool_]  # (words,) words of so many forms that they find complete ones only
     weight: NDArray[np.float32]  # (words,) how much a word says
 
 
 def file_forms(
-    ends: NDArray[np.int64], words: NDArray[np.int32], weight: NDArray[np.float32], share: float
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+    ends: NDArray[np.int32], words: NDArray[np.int32], weight: NDArray[np.float32], share: float
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
     """(pointers per word, forms filed under each, crowded words): forms whose words are given rarest first.
 
     A form is always filed under its rarest word, under others only where they are not crowded.
@@ -49,7 +50,7 @@ def file_forms(
     kept = (step == 0) | ~crowded[under]
     under, forms = under[kept], forms[kept]
     pointers = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(under, minlength=len(weight)))])
-    return pointers, forms[np.argsort(under, kind="stable")], crowded
+    return pointers.astype(np.int32), forms[np.argsort(under, kind="stable")], crowded
 
 
 @kernel
@@ -70,7 +71,7 @@ def _depth(ends: Any, words: Any, weight: Any, share: Any) -> Any:
 
 
 def match(
-    words: NDArray[np.int32], hashes: NDArray[np.uint64], rows: NDArray[np.int64], index: Index, share: float
+    words: NDArray[np.int32], hashes: NDArray[np.uint32], rows: NDArray[np.int64], index: Index, share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """(pointers per text, forms, (matches, CHANNELS)) of texts given as word ids (-1: unknown), forms ascending."""
     return _match(words, hashes, rows, *index, np.float32(share) - SLACK)  # type: ignore[no-any-return]
@@ -123,8 +124,11 @@ def _sorted_words(words: Any, known: Any, start: Any, places: Any) -> int:
 
 
 @kernel
-def _share(form: Any, weight: Any, known: Any, n: int, word: int, spots: Any) -> Any:
-    """Share of a form's weight in a text; 0 where a rarer word than `word` is there, which finds the form itself."""
+def _share(form: Any, weight: Any, known: Any, n: int, word: int, whole: bool, spots: Any) -> Any:
+    """Share of a form's weight in a text; 0 where a rarer word than `word` is there, which finds the form itself.
+
+    Where only `whole` forms count, the search ends once too much is missing; later words weigh no more than this one.
+    """
     total, have, passed = np.float32(0), np.float32(0), False
     for i in range(len(form)):
         total += weight[form[i]]
@@ -134,6 +138,8 @@ def _share(form: Any, weight: Any, known: Any, n: int, word: int, spots: Any) ->
             if not passed:
                 return np.float32(0)
             have += weight[form[i]]
+        elif whole and total - have > GONE * (total + (len(form) - i - 1) * weight[form[i]]):
+            return np.float32(0)
     return have / total
 
 
@@ -211,7 +217,7 @@ def _match(
             for j in range(filed_ends[known[w]], filed_ends[known[w] + 1]):
                 form = filed[j]
                 p, q = ends[form], ends[form + 1]
-                found = _share(of_form[p:q], weight, known, distinct, known[w], spots)
+                found = _share(of_form[p:q], weight, known, distinct, known[w], crowded[known[w]], spots)
                 if found < share or (crowded[known[w]] and found < WHOLE):
                     continue
                 if k == len(forms):
