@@ -64,6 +64,8 @@ class Lstm(WordNet):
         return {task.name: found for task in poolings}
 
     def _run(self, direction: int, x: Tensor) -> Tensor:
+        if x.is_cuda and not self.training:  # weights of a loaded model lie apart; cuDNN wants them in one piece
+            self.directions[direction].flatten_parameters()
         first = self.start[direction][:, None, None].expand(2, 1, len(x), -1).contiguous()
         states: Tensor = self.directions[direction](x, (first[0], first[1]))[0]
         return states
