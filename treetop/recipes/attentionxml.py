@@ -79,7 +79,7 @@ class Config(ClustersConfig):
     reduction: Reduce = setting("sum", "reduction of a level's loss over its candidates")
     encoder_optimizer: AdamConfig = setting(AdamConfig(lr=1e-3, weight_decay=0.0), "optimiser of word vectors and LSTM")
     head_optimizer: AdamConfig = setting(
-        AdamConfig(lr=1e-3, weight_decay=0.0), "optimiser of label vectors and shared layers"
+        AdamConfig(lr=5e-3, weight_decay=0.0), "optimiser of label vectors and shared layers"
     )
     train: TrainConfig = setting(
         TrainConfig(
