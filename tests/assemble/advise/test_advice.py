@@ -178,8 +178,8 @@ def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
     monkeypatch.setattr(facts, "_has_gpu", lambda device: device == "cuda")
     found = facts.Facts.of(data, "cpu")
     assert found.documents == 60 and found.labels == 40 and found.label_texts == 1.0 and "no GPU" in found.describe()
-    assert found.candidates == (*QUICK, "unidec:cpu")
-    assert facts.Facts.of(data, "cuda").candidates == (*QUICK, "lightxml", "renee", "unidec")
+    assert found.candidates == (*QUICK, "lexical", "unidec:cpu")
+    assert facts.Facts.of(data, "cuda").candidates == (*QUICK, "lexical", "lightxml", "renee", "unidec")
     codes = LabelSet.of([f"{i:03d}.{i}" for i in range(data.n_labels)])
     assert facts.Facts.of(dataclasses.replace(data, labels=codes), "cpu").candidates == QUICK
     wordless = Dataset(Texts.of([""] * len(data)), data.Y, data.labels, features={"given": data.Y})
@@ -189,14 +189,17 @@ def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
     )
     assert facts.Facts.of(unspaced, "cpu").words_per_document == 5.0 and facts.Facts.of(unspaced).label_texts == 1 / 40
     monkeypatch.setattr(facts, "_has_encoder", lambda: False)
-    assert facts.Facts.of(data, "cuda").candidates == QUICK and "no encoder" in facts.Facts.of(data).describe()
+    assert (
+        facts.Facts.of(data, "cuda").candidates == (*QUICK, "lexical")
+        and "no encoder" in facts.Facts.of(data).describe()
+    )
 
 
 def test_an_encoder_that_cannot_read_all_in_time_is_not_even_loaded(monkeypatch):
     monkeypatch.setattr(facts, "_has_encoder", lambda: True)
     data = toy.dataset(n=300)
     late = Adviser(data, Job(0, "cpu"), {"time": 0.2})
-    assert [*late.plans] == [*QUICK] and [*late.too_slow] == ["unidec:cpu"]
+    assert [*late.plans] == [*QUICK, "lexical"] and [*late.too_slow] == ["unidec:cpu"]
     row = late.advise().table[-1]
     assert row["recipe"] == "unidec:cpu" and not row["fits"] and row["P@1"] is None
 

@@ -20,6 +20,7 @@ WORD = re.compile(rf"[^\W\d_]{{3,}}|[{unspaced_pattern()}]")
 SAMPLED = 2000  # texts and labels to count words in, about
 INFORMATIVE = 0.5  # recipes that read label texts are candidates if this share of labels has words
 QUICK = ("xr_linear", "neighbours")
+NAMES = ("lexical",)  # finds labels by their names
 CPU, GPU = ("unidec:cpu",), ("lightxml", "renee", "unidec")
 TOKENS, LONGEST = 1.4, 128  # tokens per word, and per text at most
 SPEED = 2000.0  # tokens per second that the default encoder reads on one core
@@ -69,10 +70,12 @@ class Facts:
     @property
     def candidates(self) -> tuple[str, ...]:
         """Recipes to try, quick ones first; a preset follows a colon (`unidec:cpu`)."""
-        if not self.encoder or not self.words_per_document:
+        if not self.words_per_document:
             return QUICK
-        reading = GPU if self.gpu else CPU
-        return (*QUICK, *(name for name in reading if name == "lightxml" or self.label_texts >= INFORMATIVE))
+        named = self.label_texts >= INFORMATIVE
+        quick = (*QUICK, *NAMES) if named else QUICK
+        reading = () if not self.encoder else GPU if self.gpu else CPU
+        return (*quick, *(name for name in reading if name == "lightxml" or named))
 
     @property
     def reading(self) -> float:
