@@ -11,7 +11,7 @@ import numpy as np
 
 from treetop.assemble.advise.choice import Choice, Estimate, caught_up, choose, estimated
 from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, seconds_at
-from treetop.assemble.advise.facts import CPU, Facts
+from treetop.assemble.advise.facts import CPU, NAMES, Facts
 from treetop.assemble.advise.judging import folds, ladder
 from treetop.assemble.advise.trials import Bench, Trial
 from treetop.assemble.held_out.hold_out import HoldOut, expected_size
@@ -114,7 +114,7 @@ class Adviser:
     def _trusted(self) -> str:
         """A recipe to choose untried if there are fewer documents than labels, because it reads label texts."""
         few = self.facts.documents < self.facts.labels and not self.names
-        names = (name for name in CPU if few and name in self.plans)
+        names = (name for name in (*CPU, *NAMES) if few and name in self.plans)
         return next((name for name in names if UNTRIED * self._seconds((name,)) <= self.clock.left), "")
 
     def _is_too_slow(self, name: str) -> bool:
