@@ -102,8 +102,9 @@ def test_the_heads_of_a_dual_encoder_are_fused_as_held_out_documents_teach(encod
     pytest.importorskip("torch")
     settings = {
         "encoder": {"model": encoder, "max_length": 16},
-        "train": {"epochs": 6.0, "batch_size": 32},
-        "encoder_optimizer": {"lr": 0.002},
+        "train": {"epochs": 6.0, "batch_size": 64},
+        "min_steps_per_epoch": 1,
+        "encoder_optimizer": {"lr": 0.004},
     }
     learnt = treetop.fit("unidec", TRAIN, settings=settings, held_out=VALID)
     assert [level.view for (level,) in learnt.members] == ["encoder/search-dual", "encoder/search-classifier"]
@@ -121,7 +122,7 @@ def test_both_rankers_of_cascadexml_are_fused(encoder):
     pytest.importorskip("torch")
     settings = {
         "encoder": {"model": encoder, "max_length": 16}, "resolutions": [4, 8], "beam": [3, 5], "ranker": "both",
-        "tfidf": {"min_df": 1}, "train": {"epochs": 3.0, "batch_size": 32},
+        "tfidf": {"min_df": 1}, "train": {"epochs": 1.0, "batch_size": 64}, "min_steps_per_epoch": 1,
     }  # fmt: skip
     model = treetop.fit("cascadexml", TRAIN, settings=settings, held_out=VALID)
     assert len(model.members) == 2 and model.fusion.scorer.n_sources == 2

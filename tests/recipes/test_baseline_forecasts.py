@@ -37,8 +37,15 @@ def many_labels(tmp_path_factory):
 @pytest.mark.parametrize("recipe", ["popular", "neighbours"])
 def test_peak_is_within_the_forecast_and_at_least_seven_tenths_of_it(many_labels, tmp_path, recipe):
     words = ["fit", recipe, str(many_labels), "--out", str(tmp_path / "model"), "--threads", "1", "--overwrite"]
-    for _ in range(2):  # whoever is first on a machine compiles kernels, which takes memory of its own
-        done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False)
+    share = measured(words)
+    if share > 1.0:  # whoever is first on a machine compiles kernels, which takes memory of its own
+        share = measured(words)
+    assert 0.7 <= share <= 1.0
+
+
+def measured(words):
+    """The peak of a command as a share of the memory it says it needs."""
+    done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     said, peak = re.search(r"about ([\d.]+) MB of memory", done.stderr), int(done.stdout.split()[-1])
-    assert 0.7 <= peak / (float(said[1]) * 1e6) <= 1.0, (said[1], peak)
+    return peak / (float(said[1]) * 1e6)

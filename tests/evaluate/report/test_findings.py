@@ -117,10 +117,10 @@ def test_nothing_known_nothing_right_and_nothing_at_all():
 
 
 def test_a_page_stays_small_with_many_labels_and_long_names():
-    n, rows = 20_000, 2_000
+    n, rows = 6_000, 600
     rng = np.random.default_rng(0)
-    labels = LabelSet.of([f"l{i}" for i in range(n)], [f"name {i % 9000} " + "long " * 400 for i in range(n)])
-    Y = sparse.random(rows, n, 0.0005, format="csr", dtype=np.float32, random_state=0)
+    labels = LabelSet.of([f"l{i}" for i in range(n)], [f"name {i % 2700} " + "long " * 400 for i in range(n)])
+    Y = sparse.random(rows, n, 0.0017, format="csr", dtype=np.float32, random_state=0)
     Y.data[:] = 1
     data = Dataset(Texts.of(["a long text " * 500] * rows), Y, labels)
     ids = np.argsort(rng.random((rows, 30)), axis=1)[:, :10].astype(np.int32)
