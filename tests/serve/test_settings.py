@@ -9,7 +9,7 @@ import pytest
 
 import command
 from treetop.core.errors import ConfigError, InputError, ModelError
-from treetop.serve.settings import Settings, is_loopback, named_models, read_token
+from treetop.serve.settings import Settings, check_report, find_report, is_loopback, named_models, read_token
 from treetop.serve.sockets import listen
 
 
@@ -72,6 +72,19 @@ def test_addresses_that_are_none():
 
 def test_a_report_that_is_none(plain, tmp_path):
     assert "has no index.html" in refused(plain, "--report", tmp_path)
+    (tmp_path / "index.html").touch()  # of which of the two?
+    assert "has no report of a model, such as a/index.html" in refused(f"a={plain}", f"b={plain}", "--report", tmp_path)
+
+
+def test_reports_of_several_models(plain, tmp_path):
+    models = named_models([f"a={plain}", f"b={plain}"])
+    for name in ("", "a"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "index.html").touch()
+    assert check_report(tmp_path, models) == tmp_path
+    assert find_report(tmp_path, "a", models) == tmp_path / "a" / "index.html"
+    assert find_report(tmp_path, "b", models) is None
+    assert find_report(tmp_path, "b", models[1:]) == tmp_path / "index.html"
 
 
 def test_names_of_models(plain, tmp_path):

@@ -14,10 +14,8 @@ from treetop.serve.metrics import FAILED, IN_FLIGHT, LIMIT, PINNED, RATE, RELOAD
 from treetop.serve.pressure import Pressure
 from treetop.serve.problem import Problem
 from treetop.serve.served import Served
-from treetop.serve.settings import Settings
+from treetop.serve.settings import Settings, find_report
 from treetop.serve.shelf import Shelf
-
-REPORT = "index.html"
 
 
 @dataclass(eq=False)
@@ -58,10 +56,9 @@ class Service:
         return self.store
 
     def report(self, served: Served) -> Path | None:
-        """The evaluation report: `--report`, or the folder `report` beside the model; None: there is none."""
+        """The evaluation report: in `--report`, or the folder `report` beside the model; None: there is none."""
         folder = self.settings.report or served.folder.absolute().parent / "report"
-        page = folder / REPORT
-        return page if page.is_file() else None
+        return find_report(folder, served.id, self.settings.models)
 
     def facts(self, served: Served) -> dict[str, object]:
         """The entry of a model in `/v1/models`."""

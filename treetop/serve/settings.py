@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ IN_FLIGHT = 512  # texts all workers together may have in hand
 SECONDS = 30.0  # until a request is given up
 SHUTDOWN = 4.0  # seconds for requests that are being answered when the server is told to stop
 SHORTEST_TOKEN = 16
+REPORT = "index.html"
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,15 @@ def read_token(file: Path | None) -> str:
     return token
 
 
-def check_report(folder: Path | None) -> Path | None:
-    """A folder with a report, or None."""
-    if folder is not None and not (folder / "index.html").is_file():
-        raise InputError(f"--report {folder}: has no index.html. Give a folder that `treetop evaluate --report` wrote.")
+def check_report(folder: Path | None, models: Sequence[tuple[str, Path]]) -> Path | None:
+    """A folder with a report of one of the models, or None."""
+    if folder is not None and all(find_report(folder, id_, models) is None for id_, _ in models):
+        where = "index.html" if len(models) == 1 else f"report of a model, such as {models[0][0]}/index.html"
+        raise InputError(f"--report {folder}: has no {where}. Give a folder that `treetop evaluate --report` wrote.")
     return folder
+
+
+def find_report(folder: Path, id_: str, models: Sequence[tuple[str, Path]]) -> Path | None:
+    """The page of a model's report: in a folder of its id, or, where there is one model only, in the folder itself."""
+    pages = [folder / id_ / REPORT, *([folder / REPORT] if len(models) == 1 else [])]
+    return next((page for page in pages if page.is_file()), None)
