@@ -30,6 +30,7 @@ TINY: dict[str, dict] = {
     "parabel": SMALL_TREE,
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL_TREE,
+    "pfastrexml": {"trees": 10, "tree": {"max_leaf": 4}},
     "blend": {"sources": ["popular", "neighbours"]},
     "auto": {"candidates": ["popular", "neighbours"]},
 }
@@ -38,6 +39,7 @@ METHODS |= {
     "popular": "count",
     "neighbours": "votes",
     "lexical": "matches",
+    "pfastrexml": "trees",
     "blend": "count or votes",
     "auto": "count or votes",
     "attentionxml": "attention",

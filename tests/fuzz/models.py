@@ -29,6 +29,7 @@ LINEAR: dict[str, dict[str, Any]] = {
     "parabel": SMALL,
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL,
+    "pfastrexml": {"trees": 4, "tree": {"max_leaf": 4}},
     "blend": {"sources": ["popular", "neighbours"]},
     "auto": {"candidates": ["popular", "neighbours"]},
 }

@@ -22,6 +22,8 @@ WHEN = {
     "parabel": "as `xr_linear`, where the published three binary trees are wanted.",
     "bonsai": "as `xr_linear`, for many rare labels: wide trees lose fewer of them.",
     "extremetext": "for calibrated probabilities from a tree.",
+    "pfastrexml": "where the published trees over documents are wanted, for rare labels; linear label trees are more "
+    "precise.",
     "lightxml": "texts of a sentence or more, a GPU, up to some hundred thousand labels.",
     "cascadexml": "as `lightxml` with more labels: a head for every level of the label tree.",
     "xr_transformer": "long texts and up to millions of labels on a GPU; with preset `cpu` without one.",
