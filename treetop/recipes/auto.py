@@ -4,8 +4,8 @@ Features, labels, tree, shortlist and rank: those of the recipe that is chosen. 
 on the number of texts per label, on label texts and on the machine; trials on growing samples, judged on other
 documents, say more than a rule. A learning curve takes their scores to all documents, their seconds say what fits the
 budget (`--budget time=10min`; without one 15 minutes, on a GPU 5). Candidates: `xr_linear`, `neighbours`, where labels
-have names `lexical`, where there is an encoder `unidec:cpu`, or on a GPU `lightxml`, `renee` and `unidec`; and the blend
-of those that were tried.
+have names `lexical`, where there is an encoder `unidec:cpu`, or on a GPU `lightxml`, `renee` and `unidec`; and the
+blend of those that were tried.
 
 Trials take a quarter of the budget at most. As they depend on the clock, so may the choice: the same seed gives the
 same model only where the same recipe is chosen. `treetop advise` shows the trials and trains nothing. A budget is kept
