@@ -31,6 +31,7 @@ TINY: dict[str, dict] = {
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL_TREE,
     "pfastrexml": {"trees": 10, "tree": {"max_leaf": 4}},
+    "annexml": {"learners": 2, "cluster_size": 40, "width": 16, "k": 10, "tfidf": {"min_df": 1}},
     "blend": {"sources": ["popular", "neighbours"]},
     "auto": {"candidates": ["popular", "neighbours"]},
 }
@@ -40,6 +41,7 @@ METHODS |= {
     "neighbours": "votes",
     "lexical": "matches",
     "pfastrexml": "trees",
+    "annexml": "votes",
     "blend": "count or votes",
     "auto": "count or votes",
     "attentionxml": "attention",

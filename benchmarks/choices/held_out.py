@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 import treetop
 from treetop.assemble.probe import model_bytes
 from treetop.core import provenance
@@ -30,10 +32,13 @@ def main() -> None:
     parser.add_argument("--preset", default="default")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, help="train on so many rows, drawn at random")
     parser.add_argument("--record", help="name of a file of benchmarks/results")
     options = parser.parse_args()
     data = treetop.Dataset.read(options.data)
     kept, out = holdout(data, min(0.05, 4000 / len(data)), 0)
+    if options.rows:
+        kept = np.sort(np.random.default_rng(0).permutation(kept)[: options.rows])
     train, test = data.take(kept), data.take(out)
     wall, cpu = time.monotonic(), time.process_time()
     how = {"preset": options.preset, "settings": options.set, "seed": options.seed}

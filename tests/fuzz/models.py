@@ -30,6 +30,7 @@ LINEAR: dict[str, dict[str, Any]] = {
     "bonsai": {"tfidf": {"min_df": 1}, "tree": {"max_leaf": 5, "branching": 4}},
     "extremetext": SMALL,
     "pfastrexml": {"trees": 4, "tree": {"max_leaf": 4}},
+    "annexml": {"learners": 2, "cluster_size": 40, "width": 8, "tfidf": {"min_df": 1}},
     "blend": {"sources": ["popular", "neighbours"]},
     "auto": {"candidates": ["popular", "neighbours"]},
 }

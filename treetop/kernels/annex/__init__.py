@@ -1,0 +1,1 @@
+"""Embeddings that keep neighbours (AnnexML): clusters of texts, a linear map for each, and search in a graph."""
