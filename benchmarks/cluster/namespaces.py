@@ -3,8 +3,8 @@
     sudo python benchmarks/cluster/namespaces.py DATA... [--client]
 
 A head with one core in the first, a worker with one core in the second; the command runs in the first, with `--client`
-in the second, through ray://. Data cross the cable, whose bytes are counted. The namespaces are removed at the end. Adds
-a record per data set to benchmarks/results/cluster.jsonl.
+in the second, through ray://. Data cross the cable, whose bytes are counted. The namespaces are removed at the end.
+Adds a record per data set to benchmarks/results/cluster.jsonl.
 """
 
 from __future__ import annotations
