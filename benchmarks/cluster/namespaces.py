@@ -23,7 +23,7 @@ from local import RESULTS, ROOT, hash_of, run, treetop
 from treetop.core.provenance import append, provenance, versions
 
 NAMES, ADDRESSES = ("treetop-a", "treetop-b"), ("10.77.0.1", "10.77.0.2")
-PORT, CLIENT = 6399, 10021
+PORT, CLIENT = 6399, 10001
 
 
 def ip(*words: str) -> None:
