@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.update(RAY_USAGE_STATS_ENABLED="0", OMP_NUM_THREADS="1", GOMP_SPINCOUNT="0", RAY_DISABLE_IMPORT_WARNING="1")
+os.environ.update(RAY_USAGE_STATS_ENABLED="0", OMP_NUM_THREADS="1", GOMP_SPINCOUNT="0", RAY_AUTH_MODE="token")
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "cluster.jsonl"
 os.environ["PYTHONPATH"] = str(ROOT)  # for nodes too

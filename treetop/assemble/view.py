@@ -66,7 +66,7 @@ def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]
         return float(dataset.features[GIVEN].nnz), 0.0
     low, high = config.ngrams or (1, 5)
     size = len(dataset.texts.blob)
-    sample = dataset.texts.blob[:SAMPLE_BYTES]
+    sample = np.ascontiguousarray(dataset.texts.blob[:SAMPLE_BYTES])
     share = 3.0 * survey.unspaced_letters(sample) / max(1, len(sample))  # such characters have three bytes
     unspaced = min(1.0, share) * size
     shortest, longest = config.unspaced or (1, 1)

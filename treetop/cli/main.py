@@ -22,6 +22,7 @@ from treetop.cli import (
     faults,
     fit,
     labels,
+    plan,
     predict,
     recipes,
     serve,
@@ -46,6 +47,7 @@ app = typer.Typer(
 for command in (
     demo.demo,
     advise.advise,
+    plan.plan,
     fit.fit,
     tune.tune,
     blend.blend,

@@ -13,6 +13,7 @@ import numpy as np
 from treetop.assemble.label_tree import Description, describe_labels, tree_stage
 from treetop.assemble.linear.budget import PLACE, WIDTHS, HoldOut, capped, fit_within
 from treetop.assemble.linear.tree import LinearConfig, Task, train_member
+from treetop.assemble.plan.imagined import Imagined
 from treetop.assemble.probe import part_bytes
 from treetop.assemble.view import SparseView, expected_terms, sparse_view
 from treetop.core.config import setting
@@ -118,6 +119,8 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
 
 def _description_size(dataset: Dataset, nnz: float) -> float:
     """Non-zeros of all label descriptions, estimated from the distinct terms of sampled labels."""
+    if isinstance(dataset, Imagined):
+        return float(dataset.described * nnz / max(len(dataset), 1) * dataset.Y.nnz)
     by_label, X = dataset.Y.tocsc(), dataset.features.get("given")
     labels = np.random.default_rng(0).permutation(dataset.n_labels)[:200]
     distinct, all_terms = 0.0, 0.0

@@ -148,6 +148,7 @@ def cluster(address: str | None) -> Iterator[Executor]:
         yield current()
         return
     check_address(address)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else what Ray tries again and again is printed each time
     ray = extra("ray", "cluster")
     logging.getLogger("ray").setLevel(logging.ERROR)
     before = ray.is_initialized()  # by a program that uses Ray itself
@@ -218,4 +219,7 @@ def _reason(error: Exception) -> str:
         return "no Ray runs on this machine. Start it with `ray start --head`, or give the address of a cluster."
     if "grpc" in text.lower() and isinstance(error, ImportError):
         return "ray:// needs the client of Ray. Install it with: pip install 'treetop[cluster]'"
-    return f"Ray cannot connect ({text[:300] or type(error).__name__}). {ALLOWED}"
+    return (
+        f"Ray cannot connect ({text[:300] or type(error).__name__}). See that this is the address of a Ray head, and set "
+        "RAY_AUTH_MODE=token here if the cluster asks for a token (docs/cluster.md)."
+    )
