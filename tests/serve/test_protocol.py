@@ -131,5 +131,12 @@ def test_a_silent_connection_is_closed_unless_a_request_just_came():
             asyncio.run(run(accepted, client))
 
 
+@pytest.mark.parametrize(("more", "said"), [(32, b""), (33, b"More than 32 requests on a connection")])
+def test_requests_that_run_ahead_of_answers_are_limited(more, said):
+    """Each of them would take a hundred times its size in memory."""
+    closed, sent = after(0, (HEAD + b"\r\nabcde") * (1 + more))
+    assert closed is bool(said) and said in sent and sent.startswith(b"HTTP/1.1 400") is bool(said)
+
+
 def test_a_request_that_is_answered_is_not_late():
     assert after(SLOW + 1, HEAD + b"\r\nabcde") == (False, b"")

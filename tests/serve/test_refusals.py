@@ -51,6 +51,12 @@ def test_bad_bodies(api, body, status, part):
     assert part in refusal(api.post("/v1/predict", content=body), status)
 
 
+@pytest.mark.parametrize("query", [b"q=%ff%fe", b"q=caf%e9", b"by=meaning&q=%c3"])
+def test_queries_that_are_not_utf8(api, query):
+    assert "query: not UTF-8" in refusal(api.get(f"/v1/labels?{query.decode()}"), 400)
+    assert api.get("/v1/labels?q=caf%C3%A9").status_code == 200
+
+
 @pytest.mark.parametrize("text", ["", " ", "\x00", MARKUP, "🙂" * 1000, "a" * 10_000, "a b " * 2000])
 def test_odd_texts_are_answered(api, text):
     reply = api.post("/v1/predict", json={"texts": [text], "k": 1000})

@@ -5,7 +5,9 @@ import time
 import numpy as np
 import pytest
 
+import treetop
 from treetop.core.dataset import LabelSet
+from treetop.serve.browse import Browser
 from treetop.serve.search import LabelIndex, normalised
 
 NAMES = [
@@ -74,3 +76,15 @@ def test_a_million_labels_are_searched_in_a_tenth_of_a_second():
         started = time.perf_counter()
         index.find(query, 20)
         assert time.perf_counter() - started < 0.1, repr(query)
+
+
+def test_nodes_are_named_by_the_beginnings_of_long_names():
+    names = [f"{animal}: an animal that {'runs and ' * 9}sleeps" for animal in ("cat", "dog", "owl", "fox")]
+    settings = {"tree": {"max_leaf": 2, "branching": 2}, "tfidf": {"min_df": 1}}
+    model = treetop.fit(
+        "xr_linear", ["a cat", "a dog", "an owl", "a fox"] * 5, [[n] for n in names] * 5, settings=settings
+    )
+    for child in Browser.of(model).children("", 0, 10)["children"]:
+        assert all(len(name) <= 40 and name.endswith("…") for name in child["name"].split(", "))
+    leaf = Browser.of(model).children("0-0", 0, 10)["children"][0]
+    assert leaf["name"] in names

@@ -14,9 +14,7 @@ MOST = 4  # workers by default
 MODELS = "Model folders; the first is the default. NAME=FOLDER gives a model a name other than its folder's."
 TOKEN = "File with a secret that requests must send as bearer token; needed if --host is not this machine."
 FEEDBACK = "SQLite file to keep feedback in, created if it does not exist. Without it, feedback is refused."
-REPORT = (
-    "Folder of an evaluation report to show (of several models: a folder each); default: `report` next to the model."
-)
+REPORT = "Folder of an evaluation report (of several models: a folder each); default: `report` next to the model."
 WATCH = "Seconds between checks whether a model folder was replaced; 0: reload only by SIGHUP and /v1/reload."
 
 

@@ -22,6 +22,7 @@ from treetop.explain.path import ways_to
 from treetop.model import Model
 
 NAMES = 3  # labels in a node's name
+LONGEST = 40  # characters of each
 NODE = re.compile(r"(\d{1,3})-(\d{1,9})")
 ROOT = "all labels"
 
@@ -101,7 +102,7 @@ class Browser:
         if level < 0:
             return ROOT
         frequent = most_frequent(self._labels(level, number), self.model.counts, NAMES)
-        return ", ".join(self.model.labels.names[column] for column in frequent)
+        return ", ".join(_brief(self.model.labels.names[column]) for column in frequent)
 
     def _leaf(self, column: int) -> dict[str, Any]:
         labels = self.model.labels
@@ -109,3 +110,8 @@ class Browser:
             "id": f"{len(self.levels) - 1}-{column}", "name": labels.names[column], "labels": 1, "leaf": True,
             "label": labels.ids[column],
         }  # fmt: skip
+
+
+def _brief(name: str) -> str:
+    """The beginning of a name that may be a whole definition."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1].rstrip()}…"

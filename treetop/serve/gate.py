@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from pydantic import ValidationError
 
@@ -59,6 +60,7 @@ class Gate:
             body = await _whole_body(scope, receive)
             if scope["method"] == "POST" and scope["path"] == PREDICT:
                 return await self.predict(body)
+            _check_query(scope["query_string"])
             async with asyncio.timeout(SECONDS):
                 return await self._answer(scope, body)
         except Exception as error:
@@ -96,6 +98,14 @@ def _route(path: str) -> int:
     if name == "projects" and "suggest" in path:
         name = "predict"
     return NUMBERS.get(name, NUMBERS["other"])
+
+
+def _check_query(query: bytes) -> None:
+    """Refuse what is not UTF-8; the framework would go on with other characters."""
+    try:
+        unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        raise Problem(400, "query: not UTF-8. Send its values in UTF-8, percent-encoded.") from None
 
 
 def _predicts(path: str) -> bool:

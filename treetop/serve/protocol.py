@@ -14,6 +14,7 @@ from treetop.serve.sockets import has_unread
 
 SLOW = 10.0  # seconds from a request's first byte to its last
 LARGEST_HEADERS = 1 << 16  # bytes
+AHEAD = 32  # requests that may follow one that is not answered yet; each takes a hundred times its bytes in memory
 KEEP_ALIVE = 75  # seconds a connection may be silent: longer than clients keep one, so that they are the ones to close
 
 
@@ -72,6 +73,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The application begins to answer, or waits for the body of a request that is answered here."""
+        if len(self.pipeline) >= AHEAD:
+            raise ValueError("too many requests ahead")  # the parser turns it into a 400
         gate: object = self.app
         if isinstance(gate, Gate) and self._answers_directly():
             keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
@@ -125,7 +128,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, in the form of all refusals."""
-        self._refuse(400, "Not a valid HTTP request, or its headers are too large.")
+        is_hasty = len(self.pipeline) >= AHEAD
+        hasty = f"More than {AHEAD} requests on a connection before the first is answered. Wait for answers."
+        self._refuse(400, hasty if is_hasty else "Not a valid HTTP request, or its headers are too large.")
 
     def _refuse(self, status: int, sentence: str) -> None:
         body = Problem(status, sentence).body

@@ -156,10 +156,10 @@ function path(nodes) {
     h(
       "li",
       {},
-      button(bdi(brief(place.name, 80)), () => goTo([root, ...nodes.slice(0, i + 1)]), {
+      button(bdi(place.name), () => goTo([root, ...nodes.slice(0, i + 1)]), {
         class: "link",
         title: place.name,
       }),
     );
-  return h("div", {}, h("h4", {}, "Place in the tree"), h("ol", { class: "near" }, nodes.map(one)));
+  return h("div", {}, h("h4", {}, "Place in the tree"), h("ol", { class: "near steps" }, nodes.map(one)));
 }
