@@ -150,6 +150,7 @@ def cluster(address: str | None) -> Iterator[Executor]:
         return
     check_address(address)
     ray = extra("ray", "cluster")
+    _check_protocol(address)
     logging.getLogger("ray").setLevel(logging.ERROR)
     before = ray.is_initialized()  # by a program that uses Ray itself
     if not before:
@@ -188,6 +189,18 @@ def check_address(address: str) -> None:
             f"--cluster {address}: nothing answers there ({reason}). Start Ray with `ray start --head {option} "
             f"{place[2]}`, or correct the address."
         ) from None
+
+
+def _check_protocol(address: str) -> None:
+    """Refuse an address where something else than Ray listens, which Ray itself would try for many minutes."""
+    if ":" not in address or address.startswith("local:") or os.environ.get("RAY_USE_TLS", "0") == "1":
+        return
+    grpc = extra("grpc", "cluster")
+    with grpc.insecure_channel(address.removeprefix("ray://")) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=2 * CONNECT)
+        except grpc.FutureTimeoutError:
+            raise WorkError(f"--cluster {address}: something listens there, but it is not Ray. Correct it.") from None
 
 
 def _open(ray: Any, address: str) -> None:
