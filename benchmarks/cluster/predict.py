@@ -116,8 +116,9 @@ def main() -> None:
         record = {
             **provenance(seed=options.seed), "versions": versions(), "data": options.data.name,
             "name": f"predict {options.texts} {options.data.name}", "texts": options.texts, "texts_once": n,
-            "nodes": options.nodes, "memory_limit": options.memory, "memory_peak": max(line["memory"] for line in noted),
-            "shards": shards, "kills": 2 - len(kills), "commands": runs, "seconds": spent, "rows": rows,
+            "nodes": options.nodes, "memory_limit": options.memory, "shards": shards,
+            "memory_peak": max(line["memory"] for line in noted),
+            "kills": 2 - len(kills), "commands": runs, "seconds": spent, "rows": rows,
             "rows_differing": differing, "bytes": sum(file.stat().st_size for file in out.glob("part-*")),
             "seconds_once": seconds_once, "said": said.replace(str(out), "FOLDER"),
         }  # fmt: skip

@@ -182,6 +182,15 @@ def test_an_address_where_nothing_listens_is_refused():
             pass
 
 
+def test_a_port_where_something_else_listens_is_refused(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "CONNECT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(WorkError, match="something listens there, but it is not Ray"), ray.cluster(address):
+            pass
+
+
 def test_without_ray_the_extra_is_named(monkeypatch):
     real = builtins.__import__
 

@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -148,8 +149,8 @@ def cluster(address: str | None) -> Iterator[Executor]:
         yield current()
         return
     check_address(address)
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else what Ray tries again and again is printed each time
     ray = extra("ray", "cluster")
+    _check_protocol(address)
     logging.getLogger("ray").setLevel(logging.ERROR)
     before = ray.is_initialized()  # by a program that uses Ray itself
     if not before:
@@ -190,19 +191,46 @@ def check_address(address: str) -> None:
         ) from None
 
 
+def _check_protocol(address: str) -> None:
+    """Refuse an address where something else than Ray listens, which Ray itself would try for many minutes."""
+    if ":" not in address or address.startswith("local:") or os.environ.get("RAY_USE_TLS", "0") == "1":
+        return
+    grpc = extra("grpc", "cluster")
+    with grpc.insecure_channel(address.removeprefix("ray://")) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=2 * CONNECT)
+        except grpc.FutureTimeoutError:
+            raise WorkError(f"--cluster {address}: something listens there, but it is not Ray. Correct it.") from None
+
+
 def _open(ray: Any, address: str) -> None:
     """Join the cluster, or start one on this machine."""
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
-        if address.startswith("local:"):
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            ray.init(num_cpus=int(address[6:]), include_dashboard=False, **quiet)
-        else:
-            ray.init(address=address, **quiet)
+        with _silent():
+            if address.startswith("local:"):
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+                ray.init(num_cpus=int(address[6:]), include_dashboard=False, **quiet)
+            else:
+                ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError, ImportError) as error:
         if ray.is_initialized():
             ray.shutdown()
         raise WorkError(f"--cluster {address}: {_reason(error)}") from None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without what libraries of Ray print while they try to connect, again and again; an error says it once."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        for number in (kept, nowhere):
+            os.close(number)
 
 
 def _reason(error: Exception) -> str:
@@ -220,6 +248,6 @@ def _reason(error: Exception) -> str:
     if "grpc" in text.lower() and isinstance(error, ImportError):
         return "ray:// needs the client of Ray. Install it with: pip install 'treetop[cluster]'"
     return (
-        f"Ray cannot connect ({text[:300] or type(error).__name__}). See that this is the address of a Ray head, and set "
-        "RAY_AUTH_MODE=token here if the cluster asks for a token (docs/cluster.md)."
+        f"Ray cannot connect ({text[:300] or type(error).__name__}). See that this is the address of a Ray head, and "
+        "set RAY_AUTH_MODE=token here if the cluster asks for a token (docs/cluster.md)."
     )
