@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treetop.core.executor.blas import one_thread
 from treetop.kernels.annex.embedding import dot
-from treetop.kernels.runtime.blas import one_thread
 from treetop.kernels.runtime.compile import kernel, tight
 from treetop.kernels.runtime.threads import blocks, run
 from treetop.kernels.sparse import F32, Rows
