@@ -112,8 +112,8 @@ def test_one_reading_of_the_texts_serves_all_members(xr, plt, monkeypatch):
     from treetop.features.tfidf.tfidf import Tfidf
 
     both, seen = treetop.blend([xr, plt]), []
-    plain = Tfidf.transform
-    monkeypatch.setattr(Tfidf, "transform", lambda self, texts: seen.append(1) or plain(self, texts))
+    plain = Tfidf._read
+    monkeypatch.setattr(Tfidf, "_read", lambda self, texts: seen.append(1) or plain(self, texts))
     both.rank(TEXTS, 5)
     assert len(seen) == 1
 

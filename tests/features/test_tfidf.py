@@ -14,6 +14,7 @@ from treetop.core import config as build_config
 from treetop.core.errors import ConfigError, InputError, ModelError
 from treetop.core.store import Part, read_part, write_manifest, write_part
 from treetop.core.texts import Texts
+from treetop.core.types import KNOWN_WORDS
 from treetop.features.tfidf import grams
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.kernels.runtime import threads
@@ -248,7 +249,7 @@ def test_spans_and_rows_name_the_same_columns(text):
 
 def test_views_are_lazy_and_kept():
     views = Tfidf.fit(WORLD).views(Texts.of(["cat", ""]))
-    assert list(views) == ["tfidf"] and views._made == {}
+    assert list(views) == ["tfidf", KNOWN_WORDS] and views._made == {}
     X = views["tfidf"]
     assert X.shape[0] == 2 and X.nnz == 1 and views["tfidf"] is X
 

@@ -253,11 +253,6 @@ def _git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
-def run_here(part: Part, *words: object) -> Outcomes:
-    """A part for a test: in children of this process, which has loaded torch and the kernels already."""
-    return run(part, parser([part]).parse_args([*map(str, words)]))
-
-
 def run_module(name: str, *words: object, seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
     """`python -m tests.fuzz.<name> words...` for a test: the suite's own compiled kernels, a process of its own."""
     env = {"NUMBA_BOUNDSCHECK": "0", **os.environ}

@@ -1,7 +1,9 @@
 """`treetop fit` under torchrun: two processes share the label rows and end in one model, that of a single process."""
 
 import json
+import os
 import socket
+import subprocess
 import sys
 
 import numpy as np
@@ -12,8 +14,6 @@ pytest.importorskip("transformers")
 import toy
 import toy_encoder
 import treetop
-from forked import Forked
-from treetop.cli.main import main
 
 TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "projection_dim=16"]
 ASTEC = ["network.dropout=0.0", "shortlist=12", "second_train.epochs=3.0", "second_train.batch_size=16"]
@@ -34,13 +34,10 @@ def write(folder, n):
 
 def start(recipe, data, out, settings, **environment):
     given = [part for item in settings for part in ("--set", item)]
-    words = ["treetop", "fit", recipe, str(data), "--out", str(out), "--device", "cpu", *given]
-
-    def command():
-        sys.argv = words
-        main()
-
-    return Forked(command, OMP_NUM_THREADS="1", **environment)
+    return subprocess.Popen(
+        [sys.executable, "-m", "treetop", "fit", recipe, str(data), "--out", str(out), "--device", "cpu", *given],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
 
 
 @pytest.mark.parametrize(

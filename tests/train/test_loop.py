@@ -1,5 +1,9 @@
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -7,7 +11,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from forked import Forked
 from kills import checkpoint_every_step
 from toy_task import N, ToyTask
 from treetop.core import curve, deadline
@@ -158,6 +161,14 @@ def test_damaged_checkpoint_falls_back_to_the_other(tmp_path):
     same(whole, resumed)
 
 
+CHILD = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from test_loop import long_run
+long_run(sys.argv[1])
+"""
+
+
 def long_run(folder):
     torch.set_num_threads(1)
     config = TrainConfig(epochs=60, average="swa", checkpoint_seconds=0.0)
@@ -175,7 +186,10 @@ def slowed(seconds):
 def test_kill_9_at_random_moments(tmp_path):
     whole = run(TrainConfig(epochs=60, average="swa"))[0]
     for seconds in np.random.default_rng(int(time.time())).random(2) * 0.5:
-        process = Forked(long_run, tmp_path)
+        here = Path(__file__).parent
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path), str(here), str(here.parent / "helpers")]
+        )
         begun = time.monotonic()
         while not (tmp_path / "train-0-b").exists() and process.poll() is None and time.monotonic() - begun < 100:
             time.sleep(0.01)
@@ -193,13 +207,15 @@ def short_run(folder):
 
 
 def test_a_short_run_with_default_settings_survives_a_kill(tmp_path):
-    process = Forked(short_run, tmp_path)
+    here = Path(__file__).parent
+    child = CHILD.replace("long_run", "short_run")
+    process = subprocess.Popen([sys.executable, "-c", child, str(tmp_path), str(here), str(here.parent / "helpers")])
     begun = time.monotonic()
     while not (tmp_path / "train-0-a").exists() and time.monotonic() - begun < 100:
         assert process.poll() is None, "it ended without a checkpoint"
         time.sleep(0.01)
     assert process.poll() is None, "it ended before it was killed"
-    process.kill()
+    os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert 0 < _step(tmp_path) < 20 * PLAN.steps
     resumed, result = short_run(tmp_path)

@@ -1,6 +1,9 @@
 """Two gloo processes on the CPU with label rows shared out give what one process gives, also after a stop."""
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from forked import Forked
+HERE = Path(__file__).parent
+CHILD = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from test_processes import child
+child(sys.argv[1])
+"""
 
 
 class Stop(Exception):
@@ -59,8 +68,14 @@ def test_two_processes_equal_one_and_resume(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo", "WORLD_SIZE": "2"}
-    children = [Forked(child, tmp_path, **place, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(2)]
+    base = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path), str(HERE), str(HERE.parent / "helpers")],
+            env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]
     one = run(ALONE, tmp_path / "one")
     assert [process.wait(200) for process in children] == [0, 0]
     two, again = ([np.load(tmp_path / f"{kind}-{rank}.npz") for rank in range(2)] for kind in ("whole", "resumed"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -94,9 +95,14 @@ def learn(
             deadline.check(f"learner-{m:02d}")
             classifier = weights[f"W-{m}"].astype(np.float32), weights[f"penalty-{m}"]
             task = partial(_learner, X, graph, classifier, seed, degree, learning)
-            parts.append(job.stage(f"learner-{m:02d}", lambda task=task: learner_part(task())))
+            parts.append(job.stage(f"learner-{m:02d}", partial(_learner_part, task)))
             bar.step(1)
     return parts
+
+
+def _learner_part(train: Callable[[], Learner]) -> Part:
+    """A learner, trained, as data."""
+    return learner_part(train())
 
 
 def _learner(X: Csr, graph: Any, classifier: tuple[Any, Any], seed: int, degree: int, how: Learning) -> Learner:
