@@ -22,16 +22,19 @@ from treetop.core.provenance import provenance, versions
 from treetop.training import fit
 
 ROOT = Path(__file__).parents[2]
+NULL = "tfidf.char_ngrams=null"
 SETTINGS = {
     "default": [],
-    "as words": ["tfidf.unspaced=null"],
-    "unspaced 2": ["tfidf.unspaced=[2, 2]"],
-    "unspaced 1-3": ["tfidf.unspaced=[1, 3]"],
+    "words": [NULL],
+    "as words": [NULL, "tfidf.unspaced=null"],
+    "unspaced 2": [NULL, "tfidf.unspaced=[2, 2]"],
+    "unspaced 1-3": [NULL, "tfidf.unspaced=[1, 3]"],
     "characters 1-3 of the text": ["tfidf.ngrams=null", "tfidf.char_ngrams=[1, 3]", "tfidf.char_ngrams_within=text"],
     "characters 3-5 of words": ["tfidf.ngrams=null", "tfidf.char_ngrams=[3, 5]"],
-    "words and characters 2-4": ["tfidf.unspaced=null", "tfidf.char_ngrams=[2, 4]"],
-    "default and characters 2-4": ["tfidf.char_ngrams=[2, 4]"],
-    "default and characters 3-5": ["tfidf.char_ngrams=[3, 5]"],
+    "words and characters 2-4": ["tfidf.char_ngrams=[2, 4]"],
+    "words and characters 3-5": ["tfidf.char_ngrams=[3, 5]"],
+    "words and characters 2-4, equal weight": ["tfidf.char_ngrams=[2, 4]", "tfidf.char_weight=0.5"],
+    "characters 2-4 of words": ["tfidf.ngrams=null", "tfidf.char_ngrams=[2, 4]"],
 }
 STEM = {
     "ar": "arabic", "en": "english", "en-us": "english", "fi": "finnish", "hi": "hindi",
@@ -85,7 +88,7 @@ def main() -> None:
         if options.only not in folder.name:
             continue
         language = folder.name.partition("-")[2]
-        stems = {"stems": [f"tfidf.stem={STEM[language]}"]} if language in STEM else {}
+        stems = {"stems": [NULL, f"tfidf.stem={STEM[language]}"]} if language in STEM else {}
         for name, settings in (SETTINGS | stems).items():
             record = measure(folder, name, settings)
             print(

@@ -104,6 +104,8 @@ class Learned(MovesToDevice, HasFastForm, SharesOut, Generic[P]):
     def vectors(self, tokens: Tokens, *, say: str | None = None) -> dict[str, NDArray[np.float32]]:
         """(rows, width) per view for tokenised texts; `say` is the title of the progress bar."""
         size = CPU_BATCH if self.device.type == "cpu" else GPU_BATCH
+        if tokens.rows is not None:
+            size = max(1, size // int(np.diff(tokens.rows).max(initial=1)))
         order = np.argsort(tokens.lengths, kind="stable")
         store = TokenRows(tokens.ids, tokens.offsets, self.device, tokens.rows)
         views_ = {

@@ -21,7 +21,7 @@ from treetop.network.build import Blueprint
 from treetop.network.forecast import micro_batches
 from treetop.network.head import HeadPlan
 from treetop.network.init import Start, from_texts
-from treetop.network.inputs import Encoded, Inputs
+from treetop.network.inputs import Cached, Encoded, Inputs
 from treetop.network.network import Network, RowTargets
 from treetop.network.prepare import Prepared
 from treetop.network.vectors.parts import Blocks, Parts
@@ -64,7 +64,7 @@ def train_network(
 
     def make() -> Part:
         rows, held_out = cut(dataset, validation, job.seed)
-        start = blueprint.start or _starts(dataset, prepared, blueprint, job.seed)
+        start = blueprint.start or _starts(dataset, prepared, inputs, blueprint, job.seed)
         if isinstance(inputs, Encoded):
             inputs.use_fast_layers()
         plan = plan_of(prepared, rows, training, job.seed, world)
@@ -121,13 +121,18 @@ def _as_part(prepared: Prepared, task: Network) -> Part:
     return Part("stage.trained.1", {}, arrays, {"encoder": encoder, **parts})
 
 
-def _starts(dataset: Dataset, prepared: Prepared, blueprint: Blueprint, seed: int) -> Mapping[str, Start]:
-    """The initial label vectors, by the current encoder on its device."""
+def _starts(
+    dataset: Dataset, prepared: Prepared, inputs: Inputs, blueprint: Blueprint, seed: int
+) -> Mapping[str, Start]:
+    """The initial label vectors, by the current encoder on its device; texts of many windows are not read again."""
     features, learning = prepared.features, blueprint.learning
     features.encoder.to(prepared.device)
     features.device = prepared.device
     length = blueprint.plans[-1].length or 1.0
-    return from_texts(dataset, features, init=learning.init, scale=learning.init_scale, length=length, seed=seed)
+    known = inputs if isinstance(inputs, Cached) and prepared.tokens.rows is not None else None
+    return from_texts(
+        dataset, features, init=learning.init, scale=learning.init_scale, length=length, seed=seed, known=known
+    )
 
 
 def plan_of(prepared: Prepared, rows: Rows, training: TrainConfig, seed: int, world: World) -> Plan:

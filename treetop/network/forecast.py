@@ -18,6 +18,7 @@ from treetop.features.encoder.sources import local_config, read_encoder_config
 from treetop.features.words.vectors import WordsConfig
 from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
 from treetop.network.head import HeadPlan
+from treetop.network.init import SAMPLE
 from treetop.network.inputs import Encoded
 from treetop.network.settings import small_batches
 from treetop.network.vectors.attention import AttentionPlan
@@ -92,6 +93,7 @@ class ParameterCounts:
     label_texts: bool = True  # whether these are encoded too
     pool: int = 0  # label texts read in every step
     composed: float = 0.0  # numbers in label vectors that are composed of parts in every step, all parts counted
+    sampled: int = 0  # documents that are read once more, before or after training
 
 
 def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
@@ -128,6 +130,7 @@ def forecast_member(
     if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
         memory += 6.0 * counts.frozen * n + ENCODING
     read = tokens * (1.0 if counts.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * counts.label_texts
+    read += tokens * min(1.0, counts.sampled / max(1, n))
     time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / 1e11
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
     memory += 60.0 * counts.composed
@@ -144,8 +147,9 @@ def forecast_encoders(
     for name in config.encoders or (config.encoder.model,) * config.members:
         size = EncoderSize.of(read_encoder_config(name))
         plans = heads(size)
-        kept = float(plans[-1].view_width) if frozen else 0.0
-        counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero")
+        kept = plans[-1].view_width * config.encoder.kept_windows(dataset.texts) if frozen else 0.0
+        again = SAMPLE if config.init != "zero" and not (frozen and config.encoder.long_texts == "windows") else 0
+        counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero", sampled=again)
         needs.append(forecast_member(dataset, size, counts, training, config.encoder.most_tokens))
     return forecast_members(needs)
 

@@ -22,6 +22,7 @@ from treetop.features.learned import Learned
 from treetop.kernels.runtime import threads
 from treetop.labels.text import label_words
 from treetop.network.head import Head
+from treetop.network.inputs import Inputs
 from treetop.network.targets import log_odds
 from treetop.network.vectors.contract import Free
 from treetop.rank.text_map import unit
@@ -80,22 +81,26 @@ def conditional_bias(offset: Floats, share: float) -> Floats:
 
 
 def from_texts(
-    dataset: Dataset, transformer: Learned[Any], *, init: Init, scale: float, length: float, seed: int
-) -> dict[str, Start]:
+    dataset: Dataset, transformer: Learned[Any], *, init: Init, scale: float, length: float, seed: int,
+    known: Inputs | None = None,
+) -> dict[str, Start]:  # fmt: skip
     """Per view of the transformer the initialisation of its heads: the vectors of the label texts.
 
     They are so long that the cosine of a text with a label is multiplied by `scale` in its logit. A view in which texts
-    say nothing is left out. `length` is what training multiplies the transformer's vectors by.
+    say nothing is left out. `length` is what training multiplies the transformer's vectors by. `known` has the vectors
+    of the documents, where they were computed before.
     """
     if init == "zero":
         return {}
     documents = np.flatnonzero(dataset.documents)
     rng = np.random.default_rng([seed, 3])
     rows = np.sort(rng.permutation(documents)[:SAMPLE])
-    sample, labels = (
-        transformer.vectors(transformer.tokenizer.encode(texts))
-        for texts in (dataset.texts.take(rows), label_words(dataset.labels))
-    )
+    labels = transformer.vectors(transformer.tokenizer.encode(label_words(dataset.labels)))
+    if known is None:
+        sample = transformer.vectors(transformer.tokenizer.encode(dataset.texts.take(rows)))
+    else:
+        views = known.views(known.load(rows))
+        sample = {transformer.view_name(p): views[p.name].detach().float().cpu().numpy() for p in transformer.poolings}
     starts = {}
     for pooling in transformer.poolings:
         name = transformer.view_name(pooling)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from treetop.assemble.dual.index import search_index
 from treetop.assemble.dual.pairs import known_of
+from treetop.assemble.dual.search import SAMPLE as SAMPLED
 from treetop.assemble.dual.search import by_head, searched
 from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
 from treetop.assemble.held_out.scores import unfitted_fusion
@@ -186,7 +187,8 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
     heads = plan.heads_over(view, dataset.n_labels)
     low = [head for head in heads if head.name == "classifier" and plan.low]
     counts = replace(
-        count(heads), low=count(low).vectors, frozen=float(view) if config.frozen else 0.0, label_texts=True,
+        count(heads), low=count(low).vectors, label_texts=True, sampled=SAMPLED,
+        frozen=view * config.encoder.kept_windows(dataset.texts) if config.frozen else 0.0,
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
     needs = forecast_member(dataset, size, counts, plan.train, config.encoder.most_tokens)

@@ -85,7 +85,9 @@ def fit_stages(dataset: Dataset, config: StagesConfig, job: Job, *, fuse: float 
     cosines = SearchConfig(
         heads="classifier", classifier_score="cosine", dual_scale=1.0, classifier_weight=config.search.classifier_weight
     )
-    two = train_dual(dataset, frozen, frozen.frozen(job, "encoder-views"), classifier, cosines, job, name="classifier")
+    two = train_dual(
+        dataset, frozen, frozen.frozen(job, "encoder-views", pooled=True), classifier, cosines, job, name="classifier"
+    )
     features, rank = joined(one, two, config.search)
     queries = features.views(sampled(dataset, job.seed))[features.view_name()]
     rank = with_unseen(rank, queries, dataset.label_counts == 0, rank.bias)

@@ -15,6 +15,7 @@ from treetop.core.config import setting
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import floats, whole
 from treetop.core.store import Part
+from treetop.core.texts import Texts
 from treetop.features.encoder.encoder import Encoder, Pooling, plain_settings
 from treetop.features.encoder.sources import DEFAULT, find_encoder, from_part
 from treetop.features.encoder.tokens import Long, Tokenizer
@@ -55,6 +56,13 @@ class TransformerConfig:
         """The most tokens of a text that are read."""
         windows = 1 if self.long_texts == "truncate" else self.max_windows or math.inf
         return self.max_length * windows
+
+    def kept_windows(self, texts: Texts) -> float:
+        """Vectors kept for a text on average where the encoder is frozen: one, or those of all windows."""
+        if self.window_pooling == "mean" or self.long_texts == "truncate" or len(texts) == 0:
+            return 1.0
+        windows = np.ceil(texts.lengths() / (4.0 * self.max_length))  # a token has about four bytes
+        return float(np.clip(windows, 1, self.max_windows or None).mean())
 
 
 class Transformer(Learned[Pooling]):
