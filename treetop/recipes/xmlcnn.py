@@ -8,7 +8,9 @@ an ensemble.
 Deviations: texts are cut into parts by their own length, not by that of the padding; word vectors are initialised with
 an encoder's token embeddings if no GloVe file is given; biases are initialised with the log odds (`bias=false`: none);
 losses are summed over labels (`reduction=mean`: as published); cosine learning-rate schedule. With `network.windows=[]`
-the convolutions are left out and the same head reads averaged word vectors.
+the convolutions are left out and the same head reads averaged word vectors. On wordnet it beats them (P@1 87.9 against
+85.5 on test); on finna-yso-en-25k, with 24,199 labels, these settings do not learn (13.5 against 28.7): use another
+recipe there (`gpu/family-h200.jsonl`).
 """
 
 from __future__ import annotations
