@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -48,16 +49,18 @@ def folder(shape: str, data: Path, scratch: Path) -> tuple[str, Dataset]:
     return str(scratch / "data"), test
 
 
-def run(words: list[str], device: str, limit: float) -> tuple[float, str]:
-    """Seconds of a command, and why it failed, if it did."""
-    started = time.perf_counter()
+def run(words: list[str], device: str, limit: float) -> tuple[float, float, str]:
+    """Seconds of a command, its CPU seconds, and why it failed, if it did."""
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "treetop", "fit", *words, "--device", device, "--overwrite"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
         problem = done.stderr[-300:] if done.returncode else ""
     except subprocess.TimeoutExpired:
         problem = f"not ready after {limit:.0f} s"
-    return time.perf_counter() - started, problem
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - started, cpu, problem
 
 
 def told(out: Path, test: Dataset, device: str) -> dict[str, Any]:
@@ -93,9 +96,9 @@ def main() -> None:
                 words += ["--set", f"encoder.model={options.encoder}"]
             if options.encoder and "blend" in words:
                 words += ["--set", f"encoder={options.encoder}"]
-            seconds, problem = run(words, options.device, options.limit)
+            seconds, cpu, problem = run(words, options.device, options.limit)
             line: dict[str, Any] = {"name": f"{shape} {name}", "data": shape, "what": name, "device": options.device}
-            line |= {"cores": len(os.sched_getaffinity(0)), "seconds": round(seconds, 1)}
+            line |= {"cores": len(os.sched_getaffinity(0)), "seconds": round(seconds, 1), "cpu_s": round(cpu, 1)}
             line |= {"problem": problem} if problem else told(scratch / "model", test, options.device)
             print(json.dumps(line), flush=True)
             append(options.out, provenance(seed=0) | line)

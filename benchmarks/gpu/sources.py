@@ -4,7 +4,8 @@
 
 `FOLDER/<data>.npz` has per part (`held`, `test`) the pairs that a source has among its best: `indptr`, `ids`, `score`
 (pairs, sources), `found` and `hit`; with `counts` and `n_train`. Heads of one dual encoder are sources of their own;
-what each says of the other's labels is `exact`.
+what each says of the other's labels is `exact`. With `--unseen N`, for choices, the second part are so many documents
+of train that no model has seen instead of test rows, and nothing is `exact`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4_000)
     parser.add_argument("--train", type=int, default=0)
     parser.add_argument("--depth", type=int, default=60)
+    parser.add_argument("--unseen", type=int, default=0)
     parser.add_argument("--names", nargs="*", default=["unidec"])
     parser.add_argument("--save", type=Path, help="keep the models here")
     parser.add_argument("folders", nargs="+")
@@ -65,6 +67,9 @@ def main() -> None:
     encoder = unpack(options.data)
     for folder in options.folders:
         train, test = some(folder, options)
+        if options.unseen:
+            order = np.random.default_rng(1).permutation(np.flatnonzero(train.documents))
+            test, train = (train.take(np.sort(part)) for part in np.split(order, [options.unseen]))
         split = HoldOut().split(train, options.seed)
         if split is None:
             raise SystemExit(f"{folder}: too few documents to hold some out")
@@ -89,7 +94,7 @@ def main() -> None:
         for part, rows in parts.items():
             judged = Judged.of(lists[part], rows, model.counts, model.n_train)
             score = judged.pairs.score.copy()
-            if dual is not None:
+            if dual is not None and not options.unseen:
                 for s, values in enumerate(exact(dual[1], rows, judged)):
                     held[f"{part}.exact{s + dual[0]}"] = values
             held |= {

@@ -174,7 +174,7 @@ def test_a_candidate_with_one_sample_rises_with_the_one_that_has_more():
 
 def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
     data = toy.dataset()
-    monkeypatch.setattr(facts, "_has_encoder", lambda: True)
+    monkeypatch.setattr(facts, "_has_encoder", lambda name: True)
     monkeypatch.setattr(facts, "_has_gpu", lambda device: device == "cuda")
     found = facts.Facts.of(data, "cpu")
     assert found.documents == 60 and found.labels == 40 and found.label_texts == 1.0 and "no GPU" in found.describe()
@@ -188,7 +188,7 @@ def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
         Texts.of(["図書館 abc"] * len(data)), data.Y, LabelSet.of(["犬猫"] + [f"{i}" for i in range(39)])
     )
     assert facts.Facts.of(unspaced, "cpu").words_per_document == 5.0 and facts.Facts.of(unspaced).label_texts == 1 / 40
-    monkeypatch.setattr(facts, "_has_encoder", lambda: False)
+    monkeypatch.setattr(facts, "_has_encoder", lambda name: False)
     assert (
         facts.Facts.of(data, "cuda").candidates == (*QUICK, "lexical")
         and "no encoder" in facts.Facts.of(data).describe()
@@ -196,7 +196,7 @@ def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
 
 
 def test_an_encoder_that_cannot_read_all_in_time_is_not_even_loaded(monkeypatch):
-    monkeypatch.setattr(facts, "_has_encoder", lambda: True)
+    monkeypatch.setattr(facts, "_has_encoder", lambda name: True)
     data = toy.dataset(n=300)
     late = Adviser(data, Job(0, "cpu"), {"time": 0.2})
     assert [*late.plans] == [*QUICK, "lexical"] and [*late.too_slow] == ["unidec:cpu"]

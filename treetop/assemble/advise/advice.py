@@ -68,7 +68,9 @@ class Adviser:
 
     def __post_init__(self) -> None:
         started = self.now()
-        self.facts = Facts.of(self.dataset, self.job.device)  # may load torch, so the clock started before
+        self.facts = Facts.of(
+            self.dataset, self.job.device, self.encoder
+        )  # may load torch, so the clock started before
         self.seconds = self.budget.get("time", GPU_SECONDS if self.facts.gpu else CPU_SECONDS)
         self.clock = Clock(self.seconds, self.now, [min(started, self.job.ends - self.seconds)])
         names = tuple(self.names) or self.facts.candidates

@@ -40,21 +40,21 @@ class Facts:
     memory: float  # bytes
     label_words: float  # mean number of words in a label's text or name
     gpu: bool
-    encoder: bool  # whether torch and the default encoder are available on this machine
+    encoder: bool  # whether torch and the encoder are available on this machine
 
     @classmethod
-    def of(cls, dataset: Dataset, device: str = "auto") -> Facts:
-        """Facts about the training rows; words are counted on samples."""
+    def of(cls, dataset: Dataset, device: str = "auto", encoder: str = "") -> Facts:
+        """Facts about the training rows; words are counted on samples. `encoder`: empty for the default one."""
         documents = np.flatnonzero(dataset.documents)
         sample = documents[:: max(1, len(documents) // SAMPLED)]
         words = _words(dataset.texts.take(sample))
-        encoder, (share, label_words) = _has_encoder(), _label_texts(dataset)
+        has_encoder, (share, label_words) = _has_encoder(encoder), _label_texts(dataset)
         return cls(
             documents=len(documents), labels=dataset.n_labels,
             labels_per_document=float(dataset.label_counts.sum()) / max(1, len(documents)),
             words_per_document=words, label_texts=share,
             label_words=label_words, cores=len(os.sched_getaffinity(0)), memory=available_memory(),
-            gpu=encoder and _has_gpu(device), encoder=encoder,
+            gpu=has_encoder and _has_gpu(device), encoder=has_encoder,
         )  # fmt: skip
 
     def describe(self) -> str:
@@ -64,7 +64,7 @@ class Facts:
             f"{self.documents:,} documents of {self.words_per_document:.0f} words, {self.labels:,} labels, "
             f"{self.labels_per_document:.1f} per document; {100 * self.label_texts:.0f} % of the labels have words\n"
             f"{self.cores} cores, {size(self.memory)} of memory, {gpu}"
-            f"{'' if self.encoder else ', no encoder (torch is not installed, or the default encoder is missing)'}"
+            f"{'' if self.encoder else ', no encoder (torch is not installed, or the encoder is missing)'}"
         )
 
     @property
@@ -102,12 +102,12 @@ def _words(texts: Texts) -> float:
     return words / max(1, len(texts))
 
 
-def _has_encoder() -> bool:
+def _has_encoder(name: str) -> bool:
     if not all(importlib.util.find_spec(package) for package in ("torch", "transformers", "tokenizers")):
         return False
     from treetop.features.encoder.sources import DEFAULT, local_config
 
-    return bool(local_config(DEFAULT))
+    return bool(local_config(name or DEFAULT))
 
 
 def _has_gpu(device: str) -> bool:

@@ -113,7 +113,7 @@ class Bench:
         assert counts is not None  # noqa: S101 - every trial that was run has them
         judged = Judged.of([t.ranking for t in parts if t.ranking is not None], validation, counts, size)
         fused = learn_fusion(judged, counts, size, validation.propensity, self.aim, self.job.seed)
-        lifted = fused.unseen * fused.fusion.rarity.factors(counts)[judged.pairs.ids]
+        lifted = fused.fusion.rarity.lifted(fused.unseen, judged.pairs.indptr, judged.pairs.ids, counts)
         return Trial(name, size, count_hits(judged, lifted), 0.0, self.now() - started)
 
 

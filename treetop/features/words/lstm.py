@@ -47,8 +47,8 @@ class Lstm(WordNet):
     def train(self, mode: bool = True) -> Lstm:
         super().train(mode)
         for direction in self.directions:
-            if direction.weight_ih_l0.dtype != torch.float32:  # which the optimiser made: they lie apart now, and cuDNN
-                direction.flatten_parameters()  # would put them together in every step
+            if direction.weight_ih_l0.dtype != torch.float32:  # the optimiser made them, one by one
+                _put_together(direction)
         return self
 
     def forward(self, packed: Packed, poolings: Sequence[Task], detached: Collection[str] = ()) -> dict[str, Any]:
@@ -64,11 +64,22 @@ class Lstm(WordNet):
         return {task.name: found for task in poolings}
 
     def _run(self, direction: int, x: Tensor) -> Tensor:
-        if x.is_cuda and not self.training:  # weights of a loaded model lie apart; cuDNN wants them in one piece
-            self.directions[direction].flatten_parameters()
+        if not self.training:  # weights of a loaded model lie apart
+            _put_together(self.directions[direction])
         first = self.start[direction][:, None, None].expand(2, 1, len(x), -1).contiguous()
         states: Tensor = self.directions[direction](x, (first[0], first[1]))[0]
         return states
+
+
+@torch.no_grad()
+def _put_together(lstm: Any) -> None:
+    """Put the weights into one piece of memory, as cuDNN wants them; torch's own method does not do so for bfloat16."""
+    from torch.backends.cudnn import rnn
+
+    weights = lstm._flat_weights
+    if weights[0].is_cuda and len({weight.untyped_storage().data_ptr() for weight in weights}) > 1:
+        shape = (lstm.input_size, rnn.get_cudnn_mode("LSTM"), lstm.hidden_size, 0, 1)
+        torch._cudnn_rnn_flatten_weight(weights, len(weights), *shape, lstm.batch_first, False)
 
 
 def _rows_at(x: Tensor, place: Tensor) -> Tensor:
