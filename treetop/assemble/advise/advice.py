@@ -23,7 +23,7 @@ from treetop.core.log import logger
 from treetop.core.work import Job
 from treetop.training import Plan, plan
 
-SHARE = 0.25  # fraction of the time budget that trials may take
+SHARE, GPU_SHARE = 0.25, 0.35  # fraction of the time budget that trials may take; networks start slowly on a GPU
 BLENDS = 0.4  # fraction of that time reserved for blends
 DEEPER = 2.0  # a real blend is fitted on more labels per document than one of a trial, most of them sampled
 SAFETY = 1.3  # factor by which training may take longer than expected
@@ -62,7 +62,7 @@ class Adviser:
     dataset: Dataset
     job: Job
     budget: Mapping[str, float] = field(default_factory=dict)
-    share: float = SHARE
+    share: float | None = None  # of the time budget, for trials; None: by the machine
     names: Sequence[str] = ()  # candidates; empty: chosen by data and machine
     encoder: str = ""
     now: Callable[[], float] = time.monotonic
@@ -110,10 +110,10 @@ class Adviser:
         if not hold_outs:
             return
         job = replace(self.job, work=None, held_out=None, everything=None, reads={})
-        clock = replace(self.clock, seconds=self.share * (1.0 - BLENDS) * self.seconds)
+        clock = replace(self.clock, seconds=(1.0 - BLENDS) * self._trial_seconds)
         bench = Bench(self.dataset, hold_outs, job, clock, self.now, self.job.aim)
         self._singles(bench, ladder(min(len(fold.rows) for fold in hold_outs)))
-        self._blends(replace(bench, clock=replace(clock, seconds=self.share * self.seconds)))
+        self._blends(replace(bench, clock=replace(clock, seconds=self._trial_seconds)))
 
     def _singles(self, bench: Bench, sizes: Sequence[int]) -> None:
         """The trial expected to be quickest comes next: quick recipes reach large samples before a slow one begins."""
@@ -152,9 +152,15 @@ class Adviser:
         return True
 
     @property
+    def _trial_seconds(self) -> float:
+        """Seconds of the time budget that trials may take."""
+        usual = GPU_SHARE if self.facts.gpu else SHARE
+        return (usual if self.share is None else self.share) * self.seconds
+
+    @property
     def _limit(self) -> float:
         """Seconds after which a trial is abandoned: the time that is left for all trials."""
-        return max(self.share * self.seconds - self.clock.spent, 0.0)
+        return max(self._trial_seconds - self.clock.spent, 0.0)
 
     def _blends(self, bench: Bench) -> None:
         """Blend the two recipes tried on the largest samples, then three, up to all; on samples they have in common."""
