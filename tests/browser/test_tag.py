@@ -46,6 +46,16 @@ def test_bars_show_probabilities_and_the_line_moves_with_the_precision(opened):
     expect(page.locator("#line-says")).to_contain_text("No threshold reached a precision of 90 %")
 
 
+def test_labels_above_the_line_that_are_not_shown_are_spoken_of(opened):
+    page = opened.visit()
+    page.get_by_role("radio", name="50 %").check()
+    opened.type("a cat, a dog, a domestic house and music")
+    expect(rows(page)).to_have_count(5)
+    expect(page.locator("#line-says")).to_be_empty()
+    page.select_option("#depth", "5")
+    expect(page.locator("#line-says")).to_contain_text("All 5 shown are above the line; there may be more.")
+
+
 def test_an_uncalibrated_model_has_scores_and_no_line(opened):
     page = opened.visit()
     opened.type(TEXT)

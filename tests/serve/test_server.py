@@ -40,6 +40,11 @@ class Server:
         self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
         self._reader.start()
 
+    def workers(self):
+        """Process ids, without Python's helper of processes."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
     def end(self, number=signal.SIGTERM):
         """Seconds from the signal to the end, and the exit code."""
         started = time.monotonic()
@@ -184,6 +189,18 @@ def test_figures_are_those_of_all_workers(server):
     assert len(counts) == 1 and int(counts.pop()) >= 12
 
 
+def test_workers_share_one_copy_of_the_models_arrays(server, home):
+    files = {str(file) for file in (home / "m").rglob("*.safetensors")}
+    for worker in server.workers():
+        mapped = dict(re.findall(r"^[0-9a-f]+-[0-9a-f]+ .*? (/\S+)\n((?:\w+: .*\n)+)", smaps(worker), flags=re.M))
+        assert files and files <= mapped.keys()
+        assert all(re.search(r"^Anonymous: +0 kB$", mapped[file], flags=re.M) for file in files)
+
+
+def smaps(pid):
+    return Path(f"/proc/{pid}/smaps").read_text()
+
+
 def versions(url, n=12):
     return {predict(httpx, url).json()["version"] for _ in range(n)}
 
@@ -223,8 +240,7 @@ def test_reload_without_a_failed_request_and_rollback_in_all_workers(server, hom
 
 
 def test_a_worker_that_dies_is_replaced_and_feedback_is_kept(server, home):
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    workers = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    workers = server.workers()
     assert len(workers) == 2
     body = {"text": "kept", "label": "L01", "verdict": "accept"}
     ids = [httpx.post(f"{server.url}/v1/feedback", json=body).json()["id"] for _ in range(5)]
