@@ -29,6 +29,15 @@ def test_labels_appear_as_one_types_and_old_requests_do_not_win(opened):
     expect(page.locator("#text")).to_be_focused()
 
 
+def test_a_text_is_pasted(opened):
+    page = opened.visit()
+    page.evaluate("navigator.clipboard.writeText('a cat\\nand a dog')")
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.press("Control+V")
+    expect(rows(page).locator(".name")).to_have_text(["cats", "dogs"])
+    expect(page.locator("#text")).to_have_value("a cat\nand a dog")
+
+
 def test_bars_show_probabilities_and_the_line_moves_with_the_precision(opened):
     page = opened.visit()
     opened.type(TEXT)
@@ -94,6 +103,16 @@ def test_a_label_explains_itself(opened):
     name.click()
     page.locator("#suggestions .detail:not([hidden])").get_by_role("button", name="dogs 0.50").click()
     expect(page.locator("#label h3")).to_have_text("dogs")
+
+
+def test_training_texts_are_shown_only_where_the_server_shows_them(opened):
+    opened.fake.show_texts = False
+    page = opened.visit()
+    opened.type("a cat")
+    page.get_by_role("button", name="cats", exact=True).click()
+    detail = page.locator("#suggestions .detail:not([hidden])")
+    expect(detail).to_contain_text("Similar labels")
+    expect(detail).not_to_contain_text("Nearest training texts")
 
 
 def test_the_marks_lie_where_the_words_are(opened):

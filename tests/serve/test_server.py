@@ -120,6 +120,7 @@ def test_what_is_not_http(server):
     )
     assert answer.startswith(b"HTTP/1.1 413") and b"connection: close" in answer
     assert predict(httpx, server.url).status_code == 200
+    assert len(server.lines) == 1  # the log cannot be filled with what is not HTTP
 
 
 def request(texts, *headers):
