@@ -109,6 +109,17 @@ def test_what_is_not_http(server):
     for data in (b"\x00\x01\x02\r\n\r\n", b"GET / SPAM/9\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n"):
         answer = asked_by_hand(server.port, data)
         assert answer.startswith(b"HTTP/1.1 400") and b"application/problem+json" in answer
+    post = b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+    for length in (b"5\r\ncontent-length: 9", b"-1", b"+5", b"9" * 30, b"5\r\ntransfer-encoding: chunked"):
+        smuggled = b"\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        answer = asked_by_hand(server.port, post + b"content-length: " + length + smuggled)
+        assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1 ") == 1
+    chunks = b"transfer-encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"a" * (1 << 16) + b"\r\n") * 100
+    for data in (
+        chunks + b"0\r\n\r\n",
+        b"content-length: 8000000\r\n\r\n" + b"a" * 8_000_000,
+    ):  # all of it is sent first
+        assert asked_by_hand(server.port, post + data).startswith(b"HTTP/1.1 413")
     answer = asked_by_hand(server.port, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 20_000)
     assert answer.startswith(b"HTTP/1.1 400") or answer == b""
     answer = asked_by_hand(
