@@ -37,7 +37,7 @@ def measure(
     Nothing is held out of training: heads are joined at fixed weights, and scores have no probabilities.
     """
     chosen = list(settings)
-    needs = plan(name, preset=preset, settings=chosen).forecast(train)
+    needs = plan(name, preset=preset, settings=chosen).forecast(train, device=device)
     folder = Path(tempfile.mkdtemp(prefix="treetop-bench-"))
     try:
         wall, cpu = time.monotonic(), time.process_time()

@@ -49,7 +49,7 @@ from treetop.core.errors import (
     visible,
 )
 from treetop.core.executor import executor
-from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size, with_documents
+from treetop.core.forecast import COMPILED, PROCESS, Forecast, for_device, parse_budget, size, with_documents
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
@@ -85,10 +85,12 @@ class Plan:
             devices.pick(device)
 
     def forecast(
-        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False
-    ) -> Forecast:
+        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
+        device: str = "auto",
+    ) -> Forecast:  # fmt: skip
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
-        made: Forecast = self.module.forecast(dataset, self.config)
+        with for_device(device):
+            made: Forecast = self.module.forecast(dataset, self.config)
         made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
         if held.holds_out(dataset):  # a copy of the rows to train on, and kernels where a recipe has none
             more = (
@@ -213,7 +215,7 @@ def fit(
     if folder is not None and carries:
         carry.check(folder, dataset.labels, planned.recipe)
     probe = bool(limits.keys() & {"memory", "time"})
-    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts))
+    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts, device=device))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):

@@ -74,6 +74,15 @@ def test_trials_never_take_more_than_their_share(large, monkeypatch, seconds):
     assert not chosen.fits or chosen.seconds <= seconds - advice.spent
 
 
+def test_a_slow_recipe_does_not_keep_quick_ones_from_large_samples(large, monkeypatch):
+    now = Time(monkeypatch, {"xr_linear": 1e-3, "popular": 1e-4, "neighbours": 4e-2})
+    names = ("neighbours", "xr_linear", "popular")
+    advice = Adviser(large, Job(0, "cpu"), {"time": 400.0}, names=names, now=now).advise()
+    assert now.trained[0][0] == "popular"
+    assert [e.size for e in advice.estimates[:3]] == [500, 6368, 6368]
+    assert [(e.sources, e.size) for e in advice.estimates[3:]] == [(names[1:], 6368), (names, 500)]
+
+
 def test_nothing_tried_is_said_and_the_linear_recipe_taken(large, monkeypatch):
     now = Time(monkeypatch, {"xr_linear": 1e-3, "neighbours": 1e-3})
     advice = Adviser(large, Job(0, "cpu"), {"time": 30.0}, share=0.0, names=QUICK, now=now).advise()
