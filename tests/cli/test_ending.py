@@ -34,7 +34,7 @@ COMMANDS = {
     "convert": ("treetop.data.write:_writer", "data convert {data} {out}"),
     "advise": ("treetop.assemble.advise.trials:Bench.run", "advise {data} --candidates popular,neighbours"),
     "tune": ("treetop.assemble.advise.trials:Bench.run", "tune neighbours {data}"),
-    "blend": ("treetop.model:Model.rank_dataset", "blend {model} {model} --held-out {data} --split test --out {out}"),
+    "blend": ("treetop.assemble.blend:blend", "blend {model} {model} --out {out}"),
     "warmup": ("treetop.cli.warmup:_use", "warmup"),
 }
 
@@ -43,7 +43,7 @@ COMMANDS = {
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     data = toy.dataset(n=400)
-    write({"train": data, "test": toy.dataset(seed=3, n=400)}, folder / "data", "jsonl")
+    write({"train": data, "test": toy.dataset(seed=3, n=600)}, folder / "data", "jsonl")
     treetop.fit("popular", data, out=folder / "model", calibrate=False)
     return folder
 
