@@ -80,7 +80,9 @@ class Adviser:
         self.clock = Clock(self.seconds, self.now, [min(started, self.job.ends - self.seconds)])
         names = tuple(self.names) or self.facts.candidates
         self.too_slow = {n: self.facts.reading for n in names if self._is_too_slow(n)}  # not planned: loads no torch
-        self.plans = {name: plan_of((name,), self.encoder) for name in names if name not in self.too_slow}
+        self.plans = {
+            name: plan_of((name,), self.encoder).settled(self.dataset) for name in names if name not in self.too_slow
+        }
         self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
         held_out = self.job.held_out
         self.n_held_out = expected_size(self.dataset) if held_out is None else len(held_out)
