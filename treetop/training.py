@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.char_ngrams import settle
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
@@ -84,14 +85,19 @@ class Plan:
 
             devices.pick(device)
 
+    def settled(self, dataset: Dataset, *, say: bool = False) -> Plan:
+        """The same recipe with settings that ask for the data (`auto`) settled on these."""
+        return dataclasses.replace(self, config=settle(self.config, dataset, say=say))
+
     def forecast(
         self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
         device: str = "auto",
     ) -> Forecast:  # fmt: skip
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
+        config = settle(self.config, dataset)
         with for_device(device):
-            made: Forecast = self.module.forecast(dataset, self.config)
-        made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
+            made: Forecast = self.module.forecast(dataset, config)
+        made = probed(lambda sample: self.module.fit(sample, config, Job()), dataset, made) if probe else made
         if held.holds_out(dataset):  # a copy of the rows to train on, and kernels where a recipe has none
             more = (
                 float(len(dataset.texts.blob)) + 8.0 * dataset.Y.nnz + (made.memory < COMPILED) * (COMPILED - PROCESS)
@@ -194,7 +200,7 @@ def fit(
     check_run(seed, device, threads)
     check_rule(self_pairs)
     started, dataset = time.monotonic(), _dataset(texts, labels)
-    planned = plan(recipe, preset=preset, settings=settings)
+    planned = plan(recipe, preset=preset, settings=settings).settled(dataset, say=True)
     folder = None if out is None else Path(out)
     limits, held = parse_budget(budget), HoldOut(calibrate, aim, held_out)
     if (

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from treetop.assemble.char_ngrams import GIVEN, settled
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.store import Part
@@ -18,7 +19,6 @@ from treetop.data.scripts import writing
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.kernels.text import survey
 
-GIVEN = "given"
 SAMPLE, SAMPLE_BYTES = 20_000, 1 << 20  # documents and bytes whose scripts are counted
 
 
@@ -35,6 +35,7 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
     if GIVEN in dataset.features:
         logger.info("using the %d precomputed features of %s", dataset.features[GIVEN].shape[1], dataset.name)
         return SparseView({}, GIVEN, dataset.features[GIVEN])
+    config = settled(config, dataset, say=True)
     part = job.stage("tfidf", lambda: _fit(dataset, config))
     tfidf: Tfidf = Tfidf.from_part(part.parts["features"])
     X = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), part.config["shape"])
@@ -64,6 +65,7 @@ def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]
     """(non-zeros of the view, bytes of the vocabulary) for forecasts: exact if precomputed, else from text length."""
     if GIVEN in dataset.features:
         return float(dataset.features[GIVEN].nnz), 0.0
+    config = settled(config, dataset)
     low, high = config.ngrams or (1, 5)
     size = len(dataset.texts.blob)
     sample = np.ascontiguousarray(dataset.texts.blob[:SAMPLE_BYTES])
@@ -71,6 +73,8 @@ def expected_terms(dataset: Dataset, config: TfidfConfig) -> tuple[float, float]
     unspaced = min(1.0, share) * size
     shortest, longest = config.unspaced or (1, 1)
     grams = (size - unspaced) / 6.5 * (1 + high - low) + unspaced / 3 * (1 + longest - shortest)
+    if config.ngrams is not None and isinstance(config.char_ngrams, tuple):
+        grams += 0.8 * size * (1 + config.char_ngrams[1] - config.char_ngrams[0])  # one of each length at each letter
     return grams * (0.75 if config.min_df > 1 else 1.0), 6.0 * grams
 
 

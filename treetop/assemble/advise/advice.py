@@ -30,6 +30,10 @@ SAFETY = 1.3  # factor by which training may take longer than expected
 UNTRIED = 2.5  # the same factor for a recipe known only by its forecast
 LEAST_OFF = 0.5  # a single small trial lowers a recipe's forecast to this fraction at most
 ENOUGH = 0.75  # a blend tried on this fraction of the documents needs no smaller trial
+FEW = 3.0  # documents are few if so many times their number are fewer than the labels
+WARM, ASKED = 100, 200  # documents on which quick recipes are run once before any trial, and validated
+WARMING = 0.5  # fraction of the time budget that this may take, if kernels have to be compiled
+SHORT = 20.0  # seconds of a budget that is too short for it
 HOPELESS = 3.0  # a recipe whose forecast is longer than this many times the budget is not tried
 
 
@@ -76,7 +80,9 @@ class Adviser:
         self.clock = Clock(self.seconds, self.now, [min(started, self.job.ends - self.seconds)])
         names = tuple(self.names) or self.facts.candidates
         self.too_slow = {n: self.facts.reading for n in names if self._is_too_slow(n)}  # not planned: loads no torch
-        self.plans = {name: plan_of((name,), self.encoder) for name in names if name not in self.too_slow}
+        self.plans = {
+            name: plan_of((name,), self.encoder).settled(self.dataset) for name in names if name not in self.too_slow
+        }
         self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
         held_out = self.job.held_out
         self.n_held_out = expected_size(self.dataset) if held_out is None else len(held_out)
@@ -110,10 +116,29 @@ class Adviser:
         if not hold_outs:
             return
         job = replace(self.job, work=None, held_out=None, everything=None, reads={})
-        clock = replace(self.clock, seconds=(1.0 - BLENDS) * self._trial_seconds)
+        spent = [*self.clock.started]  # its own, as warming up counts in the budget, but not as a trial's time
+        clock = replace(self.clock, seconds=(1.0 - BLENDS) * self._trial_seconds, started=spent)
         bench = Bench(self.dataset, hold_outs, job, clock, self.now, self.job.aim)
+        self._warm(bench)
         self._singles(bench, ladder(min(len(fold.rows) for fold in hold_outs)))
         self._blends(replace(bench, clock=replace(clock, seconds=self._trial_seconds)))
+
+    def _warm(self, bench: Bench) -> None:
+        """Run quick recipes and their fusion on a few documents, so that no trial's seconds are those of a compiler."""
+        if self.seconds < SHORT:
+            return
+        started, fold = self.now(), bench.folds[0]
+        small = replace(bench, folds=[fold._replace(validation=fold.validation[:ASKED])])
+        quick = [name for name in self.plans if self.plans[name].refits]
+        with deadline.ending(stop=time.monotonic() + WARMING * self.seconds):
+            tried = [trial for name in quick if (trial := small.run(name, self.plans[name], WARM)) is not None]
+            if len(tried) > 1 and self._may_fuse(bench):
+                small.blend("", tried)
+        bench.clock.excuse(self.now() - started)
+
+    def _may_fuse(self, bench: Bench) -> bool:
+        """Whether `fit` could learn a fusion of several recipes."""
+        return len(bench.folds) == 1 and (self.job.held_out is not None or HoldOut().holds_out(self.dataset))
 
     def _singles(self, bench: Bench, sizes: Sequence[int]) -> None:
         """The trial expected to be quickest comes next: quick recipes reach large samples before a slow one begins."""
@@ -125,8 +150,8 @@ class Adviser:
 
     @property
     def _trusted(self) -> str:
-        """A recipe to choose untried if there are fewer documents than labels, because it reads label texts."""
-        few = self.facts.documents < self.facts.labels and not self.names
+        """A recipe to choose untried if documents are few against labels, because it reads label texts."""
+        few = FEW * self.facts.documents < self.facts.labels and not self.names
         names = (name for name in (*CPU, *NAMES) if few and name in self.plans)
         return next((name for name in names if UNTRIED * self._seconds((name,)) <= self.clock.left), "")
 
@@ -140,7 +165,7 @@ class Adviser:
         rounds = bench.rounds(self.plans[name], size, done)
         if (done and self._seconds((name,)) > self.seconds) or not rounds:
             return False
-        with deadline.ending(stop=time.monotonic() + self._limit):
+        with deadline.ending(stop=time.monotonic() + self._limit(bench.clock)):
             trial = bench.run(name, self.plans[name], size, rounds)
         if trial is None:
             return False
@@ -157,15 +182,14 @@ class Adviser:
         usual = GPU_SHARE if self.facts.gpu else SHARE
         return (usual if self.share is None else self.share) * self.seconds
 
-    @property
-    def _limit(self) -> float:
+    def _limit(self, clock: Clock) -> float:
         """Seconds after which a trial is abandoned: the time that is left for all trials."""
-        return max(self._trial_seconds - self.clock.spent, 0.0)
+        return max(self._trial_seconds - clock.spent, 0.0)
 
     def _blends(self, bench: Bench) -> None:
         """Blend the two recipes tried on the largest samples, then three, up to all; on samples they have in common."""
-        if len(bench.folds) > 1 or not (self.job.held_out is not None or HoldOut().holds_out(self.dataset)):
-            return  # `fit` could not learn a fusion of them
+        if not self._may_fuse(bench):
+            return
         order = [*self.plans]
         tried = sorted((n for n in order if self.trials[(n,)]), key=lambda n: -self.trials[(n,)][-1].size)
         pair = PAIR
@@ -207,7 +231,7 @@ class Adviser:
     def _has_room(self, sources: tuple[str, ...]) -> bool:
         """Whether the forecast of memory and model size stays within the budget and the machine."""
         limits = {name: limit for name, limit in self.budget.items() if name in {"memory", "model"}}
-        planned = plan_of(sources, self.encoder)
+        planned = plan_of(sources, self.encoder).settled(self.dataset)
         try:
             planned.module.forecast(self.dataset, planned.config).check(limits, None)
         except ResourceError:

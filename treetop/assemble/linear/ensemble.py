@@ -24,7 +24,7 @@ from treetop.core.log import logger
 from treetop.core.types import LabelTree, Level, Partition
 from treetop.core.work import Job
 from treetop.data.split import holdout
-from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import AUTO, TfidfConfig
 from treetop.model import Model
 from treetop.predict.blend import Blend
 
@@ -40,7 +40,7 @@ SAMPLE = 20_000  # texts on which the cost of pruning is measured if all weights
 class TreesConfig:
     """Settings that all recipes of linear trees share; each adds `tree`, its partition."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2, char_ngrams=AUTO), "tf-idf features")
     linear: LinearConfig = setting(LinearConfig(), "linear classifier of each node")
     trees: int = setting(1, "ensemble size: trees with different seeds", low=1)
     blend: Blend = setting("average", "how scores of the trees are combined")
