@@ -17,7 +17,7 @@ from treetop.core.label_part import STRINGS, unpack
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Level
-from treetop.edit.added import AddedLabels, Functions, level_of, read_added
+from treetop.edit.added import AddedLabels, Functions, level_of, read_added, without
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]
     wide = np.concatenate([counts, *state.counts])
     for column, count in state.more.items():
         wide[column] += count
-    overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets(), state.columns())
+    overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets(), state.columns(), state.base())
     needed = overlay.extra or overlay.retired.any()
     return LabelHistory((labels, counts), (now, wide), tuple(log), dict(state.merged), overlay if needed else None)
 
@@ -207,6 +207,11 @@ class _State:
         """The label of each function in `extra`; None where they are the added ones in order."""
         in_order = range(len(self.trained), len(self.status))
         return None if self.places == list(in_order) else np.array(self.places, np.int32)
+
+    def base(self) -> list[Level]:
+        """The members' last levels without labels that were learned again; none where there are no such labels."""
+        again = np.unique([column for column in self.places if 0 <= column < len(self.trained)]).astype(np.int64)
+        return [without(levels[-1], again) for levels in self.members] if len(again) else []
 
     def targets(self) -> NDArray[np.int32] | None:
         """(labels,) where each label's score goes; None where nothing is merged."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.abilities import Gradient, HasGradient, HasLabelVectors, HasParents, RanksSiblings, WalksAllLevels
-from treetop.core.dataset import Csr
+from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
@@ -150,6 +150,12 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
     def bias_of(self, node: int) -> float:
         """The constant part of a node's margin."""
         return float(self.weights.bias[self._homes[1][node]])
+
+    def without(self, nodes: Ints) -> Linear:
+        """The same functions, of which some are never returned."""
+        flags = np.array(self.weights.flags)
+        flags[self._homes[1][nodes]] = chunks.ABSENT
+        return Linear(self.weights._replace(flags=flags, special=np.flatnonzero(flags)), self.n_features)
 
     @classmethod
     def of(cls, functions: Csr, bias: NDArray[np.float32], storage: str) -> Linear:
