@@ -37,7 +37,7 @@ def measure(
     Nothing is held out of training: heads are joined at fixed weights, and scores have no probabilities.
     """
     chosen = list(settings)
-    needs = plan(name, preset=preset, settings=chosen).forecast(train)
+    needs = plan(name, preset=preset, settings=chosen).forecast(train, device=device)
     with tempfile.TemporaryDirectory(prefix="treetop-bench-") as work, temporary(Path(work)):
         folder = Path(work)
         wall, cpu = time.monotonic(), time.process_time()

@@ -81,15 +81,16 @@ class _Asked:
         return max(found, key=lambda ways: sum(self._addends(ways[0].column)) if n > 1 else ways[0].score)
 
     def _walk(self, m: int, column: int) -> Scored:
-        levels, first = self.model.members[m], self.model.n_trained
-        if column >= first and self.model.overlay is not None:
-            levels = [*levels[:-1], self.model.overlay.extra[m]]
-            return Scored(column, levels, walk(levels, self.views, column - first, self.known))
+        levels, overlay = self.model.members[m], self.model.overlay
+        place = None if overlay is None else overlay.place(column)
+        if overlay is not None and place is not None:
+            levels = [*levels[:-1], overlay.extra[m]]
+            return Scored(column, levels, walk(levels, self.views, place, self.known))
         return Scored(column, levels, walk(levels, self.views, column, self.known))
 
     @cached_property
     def lists(self) -> tuple[list[Ranking], list[Ranking]]:
-        """Each member's rankings of trained and of added labels, as they were averaged; or as a fusion got them."""
+        """Each member's rankings of trained and of extra labels, as they were averaged; or as a fusion got them."""
         model, wide = self.model, max(self.k, min(KEEP, len(self.model.labels)))
         if model.fusion is not None:
             return model.member_rankings(self.views), []
@@ -99,9 +100,9 @@ class _Asked:
 
     def _listed(self, column: int) -> tuple[list[Ranking], int]:
         """The members' lists in which a label stands, and its number there."""
-        trained, added = self.lists
-        first = self.model.n_trained
-        return (added, column - first) if added and column >= first else (trained, column)
+        trained, extra = self.lists
+        place = None if self.model.overlay is None else self.model.overlay.place(column)
+        return (trained, column) if place is None or not extra else (extra, place)
 
     def _addends(self, column: int) -> list[float]:
         lists, node = self._listed(column)
@@ -204,13 +205,14 @@ class _Asked:
 
     def neighbours(self, column: int) -> list[Neighbour] | None:
         """The labels whose vectors are most like this one's, in the first member whose labels have vectors."""
-        model, first = self.model, self.model.n_trained
+        model, overlay = self.model, self.model.overlay
+        place = None if overlay is None else overlay.place(column)
         for m, levels in enumerate(model.members):
             rank, own = levels[-1].rank, levels[-1].rank
-            if column >= first and model.overlay is not None:
-                own = model.overlay.extra[m].rank
+            if overlay is not None and place is not None:
+                own = overlay.extra[m].rank
             if isinstance(rank, HasLabelVectors) and isinstance(own, HasLabelVectors):
-                vector = own.vector(column - first if column >= first else column)
+                vector = own.vector(column if place is None else place)
                 ids, cosines = rank.similar(vector, NEAR + SPARE)
                 pairs = [
                     (other, cosine) for other, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)

@@ -50,7 +50,7 @@ from treetop.core.errors import (
     visible,
 )
 from treetop.core.executor import executor
-from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size, with_documents
+from treetop.core.forecast import COMPILED, PROCESS, Forecast, for_device, parse_budget, size, with_documents
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
@@ -90,11 +90,13 @@ class Plan:
         return dataclasses.replace(self, config=settle(self.config, dataset, say=say))
 
     def forecast(
-        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False
-    ) -> Forecast:
+        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
+        device: str = "auto",
+    ) -> Forecast:  # fmt: skip
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
         config = settle(self.config, dataset)
-        made: Forecast = self.module.forecast(dataset, config)
+        with for_device(device):
+            made: Forecast = self.module.forecast(dataset, config)
         made = probed(lambda sample: self.module.fit(sample, config, Job()), dataset, made) if probe else made
         if held.holds_out(dataset):  # a copy of the rows to train on, and kernels where a recipe has none
             more = (
@@ -219,7 +221,7 @@ def fit(
     if folder is not None and carries:
         carry.check(folder, dataset.labels, planned.recipe)
     probe = bool(limits.keys() & {"memory", "time"})
-    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts))
+    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts, device=device))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):

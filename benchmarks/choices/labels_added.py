@@ -4,8 +4,10 @@
 
 Of the labels with at least two training texts, 100 are taken out of the label set and of the training rows; `xr_linear`
 learns without them, and they are added with their rows (`treetop labels add --examples`). One record for each way:
-`left out`, `added` (examples: the rows that have one of the labels), `added, texts kept` (the model keeps its training
-texts, so siblings' texts are negatives), `added, all rows` (examples: all training rows) and `trained` (on everything).
+`left out`, `added` (examples: the rows that have one of the labels; stand-ins drawn from the functions of siblings are
+further negatives), `added, no stand-ins`, `added, texts kept` (the model keeps its training texts, so siblings' texts
+are negatives), `added, all rows` (examples: all training rows) and `trained` (on everything). With `--held-out` a sixth
+of train is tested on instead, for choices.
 `new_P@5` counts added labels only, over test rows that have one, all labels competing; `old_P@5` counts added labels as
 misses, over all test rows; `shown` is the share of added labels among the best five. `same` says whether the scores of
 old labels have the same bits as before.
@@ -24,6 +26,7 @@ import numpy as np
 import treetop
 from treetop.core import provenance
 from treetop.core.dataset import Dataset, LabelSet
+from treetop.edit import stand_ins
 from treetop.evaluate.match import hits
 
 RECORD = Path(__file__).parents[1] / "results/labels-added.jsonl"
@@ -61,9 +64,19 @@ def same_bits(model, before, test, n_old):
     return all(np.array_equal(getattr(now, name), getattr(then, name)) for name in ("indptr", "ids", "score"))
 
 
-def runs(data, seed):
+def read(data, held_out):
+    """(training rows, rows to test on)"""
+    train = Dataset.read(data)
+    if not held_out:
+        return train, Dataset.read(data, "test")
+    documents = np.flatnonzero(train.documents)
+    out = np.sort(np.random.default_rng(7).permutation(documents)[: len(documents) // 6])
+    return train.take(np.setdiff1d(np.arange(len(train)), out)), train.take(out)
+
+
+def runs(data, seed, held_out):
     """(way, seconds, model, model before or None, test rows, number of old labels) of each way."""
-    train, test = Dataset.read(data), Dataset.read(data, "test")
+    train, test = read(data, held_out)
     often = np.flatnonzero(train.label_counts >= 2)
     hidden = np.sort(np.random.default_rng(seed).permutation(often)[:HIDDEN])
     old = np.setdiff1d(np.arange(train.n_labels), hidden)
@@ -74,9 +87,12 @@ def runs(data, seed):
     base = treetop.fit("xr_linear", cut(train, old), calibrate=False, keep_texts=True, seed=seed)
     bare = dataclasses.replace(base, documents=None)
     yield "left out", 0.0, bare, None, test, len(old)
+    most = stand_ins.MOST
     for way, model, rows in (
-        ("added", bare, few), ("added, texts kept", base, few), ("added, all rows", bare, train),
+        ("added", bare, few), ("added, no stand-ins", bare, few), ("added, texts kept", base, few),
+        ("added, all rows", bare, train),
     ):  # fmt: skip
+        stand_ins.MOST = 0 if way == "added, no stand-ins" else most
         started = time.monotonic()
         made = model.add_labels(new, examples=rows)
         yield way, time.monotonic() - started, made, model, test, len(old)
@@ -89,11 +105,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
     for seed in given.seeds:
-        for way, seconds, model, before, test, n_old in runs(given.data, seed):
-            line = {"data": Path(given.data).name, "recipe": "xr_linear", "way": way, "added": HIDDEN}
+        for way, seconds, model, before, test, n_old in runs(given.data, seed, given.held_out):
+            line = {
+                "data": Path(given.data).name,
+                "held_out": given.held_out,
+                "recipe": "xr_linear",
+                "way": way,
+                "added": HIDDEN,
+            }
             line |= measured(model, test, n_old) | {"seconds": round(seconds, 2)}
             line |= {} if before is None else {"same": same_bits(model, before, test, n_old)}
             print(json.dumps(line), flush=True)

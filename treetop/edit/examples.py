@@ -2,7 +2,7 @@
 
 A new label hangs below the nodes to which the trained levels lead its own texts. Its function is solved like those of
 the other labels there, with the same loss and costs: its texts against the other examples that reach one of its nodes
-and, where the model keeps its training texts, against a sample of those of its siblings.
+and against the training texts of its siblings, of which there are stand-ins where the model does not keep them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from treetop.core.abilities import HasParents
 from treetop.core.config import build
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import ConfigError, InputError, LabelError, ModelError
-from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree, Level
 from treetop.core.work import fingerprint
+from treetop.edit.stand_ins import language_of, stand_ins
 from treetop.kernels.sparse import rows_of
 from treetop.predict.beam import nodes_above
 from treetop.rank.linear import Linear
@@ -59,11 +59,6 @@ def unknown_labels(model: Model, examples: Dataset) -> LabelSet:
 def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Part], Ints]:
     """(functions and nodes above of the new labels for each member, as parts of an edit; examples of each label)"""
     config, Y = settings_of(model), targets_of(new, examples)
-    if model.documents is None and np.diff(Y.indptr).all():
-        logger.warning(
-            "labels add: every example has a new label and the model keeps no training texts, so the new labels may be "
-            "returned too often. Give rows without them too, such as all training rows, or train with --keep-texts."
-        )
     views = model.views(examples.texts, examples.features)
     alone = LabelTree((np.zeros(len(new), np.int32), np.arange(len(new), dtype=np.int32)))  # a chunk for each label
     seed = int(fingerprint([list(new.ids)]), 16) & 0x7FFFFFFF
@@ -74,8 +69,9 @@ def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Par
             raise ModelError(f"member {m + 1} has no level above its labels. The model is damaged; copy it again.")
         reached = above.to_csr(levels[-2].rank.n)
         hung = nodes_of(Y, reached)
-        blocks = [(views[levels[-1].view], Y, _ones(reached) @ hung.T + Y)]
-        blocks += _siblings(model, levels, hung, examples.texts)
+        own = (views[levels[-1].view], Y, _ones(reached) @ hung.T + Y)
+        beside = _siblings(model, levels, hung, examples.texts) or _stand_ins(model, levels, hung, own, seed + m)
+        blocks = [own, *beside]
         X, targets, rows = (sparse.vstack(side, "csr", np.float32) for side in zip(*blocks, strict=True))
         members = _ones(rows).tocsc()
         task = LevelTask(rows_of(X), X.shape, problems_of(targets, None), (members, members), seed)
@@ -134,6 +130,22 @@ def _siblings(model: Model, levels: Sequence[Level], hung: Csr, known: Texts) ->
     rows = np.flatnonzero(np.diff(chosen.indptr))
     X = model.views(documents.texts.take(np.array(fresh, np.int64)[rows]))[levels[-1].view]
     return [(X, sparse.csr_matrix((len(rows), hung.shape[0]), dtype=np.float32), chosen[rows])]
+
+
+def _stand_ins(
+    model: Model, levels: Sequence[Level], hung: Csr, own: tuple[Csr, Csr, Csr], seed: int
+) -> list[tuple[Csr, Csr, Csr]]:
+    """(view, no targets, labels they are negatives of) of stand-ins for the texts of siblings.
+
+    As many as a node has texts, less the examples that reach it without a label that hangs there.
+    """
+    X, Y, reached = own
+    rank: Linear = levels[-1].rank  # type: ignore[assignment]
+    negatives = np.asarray(_ones((reached - reached.multiply(Y)) @ hung).sum(0)).ravel()
+    nodes = np.unique(hung.indices)
+    there = dict(zip(nodes.tolist(), negatives[nodes].astype(int).tolist(), strict=True))
+    made, under = stand_ins(rank, model.counts, there, language_of(X), seed)
+    return [(made, sparse.csr_matrix((len(under), hung.shape[0]), dtype=np.float32), hung.T.tocsr()[under])]
 
 
 def _thinned(beside: Csr) -> Csr:

@@ -1,4 +1,4 @@
-"""Labels as they are today over a model as it was trained: some added behind, some retired, some merged into others.
+"""Labels as they are today over a model as it was trained: some added behind, some learned again, retired or merged.
 
 The trained levels answer as ever, bit for bit; only what they answer is looked through afterwards.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,13 @@ SLACK = 16  # labels asked for beyond `k` at first, where some are retired
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """`extra` ranks the added labels (numbered from 0) below the same nodes as each member's last level."""
+    """`extra` ranks labels that were added or learned again (numbered from 0) below the nodes of each last level."""
 
     n: int  # labels of the trained model; added ones follow
     retired: NDArray[np.bool_]  # (labels,)
     extra: Sequence[Level] = ()  # one for each member, or none
     target: NDArray[np.int32] | None = None  # (labels,) the label that gets a label's score; None: its own, always
+    columns: NDArray[np.int32] | None = None  # (extra,) the label of each, -1: outdated; None: those behind `n`
 
     @classmethod
     def hiding(cls, status: NDArray[np.uint8]) -> Overlay | None:
@@ -41,6 +43,22 @@ class Overlay:
     def sources(self, column: int) -> list[int]:
         """The labels whose scores this label gets: its own, and those merged into it."""
         return [column] if self.target is None else np.flatnonzero(self.target == column).tolist()
+
+    @cached_property
+    def outdated(self) -> NDArray[np.bool_] | None:
+        """(n,) trained labels that were learned again: what the trained level says of them does not count."""
+        if self.columns is None or not (again := (self.columns >= 0) & (self.columns < self.n)).any():
+            return None
+        marks = np.zeros(self.n, bool)
+        marks[self.columns[again]] = True
+        return marks
+
+    def place(self, column: int) -> int | None:
+        """Where a label stands in `extra`; None: the trained level ranks it."""
+        if self.columns is None:
+            return column - self.n if column >= self.n else None
+        places = np.flatnonzero(self.columns == column)
+        return int(places[-1]) if len(places) else None
 
     def of_member(self, m: int) -> Overlay:
         """The same for one member alone."""
@@ -65,7 +83,7 @@ class Overlay:
         self, members: Sequence[Sequence[Level]], blend: Blend, views: Mapping[str, View], k: int,
         weights: Sequence[float] = (),
     ) -> tuple[list[Ranking], list[Ranking]]:  # fmt: skip
-        """What `rank` is made of: each member's ranking of trained labels, and of added ones (numbered from 0)."""
+        """What `rank` is made of: each member's ranking of trained labels, and of `extra` ones (numbered from 0)."""
         found = self._settled(members, blend, views, k, weights)[0]
         return found[: len(members)], found[len(members) :]
 
@@ -74,7 +92,7 @@ class Overlay:
         weights: Sequence[float],
     ) -> tuple[list[Ranking], Ranking]:  # fmt: skip
         first = k if len(members) == 1 else max(k, KEEP)  # as deep as without any retired label
-        most = first + self.n_retired
+        most = first + self.n_retired + (0 if self.outdated is None else int(self.outdated.sum()))
         want = min(most, 2 * k + SLACK) if len(members) == 1 else first
         above = [nodes_above(levels, views) for levels in members] if self.extra else []
 
@@ -96,15 +114,24 @@ class Overlay:
         above: Sequence[Ranking | None],
         want: int,
     ) -> tuple[list[Ranking], Ranking]:
-        """(the best `want` of each member, trained labels first and added ones behind; all of them blended)"""
+        """(the best `want` of each member, trained labels first and `extra` ones behind; all of them blended)"""
         if not self.extra:
             base = [descend(levels, views, want) for levels in members]
             return base, mix(base)
         base = [step(levels[-1], views, up, want) for levels, up in zip(members, above, strict=True)]
         new = [step(level, views, up, want) for level, up in zip(self.extra, above, strict=True)]
-        behind = mix(new)
-        behind = Ranking(behind.indptr, behind.ids + np.int32(self.n), behind.score, behind.own)
-        return [*base, *new], _joined(mix(base), behind)
+        return [*base, *new], _joined(self._valid(mix(base)), self._as_labels(mix(new)))
+
+    def _valid(self, ranking: Ranking) -> Ranking:
+        """Trained labels less those that were learned again."""
+        return ranking if self.outdated is None else ranking.where(~self.outdated[ranking.ids])
+
+    def _as_labels(self, ranking: Ranking) -> Ranking:
+        """What `extra` ranks, named by columns."""
+        if self.columns is None:
+            return Ranking(ranking.indptr, ranking.ids + np.int32(self.n), ranking.score, ranking.own)
+        ranking = ranking.where(self.columns[ranking.ids] >= 0)
+        return Ranking(ranking.indptr, self.columns[ranking.ids], ranking.score, ranking.own)
 
     def _shown(self, ranking: Ranking) -> Ranking:
         """Scores of merged labels at their targets, the best of each; retired labels left out."""

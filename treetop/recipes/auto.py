@@ -20,7 +20,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from treetop.assemble.advise.advice import SHARE, Adviser, plan_of
+from treetop.assemble.advise.advice import Adviser, plan_of
 from treetop.assemble.advise.said import card_line, learning_points, lines
 from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.core import curve, deadline
@@ -48,7 +48,9 @@ class Config:
     candidates: tuple[str, ...] = setting(
         (), "recipes to try, each with a preset behind a colon where it has one; empty: by data and machine"
     )
-    share: float = setting(SHARE, "share of the time budget that trials may take", low=0.0, high=0.9)
+    share: float | None = setting(
+        None, "share of the time budget that trials may take; null: 0.25, on a GPU 0.35", low=0.0, high=0.9
+    )
     encoder: str = setting("", "encoder of the recipes that read texts with one; empty: their own")
 
     def __post_init__(self) -> None:
