@@ -227,6 +227,8 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "fast_answers": fast.answers,
     "million_labels": fast.million,
     "languages": languages.languages,
+    "char_ngrams": languages.char_ngrams,
+    "long_documents": languages.long_documents,
     "gandalf": pairs.gandalf,
     "augmented": pairs.augmented,
 }
