@@ -229,6 +229,8 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "serve_load": serve.load,
     "serve_most": serve.most,
     "languages": languages.languages,
+    "char_ngrams": languages.char_ngrams,
+    "long_documents": languages.long_documents,
     "gandalf": pairs.gandalf,
     "augmented": pairs.augmented,
 }
