@@ -57,6 +57,7 @@ test-browser: export CHROMIUM ?= /usr/bin/chromium
 test-browser: .venv/.test
 	test -x "$$CHROMIUM" || apt-get install -y chromium
 	.venv/bin/python -c "import playwright" 2>/dev/null || $(PIP) playwright
+	test -f $(AXE) || which npm > /dev/null || apt-get install -y npm
 	test -f $(AXE) || npm install --no-audit --no-fund --prefix build/axe axe-core@4.14.0
 	.venv/bin/python -m pytest -m browser tests/browser
 
@@ -74,12 +75,16 @@ test-schema: .venv/.test
 	$(PIP) schemathesis
 	.venv/bin/python -m pytest -m slow tests/serve/test_schema.py
 
-# Load on a real server, on a quiet machine (autocannon from npm, wrk from the system): `make bench-serve SECONDS=600`.
+# Load on a real server, on a quiet machine (autocannon from npm, wrk from Debian): `make bench-serve SECONDS=600`.
 bench-serve: SECONDS ?= 600
 bench-serve: DATA ?= ../shared/data/finna-yso-en-25k
 bench-serve: .venv/.test build/node_modules
+	which wrk > /dev/null || apt-get install -y wrk
 	test -d build/serve/finna || .venv/bin/treetop fit xr_linear $(DATA) --out build/serve/finna
-	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --soak $(SECONDS) --record benchmarks/results/serve.jsonl
+	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --record benchmarks/results/serve.jsonl \
+		--only rated --only overload --only reload --repeat 3
+	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --record benchmarks/results/serve.jsonl \
+		--only maximum --only kill --only soak --soak $(SECONDS)
 
 # Annif from PyPI in build/annif, trained on the same data (minutes, once) and loaded the same way, on a quiet machine.
 bench-annif: SECONDS ?= 10
@@ -87,14 +92,16 @@ bench-annif: DATA ?= ../shared/data/finna-yso-en-25k
 bench-annif: .venv/.test
 	.venv/bin/python -m tools.annif $(DATA) --seconds $(SECONDS) --record benchmarks/results/serve.jsonl
 
-# The image `treetop`, without pulling another (mmdebstrap and podman from the system); then a container of it is asked.
+# The image `treetop`, without pulling another (mmdebstrap and podman are Debian's); then a container of it is asked.
 container: .venv/.test
+	which mmdebstrap podman runc > /dev/null || apt-get install -y mmdebstrap podman runc
 	PYTHON=.venv/bin/python deploy/build.sh
 
 test-container: .venv/.test
 	.venv/bin/python -m pytest -m container tests/deploy
 
 build/node_modules:
+	which npm > /dev/null || apt-get install -y nodejs npm
 	mkdir -p build
 	npm install --prefix build --no-audit --no-fund autocannon@8
 

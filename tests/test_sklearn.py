@@ -7,6 +7,7 @@ import treetop
 
 pytest.importorskip("sklearn")
 from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
@@ -105,6 +106,31 @@ def test_cross_validation_takes_lists_of_labels_and_scorers_by_name():
     for wrong, sentence in (("P", "no number of labels"), ("Q@5", "scorer"), ("P@0", "no number")):
         with pytest.raises(ConfigError, match=sentence):
             scorer(wrong)
+
+
+def test_scorers_look_into_pipelines_and_searches():
+    data = toy.dataset()
+    texts, labels = list(data.texts), lists(data)
+    words = make_pipeline(TfidfVectorizer(), XMCClassifier("neighbours"))
+    found = cross_val_score(words, texts, labels, cv=2, scoring=scorer("P@1"))
+    assert (found > 0).all()
+    search = GridSearchCV(words, {"xmcclassifier__settings__k": [1, 30]}, cv=2, scoring=scorer("P@5")).fit(
+        texts, labels
+    )
+    assert search.best_params_ and scorer("P@5")(search, texts, labels) >= search.best_score_
+    with pytest.raises(
+        ConfigError, match="expected an XMCClassifier, a pipeline or a search of one, got TfidfVectorizer"
+    ):
+        scorer("P@1")(TfidfVectorizer(), texts, labels)
+
+
+def test_columns_of_an_indicator_table_are_names_of_labels():
+    pandas = pytest.importorskip("pandas")
+    data = toy.dataset()
+    marks = pandas.DataFrame(data.Y.toarray(), columns=list(data.labels.ids), index=np.arange(len(data)) + 7)
+    estimator = XMCClassifier("neighbours").fit(pandas.Series(list(data.texts)), marks)
+    assert list(estimator.classes_) == list(data.labels.ids)
+    assert estimator.score(list(data.texts), marks) > 0.9
 
 
 def test_a_grid_goes_over_settings_of_the_recipe():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ import numpy as np
 
 from treetop.core import provenance
 from treetop.core.dataset import Dataset
+from treetop.core.leftovers import temporary
 from treetop.core.types import Scores
 from treetop.model import Model
 from treetop.training import fit, plan
@@ -37,16 +37,14 @@ def measure(
     Nothing is held out of training: heads are joined at fixed weights, and scores have no probabilities.
     """
     chosen = list(settings)
-    needs = plan(name, preset=preset, settings=chosen).forecast(train)
-    folder = Path(tempfile.mkdtemp(prefix="treetop-bench-"))
-    try:
+    needs = plan(name, preset=preset, settings=chosen).forecast(train, device=device)
+    with tempfile.TemporaryDirectory(prefix="treetop-bench-") as work, temporary(Path(work)):
+        folder = Path(work)
         wall, cpu = time.monotonic(), time.process_time()
         options: dict[str, Any] = {"seed": seed, "threads": threads, "device": device, "calibrate": False}
         model = fit(name, train, preset=preset, settings=chosen, out=folder / "model", **options)
         cost = {"wall_s": time.monotonic() - wall, "cpu_s": time.process_time() - cpu, "peak_mb": _peak_mb()}
         size = sum(file.stat().st_size for file in (folder / "model").rglob("*") if file.is_file()) / 1e6
-    finally:
-        shutil.rmtree(folder)
     scores, batch = _tested(model, test)
     single = _one_by_one(model, test)
     values = {

@@ -21,6 +21,7 @@ from treetop.training import fit
 
 extra("sklearn", "sklearn")
 from sklearn.base import BaseEstimator  # noqa: E402
+from sklearn.pipeline import Pipeline  # noqa: E402
 from sklearn.utils.metaestimators import available_if  # noqa: E402
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data  # noqa: E402
 
@@ -206,7 +207,8 @@ class _Scorer:
             raise ConfigError(f"scorer: '{metric}' has no number of labels. Write it behind @, such as {name}@5.")
         self.metric, self.k = metric, int(k)
 
-    def __call__(self, estimator: XMCClassifier, X: Any, y: Any) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        estimator, X = _innermost(estimator, X)
         labels, Y = _targets(y)
         texts, features = estimator._inputs(X, reset=False)
         rows = Dataset(texts, Y, labels, features={} if features is None else {"given": features})
@@ -214,6 +216,18 @@ class _Scorer:
 
     def __repr__(self) -> str:
         return f"scorer({self.metric!r})"
+
+
+def _innermost(estimator: Any, X: Any) -> tuple[XMCClassifier, Any]:
+    """The XMCClassifier in a fitted search or at the end of a pipeline, and the input as it gets it."""
+    if (best := getattr(estimator, "best_estimator_", None)) is not None:
+        return _innermost(best, X)
+    if isinstance(estimator, Pipeline):
+        return _innermost(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X)
+    if not isinstance(estimator, XMCClassifier):
+        kind = type(estimator).__name__
+        raise ConfigError(f"scorer: expected an XMCClassifier, a pipeline or a search of one, got {kind}.")
+    return estimator, X
 
 
 def _flat(settings: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -245,7 +259,9 @@ def _seed(random_state: Any) -> int:
 
 
 def _targets(y: Any) -> tuple[LabelSet, Csr]:
-    """Labels and Y from lists of names, an indicator matrix or one label per row."""
+    """Labels and Y from lists of names, an indicator matrix (a table's columns are names) or one label per row."""
+    names = getattr(y, "columns", None)
+    y = y if names is None else np.asarray(y)
     if not sparse.issparse(y):
         first = next(iter(y), None) if isinstance(y, Iterable) else None
         if isinstance(first, list | tuple | set | frozenset):
@@ -260,4 +276,4 @@ def _targets(y: Any) -> tuple[LabelSet, Csr]:
         y = array
     Y = sparse.csr_matrix(y, dtype=np.float32)
     Y.eliminate_zeros()
-    return LabelSet.of([str(column) for column in range(Y.shape[1])]), Y
+    return LabelSet.of([str(column) for column in (range(Y.shape[1]) if names is None else names)]), Y

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from treetop.assemble.char_ngrams import settle
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
@@ -49,7 +50,7 @@ from treetop.core.errors import (
     visible,
 )
 from treetop.core.executor import executor
-from treetop.core.forecast import COMPILED, PROCESS, Forecast, parse_budget, size, with_documents
+from treetop.core.forecast import COMPILED, PROCESS, Forecast, for_device, parse_budget, size, with_documents
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
@@ -84,12 +85,19 @@ class Plan:
 
             devices.pick(device)
 
+    def settled(self, dataset: Dataset, *, say: bool = False) -> Plan:
+        """The same recipe with settings that ask for the data (`auto`) settled on these."""
+        return dataclasses.replace(self, config=settle(self.config, dataset, say=say))
+
     def forecast(
-        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False
-    ) -> Forecast:
+        self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
+        device: str = "auto",
+    ) -> Forecast:  # fmt: skip
         """What training would need: by the shape of the data, or, some seconds later, by a probe on samples of it."""
-        made: Forecast = self.module.forecast(dataset, self.config)
-        made = probed(lambda sample: self.module.fit(sample, self.config, Job()), dataset, made) if probe else made
+        config = settle(self.config, dataset)
+        with for_device(device):
+            made: Forecast = self.module.forecast(dataset, config)
+        made = probed(lambda sample: self.module.fit(sample, config, Job()), dataset, made) if probe else made
         if held.holds_out(dataset):  # a copy of the rows to train on, and kernels where a recipe has none
             more = (
                 float(len(dataset.texts.blob)) + 8.0 * dataset.Y.nnz + (made.memory < COMPILED) * (COMPILED - PROCESS)
@@ -192,7 +200,7 @@ def fit(
     check_run(seed, device, threads)
     check_rule(self_pairs)
     started, dataset = time.monotonic(), _dataset(texts, labels)
-    planned = plan(recipe, preset=preset, settings=settings)
+    planned = plan(recipe, preset=preset, settings=settings).settled(dataset, say=True)
     folder = None if out is None else Path(out)
     limits, held = parse_budget(budget), HoldOut(calibrate, aim, held_out)
     if (
@@ -213,7 +221,7 @@ def fit(
     if folder is not None and carries:
         carry.check(folder, dataset.labels, planned.recipe)
     probe = bool(limits.keys() & {"memory", "time"})
-    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts))
+    needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts, device=device))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):

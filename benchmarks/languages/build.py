@@ -4,6 +4,7 @@
     python benchmarks/languages/build.py DEBS OUT
 
 help-XX: the first lines of each page of LibreOffice's help in language XX -> the page's entries in the English index.
+pages400-XX, ...: the same with more characters of a page (--longer 400 800 3000), in languages with spaces.
 names-XX: the name of each symbol in language XX -> its English keywords (unicode-cldr-core).
 A language has the same documents and labels as any other, so that figures differ by what is made of the texts alone.
 DEBS needs libreoffice-help-en-us and unicode-cldr-core. Nothing of the data is in this repository.
@@ -38,13 +39,13 @@ def index_entries(folder: Path) -> Labels:
     return {page: sorted(entries) for page, entries in found.items()}
 
 
-def first_lines(file: Path) -> str:
+def first_lines(file: Path, size: int) -> str:
     """Title and first paragraphs of a help page."""
     page = file.read_text(encoding="utf-8")
     body = page.partition('<div id="DisplayArea"')[2].partition(">")[2].partition('<div id="SearchFrame"')[0]
     body = re.sub(r"(?s)<(script|style|nav)\b.*?</\1>|<(?!/?(?:span|a|em|b|i)\b)[^>]*>", " ", body)
     text = html.unescape(re.sub(r"<[^>]*>", "", body))
-    return unicodedata.normalize("NFC", " ".join(text.split()))[:SHORT]
+    return unicodedata.normalize("NFC", " ".join(text.split()))[:size]
 
 
 def annotations(file: Path, *, names: bool) -> Labels:
@@ -74,12 +75,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("debs", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--longer", type=int, nargs="*", default=[], help="more characters of help pages")
     options = parser.parse_args()
     entries = index_entries(options.debs / HELP)
     for folder in sorted((options.debs / HELP).iterdir()):
         if (folder / "bookmarks.js").exists():
-            texts = {page: first_lines(folder / page) for page in entries if (folder / page).exists()}
-            write(options.out / f"help-{folder.name.lower()}", texts, entries)
+            there = [page for page in entries if (folder / page).exists()]
+            for size in (SHORT, *options.longer):
+                title = "help" if size == SHORT else f"pages{size}"
+                texts = {page: first_lines(folder / page, size) for page in there}
+                write(options.out / f"{title}-{folder.name.lower()}", texts, entries)
     keywords = annotations(options.debs / CLDR / "en.xml", names=False)
     for language in NAMES:
         names = annotations(options.debs / CLDR / f"{language}.xml", names=True)

@@ -33,7 +33,7 @@ SETTINGS = {
     "characters 3-5 of words": ["tfidf.ngrams=null", "tfidf.char_ngrams=[3, 5]"],
     "words and characters 2-4": ["tfidf.char_ngrams=[2, 4]"],
     "words and characters 3-5": ["tfidf.char_ngrams=[3, 5]"],
-    "words and characters 2-4, equal weight": ["tfidf.char_ngrams=[2, 4]", "tfidf.char_weight=0.5"],
+    "words and characters 2-4, weight 0.8": ["tfidf.char_ngrams=[2, 4]", "tfidf.char_weight=0.8"],
     "characters 2-4 of words": ["tfidf.ngrams=null", "tfidf.char_ngrams=[2, 4]"],
 }
 STEM = {

@@ -65,6 +65,7 @@ class Fake:
     delay: float = 0.0  # seconds of each prediction
     busy: int = 0  # so many predictions are answered 429
     fail: str = ""  # a path that is answered 500
+    show_texts: bool = True
     version: str = "0123456789ab"
     versions: list[str] = field(default_factory=list)  # taken in turn instead
     requests: list[tuple[str, dict]] = field(default_factory=list)
@@ -84,7 +85,7 @@ class Fake:
         return {
             "id": name, "recipe": "xr_linear" if rich else "popular", "version": self.version, "labels": MILLION,
             "documents": 3, "calibrated": rich, "loaded_at": "2026-01-02T03:04:05Z", "has_report": rich,
-            "has_texts": rich, "has_tree": rich, "accepts_feedback": rich,
+            "has_texts": rich and self.show_texts, "has_tree": rich, "accepts_feedback": rich,
         }  # fmt: skip
 
     def answer(self, path: str, given: dict) -> dict:
@@ -145,6 +146,7 @@ def predict(fake, name, given):
 
 def explain(fake, name, given):
     text, found = given["text"], []
+    near = [{"row": 12, "similarity": 0.9, "vote": 0.2, "text": "a cat of the training texts, " * 9}]
     for label in ranked(text, name, 100):
         if label["id"] not in given["labels"]:
             continue
@@ -164,7 +166,7 @@ def explain(fake, name, given):
             {**label, "label": label["name"], "count": 7, "joined": None,
              "members": [{**member, "score": 1.0, "steps": steps}],
              "neighbours": [{"id": "c2", "label": "dogs", "similarity": 0.5}],
-             "texts": [{"row": 12, "similarity": 0.9, "vote": 0.2, "text": "a cat of the training texts"}]}
+             "texts": near if fake.show_texts else None}
         )  # fmt: skip
     return {"explanations": found}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+IMAGES = Path(os.environ.get("IMAGES", Path(__file__).parent.parent.parent / "docs" / "images"))
 TEXT = "A small domestic cat slept on the old sofa in the kitchen, while outside a musician played the saxophone."
 WIDE, PHONE = {"width": 1200, "height": 800}, {"width": 390, "height": 780}
 
@@ -31,9 +31,23 @@ def labels(page: Any) -> None:
     page.wait_for_selector("#label h3")
 
 
+def batch(page: Any) -> None:
+    page.click("#tab-batch")
+    texts = "\n".join(part.strip() for part in TEXT.replace(", while", ",").split(",")).encode()
+    page.set_input_files("#files", [{"name": "texts.txt", "mimeType": "", "buffer": texts}])
+    page.locator("#progress-says", has_text="Done").wait_for()
+
+
+def compare(page: Any) -> None:
+    page.click("#tab-compare")
+    page.fill("#compare-text", TEXT)
+    page.locator("#compare-says", has_text="in both").wait_for()
+
+
 SHOTS = [
     ("page-tag", tag, "light", WIDE), ("page-tag-dark", tag, "dark", WIDE), ("page-phone", tag, "light", PHONE),
-    ("page-labels", labels, "light", WIDE),
+    ("page-labels", labels, "light", WIDE), ("page-batch", batch, "light", WIDE),
+    ("page-compare", compare, "light", WIDE),
 ]  # fmt: skip
 
 

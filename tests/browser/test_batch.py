@@ -110,8 +110,10 @@ def test_many_texts_go_in_requests_of_32_and_can_be_stopped(opened):
     opened.fake.delay = 0.05
     give(page, ("in.txt", "a cat\n" * 20_000))
     expect(page.locator("#rows .virtual-row").first).to_be_visible()
+    expect(page.locator("#progress")).not_to_have_js_property("value", 0)
     page.click("#stop")
     expect(page.locator("#progress-says")).to_contain_text("Stopped")
+    assert 0 < page.locator("#progress").evaluate("bar => bar.value") < 1
     assert all(len(given["texts"]) == 32 for path, given in opened.fake.requests if path == "/v1/predict")
     done = opened.fake.count("/v1/predict")
     page.wait_for_timeout(300)

@@ -79,6 +79,16 @@ def test_search_by_name_and_by_meaning(opened):
     expect(page.locator("#shelf")).to_be_hidden()
 
 
+def test_what_is_typed_while_the_tree_is_on_its_way_stays(opened):
+    held = []
+    opened.page.route("**/v1/tree?*", lambda route: held.append(route))
+    page = opened.visit("labels")
+    page.fill("#find", "cat")
+    held[0].continue_()
+    expect(rows(page)).to_have_count(1)
+    expect(page.locator("#find")).to_have_value("cat")
+
+
 def test_a_model_without_a_tree_lists_its_labels(opened):
     page = opened.visit("labels")
     page.select_option("#model", "beta")

@@ -188,8 +188,31 @@ def test_axe_finds_nothing_serious(opened, tab, scheme):
     opened.allowed = ["Blocked script execution"]
     assert AXE.is_file(), "run `make test-browser`, which fetches axe-core"
     opened.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    page = prepared(opened, tab)
+    assert violations(prepared(opened, tab)) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_dialog_a_list_that_is_open_and_an_error(opened, scheme):
+    opened.allowed = ["Failed to load resource"]
+    opened.fake.token = "correct"
+    page = opened.page
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.goto(opened.url)
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert violations(page) == []
+    page.get_by_label("Token", exact=True).fill("correct")
+    page.keyboard.press("Enter")
+    page.get_by_role("combobox", name="Add a label").fill("dom")
+    expect(page.locator("#add").get_by_role("option")).to_have_count(1)
+    opened.fake.fail = "/v1/predict"
+    page.evaluate("document.getElementById('text').value = 'cat'")
+    page.locator("#text").dispatch_event("input")
+    expect(page.get_by_role("alert")).to_contain_text("The disk is full.")
+    assert violations(page) == []
+
+
+def violations(page):
+    """What axe complains about: its rules, with the elements."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, { iframes: false })")
-    told = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found["violations"]]
-    assert told == []
+    return [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found["violations"]]

@@ -26,8 +26,8 @@ def served(tmp_path_factory):
     model.save(folder / "plain")
     calibrated(model, toy.dataset(seed=1, n=700)).save(folder / "sure")
     (folder / "token").write_text(SECRET)
-    (folder / "report").mkdir()
-    (folder / "report" / "index.html").write_text(REPORT)
+    (folder / "report" / "sure").mkdir(parents=True)
+    (folder / "report" / "sure" / "index.html").write_text(REPORT)
     command = [sys.executable, "-m", "treetop", "serve", folder / "sure", folder / "plain", "--port", "0"]
     command += ["--workers", "1", "--feedback", folder / "feedback.sqlite", "--token-file", folder / "token"]
     process = subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -29,6 +29,15 @@ def test_labels_appear_as_one_types_and_old_requests_do_not_win(opened):
     expect(page.locator("#text")).to_be_focused()
 
 
+def test_a_text_is_pasted(opened):
+    page = opened.visit()
+    page.evaluate("navigator.clipboard.writeText('a cat\\nand a dog')")
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.press("Control+V")
+    expect(rows(page).locator(".name")).to_have_text(["cats", "dogs"])
+    expect(page.locator("#text")).to_have_value("a cat\nand a dog")
+
+
 def test_bars_show_probabilities_and_the_line_moves_with_the_precision(opened):
     page = opened.visit()
     opened.type(TEXT)
@@ -44,6 +53,16 @@ def test_bars_show_probabilities_and_the_line_moves_with_the_precision(opened):
     page.get_by_role("radio", name="90 %").check()
     expect(page.locator("#suggestions .line")).to_have_count(0)
     expect(page.locator("#line-says")).to_contain_text("No threshold reached a precision of 90 %")
+
+
+def test_labels_above_the_line_that_are_not_shown_are_spoken_of(opened):
+    page = opened.visit()
+    page.get_by_role("radio", name="50 %").check()
+    opened.type("a cat, a dog, a domestic house and music")
+    expect(rows(page)).to_have_count(5)
+    expect(page.locator("#line-says")).to_be_empty()
+    page.select_option("#depth", "5")
+    expect(page.locator("#line-says")).to_contain_text("All 5 shown are above the line; there may be more.")
 
 
 def test_an_uncalibrated_model_has_scores_and_no_line(opened):
@@ -84,6 +103,16 @@ def test_a_label_explains_itself(opened):
     name.click()
     page.locator("#suggestions .detail:not([hidden])").get_by_role("button", name="dogs 0.50").click()
     expect(page.locator("#label h3")).to_have_text("dogs")
+
+
+def test_training_texts_are_shown_only_where_the_server_shows_them(opened):
+    opened.fake.show_texts = False
+    page = opened.visit()
+    opened.type("a cat")
+    page.get_by_role("button", name="cats", exact=True).click()
+    detail = page.locator("#suggestions .detail:not([hidden])")
+    expect(detail).to_contain_text("Similar labels")
+    expect(detail).not_to_contain_text("Nearest training texts")
 
 
 def test_the_marks_lie_where_the_words_are(opened):

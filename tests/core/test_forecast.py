@@ -1,5 +1,6 @@
 import pytest
 
+from treetop.core import forecast
 from treetop.core.errors import ConfigError, ResourceError
 from treetop.core.forecast import Forecast, available_memory, duration, parse_budget, size
 
@@ -44,3 +45,10 @@ def test_numbers_are_said_in_fitting_units():
     assert [size(x) for x in (5, 1500, 2.5e6, 3e9, 7e12)] == ["5 B", "1.5 KB", "2.5 MB", "3.0 GB", "7.0 TB"]
     assert [duration(x) for x in (0.2, 30, 600, 9000)] == ["under a second", "30 s", "10 min", "2.5 h"]
     assert available_memory() > 1e8
+
+
+def test_forecasts_are_for_the_device_that_is_named():
+    assert forecast.device() == "auto"
+    with forecast.for_device("cuda:1"):
+        assert forecast.device() == "cuda:1"
+    assert forecast.device() == "auto"

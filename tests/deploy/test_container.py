@@ -13,10 +13,13 @@ pytestmark = pytest.mark.container
 TEXTS = ["a small domestic cat", "a large wild cat", "a domestic dog", "a wolf in the forest"] * 3
 LABELS = [["animal", "cat", "pet"], ["animal", "cat"], ["animal", "dog", "pet"], ["animal", "wild"]] * 3
 TOKEN = "a secret of sixteen and more".replace(" ", "-")
+LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]  # some virtual machines let nobody raise them
 
 
 def podman(*words, check=True):
-    return subprocess.run(["podman", *words], check=check, capture_output=True, text=True)
+    done = subprocess.run(["podman", *words], check=False, capture_output=True, text=True)
+    assert not check or done.returncode == 0, done.stderr
+    return done
 
 
 class Container:
@@ -24,7 +27,8 @@ class Container:
         self.home = home
         self.name = podman(
             "run", "-d", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "all", "--security-opt", "no-new-privileges",
-            "-v", f"{home}/models:/models:ro", "-v", f"{home}/token:/run/token:ro", "-p", "127.0.0.1::8000", "treetop",
+            "-v", f"{home}/models:/models:ro", "-v", f"{home}/token:/run/token:ro", "-p", "127.0.0.1::8000",
+            *LIMITS, "treetop",
         ).stdout.strip()  # fmt: skip
         address = podman("port", self.name, "8000/tcp").stdout.strip()
         self.asked = httpx.Client(base_url=f"http://{address}", headers={"authorization": f"Bearer {TOKEN}"})

@@ -2,12 +2,14 @@ import dataclasses
 import json
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import toy
 from treetop.network.forecast import EncoderSize, gpu_memory, within_room
 from treetop.network.head import HeadPlan
 from treetop.tensors import devices
@@ -86,3 +88,12 @@ def test_label_texts_are_read_with_every_batch_that_is_taken(recipe, monkeypatch
     data = import_module("encoder_memory").made_up(320, 10, 2000)
     few, many = (plan(recipe, settings={"min_steps_per_epoch": steps}).forecast(data).time for steps in (1, 20))
     assert many > 10 * few
+
+
+def test_time_is_that_of_the_device(monkeypatch, encoder):
+    planned, data = plan("lightxml", settings={"encoder": {"model": encoder}}), toy.dataset()
+    on_cpu = planned.forecast(data, device="cpu").time
+    monkeypatch.setattr(devices, "pick", lambda name="auto": torch.device(name))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=66))
+    on_card = planned.forecast(data, device="cuda").time
+    assert (on_cpu - 20.0) / (on_card - 20.0) == pytest.approx(0.5 * devices.GPU_FLOPS / devices.CPU_FLOPS)

@@ -40,6 +40,11 @@ class Server:
         self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
         self._reader.start()
 
+    def workers(self):
+        """Process ids, without Python's helper of processes."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
     def end(self, number=signal.SIGTERM):
         """Seconds from the signal to the end, and the exit code."""
         started = time.monotonic()
@@ -104,6 +109,17 @@ def test_what_is_not_http(server):
     for data in (b"\x00\x01\x02\r\n\r\n", b"GET / SPAM/9\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n"):
         answer = asked_by_hand(server.port, data)
         assert answer.startswith(b"HTTP/1.1 400") and b"application/problem+json" in answer
+    post = b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+    for length in (b"5\r\ncontent-length: 9", b"-1", b"+5", b"9" * 30, b"5\r\ntransfer-encoding: chunked"):
+        smuggled = b"\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        answer = asked_by_hand(server.port, post + b"content-length: " + length + smuggled)
+        assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1 ") == 1
+    chunks = b"transfer-encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"a" * (1 << 16) + b"\r\n") * 100
+    for data in (
+        chunks + b"0\r\n\r\n",
+        b"content-length: 8000000\r\n\r\n" + b"a" * 8_000_000,
+    ):  # all of it is sent first
+        assert asked_by_hand(server.port, post + data).startswith(b"HTTP/1.1 413")
     answer = asked_by_hand(server.port, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 20_000)
     assert answer.startswith(b"HTTP/1.1 400") or answer == b""
     answer = asked_by_hand(
@@ -115,6 +131,7 @@ def test_what_is_not_http(server):
     )
     assert answer.startswith(b"HTTP/1.1 413") and b"connection: close" in answer
     assert predict(httpx, server.url).status_code == 200
+    assert len(server.lines) == 1  # the log cannot be filled with what is not HTTP
 
 
 def request(texts, *headers):
@@ -184,6 +201,18 @@ def test_figures_are_those_of_all_workers(server):
     assert len(counts) == 1 and int(counts.pop()) >= 12
 
 
+def test_workers_share_one_copy_of_the_models_arrays(server, home):
+    files = {str(file) for file in (home / "m").rglob("*.safetensors")}
+    for worker in server.workers():
+        mapped = dict(re.findall(r"^[0-9a-f]+-[0-9a-f]+ .*? (/\S+)\n((?:\w+: .*\n)+)", smaps(worker), flags=re.M))
+        assert files and files <= mapped.keys()
+        assert all(re.search(r"^Anonymous: +0 kB$", mapped[file], flags=re.M) for file in files)
+
+
+def smaps(pid):
+    return Path(f"/proc/{pid}/smaps").read_text()
+
+
 def versions(url, n=12):
     return {predict(httpx, url).json()["version"] for _ in range(n)}
 
@@ -223,8 +252,7 @@ def test_reload_without_a_failed_request_and_rollback_in_all_workers(server, hom
 
 
 def test_a_worker_that_dies_is_replaced_and_feedback_is_kept(server, home):
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    workers = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    workers = server.workers()
     assert len(workers) == 2
     body = {"text": "kept", "label": "L01", "verdict": "accept"}
     ids = [httpx.post(f"{server.url}/v1/feedback", json=body).json()["id"] for _ in range(5)]

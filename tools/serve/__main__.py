@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -48,6 +49,7 @@ def main(
             "model": model.name,
             "fast": fast,
             "workers": workers,
+            "nice": os.nice(0),  # below 0: before other programs of this machine
             "texts": min(TEXTS, len(texts)),
             **found,
             "steal_percent": round(steal.percent(), 1),

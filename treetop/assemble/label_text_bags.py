@@ -50,7 +50,7 @@ class BagsConfig:
 
 
 def forecast_bags(dataset: Dataset, config: BagsConfig, parts: PartsPlan) -> Forecast:
-    """Memory of word and label vectors with their optimiser states; time on two CPU cores."""
+    """Memory of word and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     n, view = dataset.n_labels, DOCUMENT.name
     sizes = sizes_of(n, config.tree) if n > config.tree.max_leaf else [1, n]
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)

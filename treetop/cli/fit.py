@@ -97,7 +97,8 @@ def fit(
         held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
         if dry_run:
             check_trainable(dataset)
-            needs = on_cluster(planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts))
+            needs = planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts, device=device)
+            needs = on_cluster(needs)
             echo(describe(dataset))
             echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
             needs.check(limits, out)

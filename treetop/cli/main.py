@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -16,6 +15,7 @@ from treetop.cli import (
     compare,
     data,
     demo,
+    ending,
     evaluate,
     explain,
     export,
@@ -36,7 +36,6 @@ from treetop.core.errors import TreetopError, shortened, visible
 from treetop.core.version import VERSION
 
 MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
-INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C, by SIGTERM
 
 app = typer.Typer(
     name="treetop",
@@ -92,10 +91,18 @@ def _options(
 
 def main() -> None:
     """Run a command; a user's mistake is one sentence and exit code 2, a closed pipe ends quietly."""
-    ended = _end_as_by_ctrl_c()
+    with ending.handled():
+        code = _run()
+        if ending.came() or code == ending.INTERRUPTED:
+            ending.leave()
+        sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code of the command."""
     streams.prepare()
     try:
-        code = app(prog_name="treetop", standalone_mode=False) or 0
+        return app(prog_name="treetop", standalone_mode=False) or 0
     except TreetopError as error:
         _refuse(str(error))
     except MISUSE as error:
@@ -109,30 +116,17 @@ def main() -> None:
         if not isinstance(error.__context__, BrokenPipeError):
             raise
         streams.discard_output()
-        code = 0
+        return 0
     except Exception as error:
         message = faults.sentence(error)
-        if message is None:
+        if message is None and not ending.came():
             raise
-        _refuse(message)
-    if code == INTERRUPTED:
-        sys.stderr.write("interrupted; temporary files were removed. Run the command again\n")
-    sys.exit(TERMINATED if ended and code == INTERRUPTED else code)
-
-
-def _end_as_by_ctrl_c() -> list[int]:
-    """Let SIGTERM clean up as Ctrl-C does; the list records that it arrived."""
-    came: list[int] = []
-
-    def end(number: int, frame: object) -> None:
-        came.append(number)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
-    return came
+        _refuse(message or "")
 
 
 def _refuse(sentence: str) -> NoReturn:
+    if ending.came():  # what failed then failed by the interruption
+        ending.leave()
     try:
         sys.stdout.flush()
     except OSError:

@@ -98,7 +98,7 @@ def _search(
     from treetop.assemble.tune.tries import Tries
     from treetop.core.config import merged
     from treetop.core.work import Job
-    from treetop.training import plan
+    from treetop.training import Plan, plan
 
     found = folds(dataset, job["seed"])
     if not found:
@@ -106,4 +106,8 @@ def _search(
     tries = Tries.open(None if out is None else out.with_suffix(".tries.jsonl"), job, resume=resume)
     run = Job(job["seed"], device, reads={})
     bench = Bench(dataset, found, run, Clock(seconds), time.monotonic, job["aim"])
-    return Search(bench, lambda changes: plan(recipe, settings=merged(base, nested(changes))), values, tries)
+
+    def planned(changes: dict[str, Any]) -> Plan:
+        return plan(recipe, settings=merged(base, nested(changes))).settled(dataset)
+
+    return Search(bench, planned, values, tries)

@@ -15,11 +15,12 @@ DOCUMENTS, LABELS = 6000, 100  # of the small data: enough documents for held-ou
 def warmup() -> None:
     """Compile the numeric kernels for this machine: train, save, load and ask a small model of every linear recipe."""
     from treetop.core import log
+    from treetop.core.leftovers import temporary
     from treetop.kernels.runtime import cache
 
     started, folder = time.monotonic(), cache.folder()
     before = _files(folder)
-    with tempfile.TemporaryDirectory() as work, log.quiet():
+    with tempfile.TemporaryDirectory() as work, temporary(Path(work)), log.quiet():
         for recipe in _recipes():
             _use(recipe, Path(work) / recipe)
     place = "for this process only, as there is no folder to keep them in" if folder is None else f"in {folder}"

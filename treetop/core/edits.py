@@ -19,6 +19,7 @@ from typing import Any
 
 from treetop.core.errors import ModelError, ResourceError, WorkError
 from treetop.core.folder import MANIFEST, Folder, open_folder
+from treetop.core.leftovers import temporary
 from treetop.core.listed import Listed
 from treetop.core.sealed import Check, seal, unsealed
 from treetop.core.store import Part, files_below, part_of, sha256, write_part
@@ -201,14 +202,15 @@ def _written(home: Folder, number: int, edit: Edit) -> Iterator[tuple[Path, dict
     """A temporary folder with a change's data, and size and sha256 of its files as the log will name them."""
     fresh = fresh_folder(home.path, f".{number:04d}.", ".tmp")
     try:
-        write_part(fresh, edit.part)
-        yield (
-            fresh,
-            {
-                f"{number:04d}/{file}": {"size": (fresh / file).stat().st_size, "sha256": sha256(fresh / file)}
-                for file in files_below(fresh)
-            },
-        )
+        with temporary(fresh):
+            write_part(fresh, edit.part)
+            yield (
+                fresh,
+                {
+                    f"{number:04d}/{file}": {"size": (fresh / file).stat().st_size, "sha256": sha256(fresh / file)}
+                    for file in files_below(fresh)
+                },
+            )
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 

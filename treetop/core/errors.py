@@ -23,6 +23,8 @@ import re
 from collections.abc import Iterable
 from types import ModuleType
 
+from treetop.core.installed import command_for
+
 MANY = 50  # choices among which something half alike always turns up
 LONGEST = 2000  # characters of a message; a value quoted in it may be as long as a file
 LONGEST_WORD = 200  # characters of a word that is compared with choices
@@ -142,5 +144,5 @@ def extra(module: str, name: str) -> ModuleType:
 def missing(package: str, name: str, what: str) -> MissingExtraError:
     """The error that names the extra that installs a package."""
     return MissingExtraError(
-        f"{what} needs the package '{package}', which is not installed. Install it with: pip install 'treetop[{name}]'"
+        f"{what} needs the package '{package}', which is not installed. Install it with: {command_for(name)}"
     )

@@ -7,7 +7,9 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,23 @@ LABEL = 235  # bytes of a label besides its strings: the table of ids, offsets, 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LEAST = 0.2  # share of its size below which a model is not shrunk to save memory
 TIMES = {"S": 1, "SEC": 1, "MIN": 60, "H": 3600, "HOUR": 3600}
+
+_device: ContextVar[str] = ContextVar("device", default="auto")
+
+
+@contextmanager
+def for_device(name: str) -> Iterator[None]:
+    """Inside, forecasts are for training on this device."""
+    token = _device.set(name)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def device() -> str:
+    """The device that forecasts are for; 'auto': the first GPU, if there is one."""
+    return _device.get()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from treetop.core.errors import ResourceError, WorkError
+from treetop.core.leftovers import temporary
 from treetop.core.store import files_below
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -126,6 +127,7 @@ def _claimed(target: Path, stack: contextlib.ExitStack) -> Path:
     """
     while True:
         fresh = fresh_folder(target.parent, f".{target.name}.", ".tmp")
+        stack.enter_context(temporary(fresh))
         stack.callback(shutil.rmtree, fresh, ignore_errors=True)
         with contextlib.suppress(WorkError, FileNotFoundError):  # removed before it was locked
             stack.enter_context(exclusive_lock(fresh, "swept"))
@@ -180,7 +182,7 @@ def replacing_file(target: Path) -> Iterator[TextIO]:
     """A new text file next to `target` that replaces it when the block ends without an error."""
     fresh = target.with_name(f".{target.name}.tmp")
     busy = f"{target}: another process is writing it now. Wait until it ends, or choose another name."
-    with full_disk_named(target), exclusive_lock(fresh, busy):
+    with full_disk_named(target), exclusive_lock(fresh, busy), temporary(fresh):
         try:
             with fresh.open("w", encoding="utf-8", newline="") as file:
                 yield file

@@ -10,6 +10,7 @@ import numpy as np
 
 from treetop.core.dataset import ACTIVE, Dataset
 from treetop.core.errors import InputError, WorkError, choose
+from treetop.core.leftovers import temporary
 from treetop.core.log import logger
 from treetop.core.target import check_outside, fresh_folder, full_disk_named
 from treetop.data import catalog
@@ -44,7 +45,7 @@ def write(
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     scratch = fresh_folder(out.absolute().parent, out.name + ".")
     try:
-        with full_disk_named(out):
+        with full_disk_named(out), temporary(scratch):
             _writer(kind)(Writing(scratch, splits, gzip=gzip, lossy=lossy))
         if out.exists():
             out.rmdir()

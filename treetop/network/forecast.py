@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from treetop.core import forecast
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
@@ -112,17 +113,18 @@ def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
 def forecast_member(
     dataset: Dataset, size: EncoderSize, counts: ParameterCounts, training: TrainConfig, most_tokens: float
 ) -> Forecast:
-    """Encoder, tokens and vectors with their optimiser states; time for two CPU cores.
+    """Encoder, tokens and vectors with their optimiser states; time on two CPU cores, or on the GPU.
 
     `training` has the batches that are really taken (`small_batches`).
     """
-    n, epochs = len(dataset), training.epochs
+    n, epochs, device = len(dataset), training.epochs, devices.pick(forecast.device())
+    speed = devices.training_speed(device)
     tokens = min(len(dataset.texts.blob) / 4.0, most_tokens * n) + 2.0 * n
     weights = 4.0 * size.parameters
     states = 16.0 * (counts.vectors - counts.low) + 2.0 * counts.low + (0.0 if counts.frozen else 4.0 * weights)
     model = weights + 4.0 * counts.vectors + len(dataset.labels.names.blob) * 2.0
     memory, kept = 8e8 + 2 * weights + states + 6.0 * tokens, 0.0
-    if size.inner and not counts.frozen and devices.pick().type == "cpu":  # on a GPU they lie there
+    if size.inner and not counts.frozen and device.type == "cpu":  # on a GPU they lie there
         texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
         about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, most_tokens) + 2.0
         step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * about
@@ -131,10 +133,10 @@ def forecast_member(
         memory += 6.0 * counts.frozen * n + ENCODING
     read = tokens * (1.0 if counts.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * counts.label_texts
     read += tokens * min(1.0, counts.sampled / max(1, n))
-    time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / 1e11
+    time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / speed
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
     memory += 60.0 * counts.composed
-    time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / 1e11
+    time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / speed
     memory += kept + 4.0 * training.batch_size * dataset.n_labels
     return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
 

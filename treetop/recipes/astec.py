@@ -101,7 +101,7 @@ class Config:
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    """Words and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     n = dataset.n_labels
 
     def heads(size: EncoderSize) -> list[HeadPlan]:  # every label has a vector and a mean; a step meets few

@@ -20,7 +20,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from treetop.assemble.advise.advice import SHARE, Adviser, plan_of
+from treetop.assemble.advise.advice import Adviser, plan_of
 from treetop.assemble.advise.said import card_line, learning_points, lines
 from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.core import curve, deadline
@@ -48,7 +48,9 @@ class Config:
     candidates: tuple[str, ...] = setting(
         (), "recipes to try, each with a preset behind a colon where it has one; empty: by data and machine"
     )
-    share: float = setting(SHARE, "share of the time budget that trials may take", low=0.0, high=0.9)
+    share: float | None = setting(
+        None, "share of the time budget that trials may take; null: 0.25, on a GPU 0.35", low=0.0, high=0.9
+    )
     encoder: str = setting("", "encoder of the recipes that read texts with one; empty: their own")
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Of the first candidate, which is trained where the budget is short."""
-    planned = plan_of(config.candidates[:1] or ("xr_linear",), config.encoder)
+    planned = plan_of(config.candidates[:1] or ("xr_linear",), config.encoder).settled(dataset)
     needs: Forecast = planned.module.forecast(dataset, planned.config)
     return replace(needs, copies=0.0)  # no probe: trials are one
 
@@ -83,11 +85,11 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     sources, quick = tuple(chosen["sources"]), config.candidates[:1] or ("xr_linear",)
     try:
         with _in_time(job, sources == quick):
-            model = _train(plan_of(sources, config.encoder), dataset, job)
+            model = _train(plan_of(sources, config.encoder).settled(dataset), dataset, job)
     except TimeUpError:
         logger.warning("%s would not end within the budget; %s is trained instead", " + ".join(sources), quick[0])
         sources = quick
-        model = _train(plan_of(quick, config.encoder), dataset, job.within("instead"))
+        model = _train(plan_of(quick, config.encoder).settled(dataset), dataset, job.within("instead"))
     said = {**model.card.data, "chosen": " + ".join(sources), "auto": chosen["said"]}
     return replace(model, card=replace(model.card, data=said))
 

@@ -108,7 +108,7 @@ class Config(NetworkConfig):
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Encoder, tokens and vectors of all levels with their optimiser states; time for two CPU cores."""
+    """Encoder, tokens and vectors of all levels with their optimiser states; time on two CPU cores, or on the GPU."""
     sizes = [*_resolutions(dataset.n_labels, config), dataset.n_labels]
     poolings = [Pooling(config.encoder.pooling, (-1,)) for _ in sizes]
     return forecast_encoders(dataset, config, lambda size: _heads(config, poolings, sizes, size.width))

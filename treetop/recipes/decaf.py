@@ -40,7 +40,7 @@ class Config(BagsConfig):
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Words and label vectors with their optimiser states; time for two CPU cores."""
+    """Words and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     return forecast_bags(dataset, config, PartsPlan())
 
 

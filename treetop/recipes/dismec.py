@@ -22,7 +22,7 @@ from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.types import Level
 from treetop.core.work import Job
-from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import AUTO, TfidfConfig
 from treetop.model import Model
 from treetop.shortlist.everything import Everything
 
@@ -34,7 +34,7 @@ TUNES = {  # settings that `treetop tune` tries
     "linear.cost": [0.5, 1.0, 3.0, 10.0],
     "linear.threshold": [0.003, 0.01, 0.03],
     "tfidf.ngrams": [[1, 1], [1, 2], [1, 3]],
-    "tfidf.char_ngrams": [None, [3, 5]],
+    "tfidf.char_ngrams": ["auto", None, [2, 4]],
 }
 
 
@@ -42,7 +42,7 @@ TUNES = {  # settings that `treetop tune` tries
 class Config:
     """Settings of `dismec`."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2, char_ngrams=AUTO), "tf-idf features")
     linear: OneVsAllConfig = setting(OneVsAllConfig(), "linear classifier of each label")
 
 

@@ -28,7 +28,7 @@ TUNES = {  # settings that `treetop tune` tries
     "linear.cost_positive": [3.0, 10.0, 30.0],
     "linear.threshold": [0.02, 0.05, 0.1],
     "tfidf.ngrams": [[1, 1], [1, 2], [1, 3]],
-    "tfidf.char_ngrams": [None, [3, 5]],
+    "tfidf.char_ngrams": ["auto", None, [2, 4]],
     "tree.max_leaf": [30, 100, 300],
 }
 forecast = forecast_trees

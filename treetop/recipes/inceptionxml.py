@@ -89,7 +89,7 @@ class Config(ClustersConfig):
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Words, network and label vectors with their optimiser states; time for two CPU cores."""
+    """Words, network and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     n, filters = dataset.n_labels, config.network.filters
     sizes = [n] if config.is_flat(n) else sizes_of(n, config.tree)
     return forecast_words(

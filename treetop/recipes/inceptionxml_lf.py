@@ -98,7 +98,7 @@ class Config(ClustersConfig):
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Words, network and label vectors with their optimiser states; time for two CPU cores."""
+    """Words, network and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     n = dataset.n_labels
     epochs = config.train.epochs + (config.second_train.epochs if config.phases > 1 else 0.0)
     training = replace(small_batches(dataset, config.train, config.min_steps_per_epoch), epochs=epochs)

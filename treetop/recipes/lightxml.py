@@ -96,7 +96,7 @@ class Config(NetworkConfig):
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
+    """Encoder, tokens and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     n, layers = dataset.n_labels, len(config.encoder.layers)
     sizes = [n] if _is_flat(dataset, config) else sizes_of(n, config.tree)
     return forecast_encoders(

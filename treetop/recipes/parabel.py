@@ -28,7 +28,7 @@ TUNES = {  # settings that `treetop tune` tries
     "linear.cost_positive": [0.5, 1.0, 3.0, 10.0],
     "linear.threshold": [0.02, 0.05, 0.1],
     "tfidf.ngrams": [[1, 1], [1, 2], [1, 3]],
-    "tfidf.char_ngrams": [None, [3, 5]],
+    "tfidf.char_ngrams": ["auto", None, [2, 4]],
     "trees": [1, 3, 5],
 }
 forecast = forecast_trees

@@ -75,7 +75,7 @@ class Config(NetworkConfig):
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Encoder, tokens and label vectors with their optimiser states; time for two CPU cores."""
+    """Encoder, tokens and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     size = EncoderSize.of(read_encoder_config(config.encoder.model))
     counts = count([_head(config, "", size.width * len(config.encoder.layers), dataset.n_labels)])
     low = counts.vectors if config.label_memory == "low" else 0.0

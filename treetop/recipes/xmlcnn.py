@@ -68,7 +68,7 @@ class Config:
 
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
-    """Words, network and label vectors with their optimiser states; time for two CPU cores."""
+    """Words, network and label vectors with their optimiser states; time on two CPU cores, or on the GPU."""
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     return forecast_words(
         dataset, config, training, lambda size: [_head(config, config.network.width(size.width), dataset.n_labels)]

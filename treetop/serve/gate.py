@@ -27,6 +27,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 NUMBERS = {route: number for number, route in enumerate(ROUTES)}
 PREDICT = "/v1/predict"
 KINDS = {"reload": "admin", "rollback": "admin", "model": "models", "report": "models"}
+DRAINED = 8 * BODY  # bytes
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}  # must answer under any load
 
 
@@ -113,9 +114,12 @@ def _predicts(path: str) -> bool:
 
 
 async def _whole_body(scope: Scope, receive: Receive) -> bytes:
-    """The body, if it is not too large; `protocol.py` closes connections on which it does not come in time."""
+    """The body, if it is not too large; `protocol.py` closes connections on which it does not come in time.
+
+    Most of what is too large is read to its end, as clients that still send do not see the answer.
+    """
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    if length.isdigit() and int(length[:20]) > BODY:
+    if length.isdigit() and int(length[:20]) > DRAINED:
         raise _too_large()
     parts: list[bytes] = []
     size, more = 0, True
@@ -126,7 +130,11 @@ async def _whole_body(scope: Scope, receive: Receive) -> bytes:
         parts.append(message.get("body", b""))
         size, more = size + len(parts[-1]), message.get("more_body", False)
         if size > BODY:
+            parts.clear()
+        if size > DRAINED:
             raise _too_large()
+    if size > BODY:
+        raise _too_large()
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

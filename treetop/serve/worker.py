@@ -63,9 +63,10 @@ def _keep_collections_short() -> None:
 
 
 def _config(service: Service) -> uvicorn.Config:
+    # A line in the log for each request that is not HTTP would let anybody fill the disk: errors alone are logged.
     return uvicorn.Config(
         build(service), http=LimitedProtocol, ws="none", lifespan="off", access_log=False, log_config=None,
-        backlog=BACKLOG, timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=int(SHUTDOWN),
+        log_level="error", backlog=BACKLOG, timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=int(SHUTDOWN),
         server_header=False, proxy_headers=False,
     )  # fmt: skip
 

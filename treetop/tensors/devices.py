@@ -13,6 +13,10 @@ import torch.distributed as dist
 
 from treetop.core.errors import ConfigError
 
+CPU_FLOPS = 1.0e11  # of training a network on two cores, in floating-point operations a second
+GPU_FLOPS = 1.2e14  # on an H200: lightxml, renee, unidec and cascadexml reach 1.0e14 to 1.8e14 (gpu/house-h200.jsonl)
+H200_MULTIPROCESSORS = 132
+
 
 def pick(name: str = "auto") -> torch.device:
     """The device behind a name: 'auto' is the first GPU if there is one, else the CPU."""
@@ -34,6 +38,13 @@ def pick(name: str = "auto") -> torch.device:
 def compute_type(device: torch.device) -> torch.dtype:
     """bfloat16 where matrix units like it, float32 on the CPU."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def training_speed(device: torch.device) -> float:
+    """Floating-point operations a second that forecasts count with; GPUs by their multiprocessors."""
+    if device.type == "cpu":
+        return CPU_FLOPS
+    return GPU_FLOPS * torch.cuda.get_device_properties(device).multi_processor_count / H200_MULTIPROCESSORS
 
 
 def seed(number: int, device: torch.device) -> None:

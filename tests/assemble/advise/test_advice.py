@@ -74,6 +74,30 @@ def test_trials_never_take_more_than_their_share(large, monkeypatch, seconds):
     assert not chosen.fits or chosen.seconds <= seconds - advice.spent
 
 
+def test_a_slow_recipe_does_not_keep_quick_ones_from_large_samples(large, monkeypatch):
+    now = Time(monkeypatch, {"xr_linear": 1e-3, "popular": 1e-4, "neighbours": 4e-2})
+    names = ("neighbours", "xr_linear", "popular")
+    advice = Adviser(large, Job(0, "cpu"), {"time": 400.0}, names=names, now=now).advise()
+    assert next((name, size) for name, size in now.trained if size > 100) == ("popular", 500)
+    assert [e.size for e in advice.estimates[:3]] == [500, 6368, 6368]
+    assert [(e.sources, e.size) for e in advice.estimates[3:]] == [(names[1:], 6368), (names, 500)]
+
+
+def test_what_compiles_kernels_counts_as_no_trial(large, monkeypatch):
+    now = Time(monkeypatch, {"xr_linear": 1e-3, "neighbours": 2e-3})
+    fit, first = neighbours.fit, []
+
+    def compiled(dataset, config, job):
+        now.seconds += 0 if first else 25.0
+        first.append(len(dataset))
+        return fit(dataset, config, job)
+
+    monkeypatch.setattr(neighbours, "fit", compiled)
+    advice = adviser(large, 120.0, now).advise()
+    assert first[0] == 100 and advice.spent > 25.0
+    assert [row["sample"] for row in advice.table[:2]] == [6368, 2000] and advice.table[1]["seconds"] < 40.0
+
+
 def test_nothing_tried_is_said_and_the_linear_recipe_taken(large, monkeypatch):
     now = Time(monkeypatch, {"xr_linear": 1e-3, "neighbours": 1e-3})
     advice = Adviser(large, Job(0, "cpu"), {"time": 30.0}, share=0.0, names=QUICK, now=now).advise()
@@ -308,11 +332,14 @@ def test_without_time_for_it_held_out_documents_stay_out(monkeypatch, caplog, la
 def test_a_trial_that_takes_all_the_time_of_trials_is_given_up(monkeypatch):
     adviser = Adviser(toy.dataset(n=300), Job(0, "cpu"), {"time": 600.0}, names=("popular", "neighbours"))
 
+    fit = neighbours.fit
+
     def slow(dataset, config, job):
         time.sleep(0.02)
         deadline.check("slow")
+        return fit(dataset, config, job)
 
     monkeypatch.setattr(neighbours, "fit", slow)
-    monkeypatch.setattr(Adviser, "_limit", 0.01)
+    monkeypatch.setattr(Adviser, "_limit", lambda self, clock: 0.01)
     adviser.advise()
     assert adviser.trials[("popular",)] and not adviser.trials[("neighbours",)]

@@ -13,22 +13,27 @@ from treetop.assemble.advise.choice import Choice, Estimate, caught_up, choose, 
 from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, seconds_at
 from treetop.assemble.advise.facts import CPU, NAMES, Facts
 from treetop.assemble.advise.judging import folds, ladder
-from treetop.assemble.advise.trials import Bench, Trial
+from treetop.assemble.advise.trials import CAUTION, PAIR, Bench, Trial
 from treetop.assemble.held_out.hold_out import HoldOut, expected_size
 from treetop.core import deadline
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError, ResourceError
-from treetop.core.forecast import duration
+from treetop.core.forecast import duration, for_device
 from treetop.core.log import logger
 from treetop.core.work import Job
 from treetop.training import Plan, plan
 
-SHARE = 0.25  # fraction of the time budget that trials may take
+SHARE, GPU_SHARE = 0.25, 0.35  # fraction of the time budget that trials may take; networks start slowly on a GPU
 BLENDS = 0.4  # fraction of that time reserved for blends
 DEEPER = 2.0  # a real blend is fitted on more labels per document than one of a trial, most of them sampled
 SAFETY = 1.3  # factor by which training may take longer than expected
 UNTRIED = 2.5  # the same factor for a recipe known only by its forecast
 LEAST_OFF = 0.5  # a single small trial lowers a recipe's forecast to this fraction at most
+ENOUGH = 0.75  # a blend tried on this fraction of the documents needs no smaller trial
+FEW = 3.0  # documents are few if so many times their number are fewer than the labels
+WARM, ASKED = 100, 200  # documents on which quick recipes are run once before any trial, and validated
+WARMING = 0.5  # fraction of the time budget that this may take, if kernels have to be compiled
+SHORT = 20.0  # seconds of a budget that is too short for it
 HOPELESS = 3.0  # a recipe whose forecast is longer than this many times the budget is not tried
 
 
@@ -61,7 +66,7 @@ class Adviser:
     dataset: Dataset
     job: Job
     budget: Mapping[str, float] = field(default_factory=dict)
-    share: float = SHARE
+    share: float | None = None  # of the time budget, for trials; None: by the machine
     names: Sequence[str] = ()  # candidates; empty: chosen by data and machine
     encoder: str = ""
     now: Callable[[], float] = time.monotonic
@@ -75,13 +80,19 @@ class Adviser:
         self.clock = Clock(self.seconds, self.now, [min(started, self.job.ends - self.seconds)])
         names = tuple(self.names) or self.facts.candidates
         self.too_slow = {n: self.facts.reading for n in names if self._is_too_slow(n)}  # not planned: loads no torch
-        self.plans = {name: plan_of((name,), self.encoder) for name in names if name not in self.too_slow}
+        self.plans = {
+            name: plan_of((name,), self.encoder).settled(self.dataset) for name in names if name not in self.too_slow
+        }
         self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
         held_out = self.job.held_out
         self.n_held_out = expected_size(self.dataset) if held_out is None else len(held_out)
 
     def advise(self) -> Advice:
         """Try candidates on growing samples while the trials' share of the budget lasts, then choose."""
+        with for_device(self.job.device):
+            return self._advise()
+
+    def _advise(self) -> Advice:
         self._run_trials()
         n = self.facts.documents
         labels = np.diff(self.dataset.Y.indptr)[self.dataset.documents]
@@ -105,17 +116,42 @@ class Adviser:
         if not hold_outs:
             return
         job = replace(self.job, work=None, held_out=None, everything=None, reads={})
-        clock = replace(self.clock, seconds=self.share * (1.0 - BLENDS) * self.seconds)
+        spent = [*self.clock.started]  # its own, as warming up counts in the budget, but not as a trial's time
+        clock = replace(self.clock, seconds=(1.0 - BLENDS) * self._trial_seconds, started=spent)
         bench = Bench(self.dataset, hold_outs, job, clock, self.now, self.job.aim)
-        alive = [name for name in self.plans if self._seconds((name,)) <= HOPELESS * self.seconds]
-        for size in ladder(min(len(fold.rows) for fold in hold_outs)):
-            alive = [name for name in alive if self._run_trial(bench, name, size)]
-        self._blends(replace(bench, clock=replace(clock, seconds=self.share * self.seconds)))
+        self._warm(bench)
+        self._singles(bench, ladder(min(len(fold.rows) for fold in hold_outs)))
+        self._blends(replace(bench, clock=replace(clock, seconds=self._trial_seconds)))
+
+    def _warm(self, bench: Bench) -> None:
+        """Run quick recipes and their fusion on a few documents, so that no trial's seconds are those of a compiler."""
+        if self.seconds < SHORT:
+            return
+        started, fold = self.now(), bench.folds[0]
+        small = replace(bench, folds=[fold._replace(validation=fold.validation[:ASKED])])
+        quick = [name for name in self.plans if self.plans[name].refits]
+        with deadline.ending(stop=time.monotonic() + WARMING * self.seconds):
+            tried = [trial for name in quick if (trial := small.run(name, self.plans[name], WARM)) is not None]
+            if len(tried) > 1 and self._may_fuse(bench):
+                small.blend("", tried)
+        bench.clock.excuse(self.now() - started)
+
+    def _may_fuse(self, bench: Bench) -> bool:
+        """Whether `fit` could learn a fusion of several recipes."""
+        return len(bench.folds) == 1 and (self.job.held_out is not None or HoldOut().holds_out(self.dataset))
+
+    def _singles(self, bench: Bench, sizes: Sequence[int]) -> None:
+        """The trial expected to be quickest comes next: quick recipes reach large samples before a slow one begins."""
+        ahead = {name: [*sizes] for name in self.plans if self._seconds((name,)) <= HOPELESS * self.seconds}
+        while ahead:
+            name = min(ahead, key=lambda n: bench.expected(self.plans[n], ahead[n][0], self.trials[(n,)]))
+            if not self._run_trial(bench, name, ahead[name].pop(0)) or not ahead[name]:
+                del ahead[name]
 
     @property
     def _trusted(self) -> str:
-        """A recipe to choose untried if there are fewer documents than labels, because it reads label texts."""
-        few = self.facts.documents < self.facts.labels and not self.names
+        """A recipe to choose untried if documents are few against labels, because it reads label texts."""
+        few = FEW * self.facts.documents < self.facts.labels and not self.names
         names = (name for name in (*CPU, *NAMES) if few and name in self.plans)
         return next((name for name in names if UNTRIED * self._seconds((name,)) <= self.clock.left), "")
 
@@ -129,7 +165,7 @@ class Adviser:
         rounds = bench.rounds(self.plans[name], size, done)
         if (done and self._seconds((name,)) > self.seconds) or not rounds:
             return False
-        with deadline.ending(stop=time.monotonic() + self._limit):
+        with deadline.ending(stop=time.monotonic() + self._limit(bench.clock)):
             trial = bench.run(name, self.plans[name], size, rounds)
         if trial is None:
             return False
@@ -141,25 +177,32 @@ class Adviser:
         return True
 
     @property
-    def _limit(self) -> float:
+    def _trial_seconds(self) -> float:
+        """Seconds of the time budget that trials may take."""
+        usual = GPU_SHARE if self.facts.gpu else SHARE
+        return (usual if self.share is None else self.share) * self.seconds
+
+    def _limit(self, clock: Clock) -> float:
         """Seconds after which a trial is abandoned: the time that is left for all trials."""
-        return max(self.share * self.seconds - self.clock.spent, 0.0)
+        return max(self._trial_seconds - clock.spent, 0.0)
 
     def _blends(self, bench: Bench) -> None:
-        """Blend the quick recipes, then all that were tried, on the two largest samples that they have in common."""
-        if len(bench.folds) > 1 or not (self.job.held_out is not None or HoldOut().holds_out(self.dataset)):
-            return  # `fit` could not learn a fusion of them
-        tried = tuple(name for name in self.plans if self.trials[(name,)])
-        quick = tuple(name for name in tried if self.plans[name].refits)
-        for sources in dict.fromkeys((quick, tried)):
-            if len(sources) < 2:
-                continue
+        """Blend the two recipes tried on the largest samples, then three, up to all; on samples they have in common."""
+        if not self._may_fuse(bench):
+            return
+        order = [*self.plans]
+        tried = sorted((n for n in order if self.trials[(n,)]), key=lambda n: -self.trials[(n,)][-1].size)
+        pair = PAIR
+        for count in range(2, len(tried) + 1):
+            sources = tuple(sorted(tried[:count], key=order.index))
             common = set.intersection(*({t.size for t in self.trials[(name,)]} for name in sources))
-            blends = []
+            blends: list[Trial] = []
             for size in sorted(common)[:-3:-1]:
-                if bench.may_blend(len(sources)):
-                    parts = [next(t for t in self.trials[(name,)] if t.size == size) for name in sources]
-                    blends.append(bench.blend(" + ".join(sources), parts))
+                if (blends and blends[0].size >= ENOUGH * self.facts.documents) or not bench.may_blend(count, pair):
+                    break
+                parts = [next(t for t in self.trials[(name,)] if t.size == size) for name in sources]
+                blends.append(bench.blend(" + ".join(sources), parts))
+                pair = min(PAIR, CAUTION * blends[-1].rank / bench.pairs(count))
             if blends:
                 self.trials[sources] = blends[::-1]
 
@@ -188,7 +231,7 @@ class Adviser:
     def _has_room(self, sources: tuple[str, ...]) -> bool:
         """Whether the forecast of memory and model size stays within the budget and the machine."""
         limits = {name: limit for name, limit in self.budget.items() if name in {"memory", "model"}}
-        planned = plan_of(sources, self.encoder)
+        planned = plan_of(sources, self.encoder).settled(self.dataset)
         try:
             planned.module.forecast(self.dataset, planned.config).check(limits, None)
         except ResourceError:

@@ -11,7 +11,8 @@ from treetop.assemble.advise.curve import Expected, borrowed, extrapolated
 from treetop.assemble.advise.trials import Trial
 from treetop.core.forecast import duration
 
-NOISE = 2.0  # standard errors by which a blend must win on the validation documents
+NOISE = 2.0  # standard errors of a score on the validation documents that its uncertainty counts
+WIN = 1.0  # standard errors by which a blend must be better; it costs little more than its sources
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def wins(one: Trial, other: Trial | None) -> bool:
         return False
     ours, theirs = one.hits[:, :2], other.hits[:, :2]
     gain = ((ours - theirs) / np.maximum(np.maximum(ours.mean(0), theirs.mean(0)), 1e-9)).sum(1)
-    return bool(gain.mean() > NOISE * gain.std() / np.sqrt(len(gain)))
+    return bool(gain.mean() > WIN * gain.std() / np.sqrt(len(gain)))
 
 
 def _same_size(trial: Trial, others: Sequence[Trial]) -> Trial | None:

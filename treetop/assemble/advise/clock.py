@@ -28,6 +28,10 @@ class Clock:
         """Seconds since the start."""
         return self.now() - self.started[0]
 
+    def excuse(self, seconds: float) -> None:
+        """Leave these seconds out of what was spent."""
+        self.started[0] += seconds
+
     @property
     def left(self) -> float:
         """Seconds of the budget that are left."""

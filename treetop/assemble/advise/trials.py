@@ -81,9 +81,13 @@ class Bench:
         one = CAUTION * self.expected(plan, size, done) / len(self.folds)
         return min(len(self.folds), int(max(self.clock.left, 0.0) / max(one, 1e-9)))
 
-    def may_blend(self, n: int) -> bool:
-        """Whether fusing `n` trials is expected to end in time."""
-        return PAIR * n * DEPTH * len(self.folds[0].validation) <= self.clock.left
+    def may_blend(self, n: int, pair: float = PAIR) -> bool:
+        """Whether fusing `n` trials, `pair` seconds for each (document, label) pair, is expected to end in time."""
+        return pair * self.pairs(n) <= self.clock.left
+
+    def pairs(self, n: int) -> float:
+        """(document, label) pairs of `n` trials, at most."""
+        return float(n * DEPTH * len(self.folds[0].validation))
 
     def run(self, name: str, plan: Plan, size: int, rounds: int | None = None) -> Trial | None:
         """Train and validate on the first `rounds` folds (default: all); None if the recipe refuses the data."""

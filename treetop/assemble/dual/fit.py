@@ -14,6 +14,7 @@ from treetop.assemble.dual.search import SAMPLE as SAMPLED
 from treetop.assemble.dual.search import by_head, searched
 from treetop.assemble.dual.settings import DualEncoderConfig, IndexConfig, SearchConfig
 from treetop.assemble.held_out.scores import unfitted_fusion
+from treetop.core import forecast
 from treetop.core.card import UNSAVED
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError
@@ -192,8 +193,9 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
     needs = forecast_member(dataset, size, counts, plan.train, config.encoder.most_tokens)
+    speed = devices.training_speed(devices.pick(forecast.device()))
     read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
-    return replace(needs, time=needs.time + 6.0 * read * size.layers / 1e11)
+    return replace(needs, time=needs.time + 6.0 * read * size.layers / speed)
 
 
 # --- before training ------------------------------------------------------------------------------------------------

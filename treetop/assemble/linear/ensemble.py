@@ -24,7 +24,7 @@ from treetop.core.log import logger
 from treetop.core.types import LabelTree, Level, Partition
 from treetop.core.work import Job
 from treetop.data.split import holdout
-from treetop.features.tfidf.tfidf import TfidfConfig
+from treetop.features.tfidf.tfidf import AUTO, TfidfConfig
 from treetop.model import Model
 from treetop.predict.blend import Blend
 
@@ -40,7 +40,7 @@ SAMPLE = 20_000  # texts on which the cost of pruning is measured if all weights
 class TreesConfig:
     """Settings that all recipes of linear trees share; each adds `tree`, its partition."""
 
-    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2), "tf-idf features")
+    tfidf: TfidfConfig = setting(TfidfConfig(ngrams=(1, 2), min_df=2, char_ngrams=AUTO), "tf-idf features")
     linear: LinearConfig = setting(LinearConfig(), "linear classifier of each node")
     trees: int = setting(1, "ensemble size: trees with different seeds", low=1)
     blend: Blend = setting("average", "how scores of the trees are combined")
@@ -87,9 +87,13 @@ def fit_trees(
 
 
 def _measured_on(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> HoldOut:
-    """A tenth of a sample of at most `most` texts, up to 2,000, held out to measure the cost of pruning."""
+    """A part of a sample of at most `most` texts, held out to measure the cost of pruning.
+
+    A tenth, but no more than 2,000 and no fewer than about 1,000, or half of the texts where there are too few.
+    """
     rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
-    kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
+    share = max(min(0.1, 2000 / max(len(rows), 1)), min(0.5, 1100 / max(len(rows), 1)))
+    kept, out = holdout(dataset.take(rows), share, seed)
     part, X = dataset.take(rows[kept]), view.X[rows[kept]]
     return HoldOut(
         lambda config, stage: train(config, stage, part, X),

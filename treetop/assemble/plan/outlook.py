@@ -76,7 +76,7 @@ def outlook(planned: Any, size: Size, machines: Machines, rates: Rates, *, calib
             "recipe without augmentations, such as xr_linear or renee."
         )
     data = imagined(size, bytes_per_token=rates.bytes_per_token, described=rates.described)
-    needs: Forecast = planned.forecast(data, held=HoldOut(calibrate))
+    needs: Forecast = planned.forecast(data, held=HoldOut(calibrate), device="cpu")
     twice = 2 if calibrate and planned.refits else 1
     if isinstance(planned.config, TreesConfig):
         needs = needs.sized(_model(planned.config, size, rates, needs))

@@ -22,6 +22,7 @@ from treetop.assemble.view import sparse_view
 from treetop.core.config import build
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
+from treetop.core.leftovers import temporary
 from treetop.core.log import quiet
 from treetop.core.provenance import provenance, versions
 from treetop.core.types import LabelTree
@@ -141,7 +142,7 @@ def _use(name: str, clock: _Clock) -> dict[str, float]:
 
 def _ask(model: Model, data: Dataset, clock: _Clock) -> float:
     """Save a model and ask it; bytes of its folder."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, temporary(Path(folder)):
         clock.start()
         model.save(Path(folder) / "model")
         clock.mark("save")

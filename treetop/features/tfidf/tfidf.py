@@ -31,6 +31,7 @@ from treetop.features.tfidf.places import places
 from treetop.features.views import Views
 from treetop.kernels.sparse import sound_csr
 
+AUTO: Literal["auto"] = "auto"  # settled before training (assemble/char_ngrams.py)
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # indptr, indices, data
 
 
@@ -42,9 +43,17 @@ class TfidfConfig:
         "unicode", "word tokenisation: as scikit-learn's, or keeping combining marks within words (unicode)"
     )
     ngrams: tuple[int, int] | None = setting((1, 1), "word n-gram range; null: no word terms")
-    char_ngrams: tuple[int, int] | None = setting(None, "character n-gram range; null: no character terms")
+    char_ngrams: tuple[int, int] | Literal["auto"] | None = setting(
+        None, "character n-gram range; null: no character terms; auto: [2, 4] where texts are few and short"
+    )
     char_ngrams_within: Literal["words", "text"] = setting(
         "words", "character n-grams within words, or across word boundaries"
+    )
+    char_weight: float = setting(
+        0.5,
+        "weight of character n-grams beside words (share of the squared row norm); auto raises it",
+        low=0.0,
+        high=1.0,
     )
     unspaced: tuple[int, int] | None = setting(
         (1, 2),
@@ -67,11 +76,11 @@ class TfidfConfig:
     l2: bool = setting(True, "L2-normalise each row")
 
     def __post_init__(self) -> None:
-        if self.ngrams is None and self.char_ngrams is None:
+        if self.ngrams is None and not isinstance(self.char_ngrams, tuple):
             raise ConfigError("ngrams: null, and char_ngrams null too, so there is nothing to count. Set one of them.")
         for name in ("ngrams", "char_ngrams", "unspaced"):
             span = getattr(self, name)
-            if span is not None and not 1 <= span[0] <= span[1] <= 15:
+            if span not in (None, AUTO) and not 1 <= span[0] <= span[1] <= 15:
                 raise ConfigError(f"{name}: {list(span)} is not a range. Give [min, max] within 1 to 15.")
         if self.stem is not None:
             choose("stem", self.stem, LANGUAGES)
@@ -93,7 +102,7 @@ class TfidfConfig:
                 unspaced=self.unspaced if marks else None,
                 stem=self.stem,
             )
-        if self.char_ngrams is not None:
+        if isinstance(self.char_ngrams, tuple):
             cutters_["chars"] = Cutter(
                 "characters", *self.char_ngrams, lower=self.lowercase, within=self.char_ngrams_within
             )
@@ -167,9 +176,12 @@ class Tfidf(SharesOut):
             return parts_[0]
         joined: Csr = sparse.hstack(parts_, format="csr", dtype=np.float32)
         if self.config.l2:
-            filled = sum((np.diff(part.indptr) > 0).astype(np.float32) for part in parts_)
-            scale = 1.0 / np.sqrt(np.maximum(filled, 1.0))
-            joined.data *= np.repeat(scale.astype(np.float32), np.diff(joined.indptr))
+            words, chars = (np.diff(part.indptr) for part in parts_)
+            both = (words > 0) & (chars > 0)
+            weight = np.float64(self.config.char_weight)
+            scales = np.stack([np.where(both, np.sqrt(share), 1.0) for share in (1.0 - weight, weight)], axis=1)
+            lengths = np.stack([words, chars], axis=1)
+            joined.data *= np.repeat(scales.astype(np.float32).ravel(), lengths.ravel())
         return joined
 
     def terms(self, columns: Iterable[int] | None = None) -> list[str]:

@@ -83,11 +83,11 @@ const search = guarded("browse", async (query) => {
 
 const goTo = guarded("browse", async (path) => {
   const node = path.at(-1).node;
+  $("find").value = ""; // now: what is typed until the answer comes stays
   const ask = (offset, signal) =>
     get("tree", { node: node || null, offset, limit: PAGE, model: state.facts.id }, signal);
   const answer = await ask(0, request.signal());
   trail = path;
-  $("find").value = "";
   crumbs();
   say(
     answer.total === answer.node.labels

@@ -4,6 +4,7 @@ import { table } from "./csv.js";
 
 const TABLES = { csv: null, tsv: "\t" }; // null: the delimiter is found in the header
 const LINES = new Set(["jsonl", "ndjson"]);
+const PIECE = 4096; // bytes; browsers hand out small files as a whole, which would be no measure of progress
 
 const suffix = (file) => file.name.split(".").pop().toLowerCase();
 export const path = (file) => file.fullPath || file.webkitRelativePath || file.name;
@@ -90,19 +91,23 @@ async function* decoded(file, read) {
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      const text = decode(decoder, value, done, file);
-      if (value) read(value.length);
-      if (text) yield text;
-      if (done) return;
+      if (done) break;
+      for (let at = 0; at < value.length; at += PIECE) {
+        const piece = value.subarray(at, at + PIECE);
+        const text = decode(decoder, piece, file, true);
+        if (text) yield text;
+        read(piece.length); // only now: what was yielded before has been used
+      }
     }
+    decode(decoder, undefined, file, false); // a character that is cut off is no UTF-8
   } finally {
     reader.releaseLock();
   }
 }
 
-function decode(decoder, bytes, done, file) {
+function decode(decoder, bytes, file, more) {
   try {
-    return decoder.decode(bytes, { stream: !done });
+    return decoder.decode(bytes, { stream: more });
   } catch {
     throw new Error(`${path(file)}: not UTF-8. Save the file as UTF-8.`);
   }

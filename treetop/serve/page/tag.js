@@ -94,6 +94,9 @@ function sentence(line, labels) {
   if (line === undefined)
     return "This model is not calibrated: bars show scores, which rank labels and mean nothing else.";
   if (line === null) return `No threshold reached a precision of ${percent(state.precision)} on held-out texts.`;
+  const cut = labels.length === state.depth && labels.length < state.facts.labels;
+  if (cut && aboveLine().length === labels.length)
+    return `All ${labels.length} shown are above the line; there may be more. Show more labels to see them.`;
   return "";
 }
 
