@@ -33,6 +33,17 @@ class Relabels:
 
         return edit.add(self._model, labels, edit.By(who, note), examples=examples)
 
+    def learn(self, rows: Dataset, *, who: str = "", note: str = "") -> Model:
+        """A model that has also learned these rows of text and labels; trees of linear functions only.
+
+        The labels of the rows are trained further, those the model does not know are added; what it says of all others
+        keeps every bit. It is a change like the others: `save` writes it beside what was trained, `undo_labels` takes
+        it back.
+        """
+        from treetop import edit
+
+        return edit.learn(self._model, rows, edit.By(who, note))
+
     def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
         """Never return these labels (ids or names) again, until they are restored."""
         from treetop import edit

@@ -81,3 +81,13 @@ def test_published_settings_have_words_alone(recipe):
     assert registry.find("recipe", recipe).Config().tfidf.char_ngrams == "auto"
     for preset in presets(recipe)[1:]:
         assert plan(recipe, preset=preset).config.tfidf.char_ngrams is None, preset_file(recipe, preset)
+
+
+def test_a_recipe_made_of_others_settles_theirs():
+    short = data(words=8)
+    sources = {"sources": ["xr_linear", "popular"]}
+    for model in (
+        treetop.fit("blend", short, settings=sources, calibrate=False),
+        treetop.fit("auto", short, settings={"candidates": ["xr_linear"]}, calibrate=False),
+    ):
+        assert model.features["tfidf"].config.char_ngrams == (2, 4)

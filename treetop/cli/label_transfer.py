@@ -43,6 +43,11 @@ def apply(
         )
     model.save(new)
     confirm(f"{new}: {made.describe(' carried over')}")
+    if learned := sum(edit.action == "learn" for edit in before.log):
+        logger.warning(
+            "%s: what labels learned from rows is not carried over (%s changes). Run `treetop learn` on it.",
+            new, f"{learned:,}",
+        )  # fmt: skip
     if made.lost:
         logger.warning("%s: it has no such label, so not applied: %s.", new, made.describe_lost())
 

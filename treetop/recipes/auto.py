@@ -62,7 +62,7 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """Of the first candidate, which is trained where the budget is short."""
-    planned = plan_of(config.candidates[:1] or ("xr_linear",), config.encoder)
+    planned = plan_of(config.candidates[:1] or ("xr_linear",), config.encoder).settled(dataset)
     needs: Forecast = planned.module.forecast(dataset, planned.config)
     return replace(needs, copies=0.0)  # no probe: trials are one
 
@@ -85,11 +85,11 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     sources, quick = tuple(chosen["sources"]), config.candidates[:1] or ("xr_linear",)
     try:
         with _in_time(job, sources == quick):
-            model = _train(plan_of(sources, config.encoder), dataset, job)
+            model = _train(plan_of(sources, config.encoder).settled(dataset), dataset, job)
     except TimeUpError:
         logger.warning("%s would not end within the budget; %s is trained instead", " + ".join(sources), quick[0])
         sources = quick
-        model = _train(plan_of(quick, config.encoder), dataset, job.within("instead"))
+        model = _train(plan_of(quick, config.encoder).settled(dataset), dataset, job.within("instead"))
     said = {**model.card.data, "chosen": " + ".join(sources), "auto": chosen["said"]}
     return replace(model, card=replace(model.card, data=said))
 

@@ -48,7 +48,7 @@ class Config:
 
 def forecast(dataset: Dataset, config: Config) -> Forecast:
     """All recipes one after the other; those that train in seconds twice."""
-    plans = _plans(config)
+    plans = _plans(config, dataset)
     needs = [planned.module.forecast(dataset, planned.config) for planned in plans]
     return Forecast(
         memory=max(each.memory for each in needs) + sum(each.model for each in needs),
@@ -59,7 +59,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train every recipe, learn the fusion on held-out documents, then train the quick recipes on all documents."""
-    plans, alike, quick = _plans(config), [1.0] * len(config.sources), 0.0
+    plans, alike, quick = _plans(config, dataset), [1.0] * len(config.sources), 0.0
     models = []
     for s, planned in enumerate(plans):
         started = time.monotonic()
@@ -88,12 +88,12 @@ def _named(model: Model, config: Config, models: Sequence[Model]) -> Model:
     return replace(model, card=replace(model.card, data={"members": [s for s, m in pairs for _ in m.members]}))
 
 
-def _plans(config: Config) -> list[Plan]:
+def _plans(config: Config, dataset: Dataset) -> list[Plan]:
     found = []
     for source in config.sources:
         name, _, preset = source.partition(":")
         planned = plan(name, preset=preset or "default")
         if config.encoder and "encoder" in planned.settings:
             planned = plan(name, preset=preset or "default", settings={"encoder": {"model": config.encoder}})
-        found.append(planned)
+        found.append(planned.settled(dataset))
     return found

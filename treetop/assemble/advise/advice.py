@@ -231,7 +231,7 @@ class Adviser:
     def _has_room(self, sources: tuple[str, ...]) -> bool:
         """Whether the forecast of memory and model size stays within the budget and the machine."""
         limits = {name: limit for name, limit in self.budget.items() if name in {"memory", "model"}}
-        planned = plan_of(sources, self.encoder)
+        planned = plan_of(sources, self.encoder).settled(self.dataset)
         try:
             planned.module.forecast(self.dataset, planned.config).check(limits, None)
         except ResourceError:

@@ -7,6 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.assemble.char_ngrams import settle
 from treetop.assemble.held_out.judged import Judged, positions
 from treetop.core import registry
 from treetop.core.dataset import Dataset
@@ -23,8 +24,8 @@ DOCUMENTS = 2000  # held-out documents to compare on, at most
 def warn_if_linear_is_better(recipe: str, model: Model, train: Dataset, held_out: Dataset, job: Job) -> None:
     """Warn if `xr_linear`, trained on the same rows, has a significantly higher P@1 on the held-out documents."""
     module = registry.find("recipe", LINEAR)
-    config = module.Config()
     rows = train.take(np.flatnonzero(train.documents))
+    config = settle(module.Config(), rows)
     if recipe == LINEAR or module.forecast(rows, config).time > SECONDS:
         return
     started = time.monotonic()
