@@ -141,6 +141,7 @@ def speed(options: argparse.Namespace) -> dict:
         fit = time.perf_counter() - start
         (Path(folder) / "texts").write_text("\n".join(texts), encoding="utf-8")
         asked = [sys.executable, __file__, "asked", folder]
+        subprocess.run(asked, capture_output=True, check=True)  # compiles what it needs, as `treetop warmup` does
         done = subprocess.run(asked, capture_output=True, text=True, check=True)
     return {
         "name": f"speed {options.labels}",

@@ -148,3 +148,20 @@ def test_the_command(model, tmp_path):
     assert scores(treetop.load(tmp_path / "m")) == scores(model)
     with pytest.raises(ConfigError, match="--overwrite: is for --out"):
         CliRunner().invoke(app, [*given, "--overwrite"], catch_exceptions=False)
+
+
+def test_a_model_with_one_level_learns_and_adds_labels_too(tmp_path):
+    data = toy.dataset()
+    flat = treetop.fit("xr_linear", without(data), settings={"tfidf": {"min_df": 1}}, calibrate=False)
+    assert len(flat.members[0]) == 1
+    after = flat.learn(new_rows())
+    ids = {after.labels.ids[c] for edit in after.edits.log for c in edit.part.arrays.get("columns", [])}
+    old, new = scores(flat), scores(after)
+    assert {p: s for p, s in old.items() if p[1] not in ids} == {p: s for p, s in new.items() if p[1] not in ids}
+    assert any(old.get(p) != s for p, s in new.items() if p[1] in ids)
+    more = flat.add_labels(examples=data)
+    assert {p: s for p, s in scores(more).items() if p[1] not in ("L03", "L08", "L21")} == old
+    again = more.learn(cut(toy.dataset(seed=9), [3])).save(tmp_path / "m")
+    assert scores(treetop.load(tmp_path / "m", check="full")) == scores(again)
+    (told, *_) = again.explain(TEXTS[0], 40)
+    assert told.score == pytest.approx(again.predict(TEXTS[0], 1)[0].score)

@@ -17,10 +17,10 @@ from treetop.assemble.linear.tree import LevelTask, LinearConfig, problems_of, t
 from treetop.core.abilities import HasParents
 from treetop.core.config import build
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
-from treetop.core.errors import ConfigError, InputError, LabelError, ModelError
+from treetop.core.errors import ConfigError, InputError, LabelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.core.types import LabelTree, Level
+from treetop.core.types import LabelTree, Level, View
 from treetop.core.work import fingerprint
 from treetop.edit.stand_ins import language_of, stand_ins
 from treetop.kernels.sparse import rows_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from treetop.model import Model
 
 PARENTS = 3  # nodes above that a new label hangs under
+TREES = ("xr_linear", "parabel", "bonsai", "extremetext")
 REFUSALS = {
     "labels add": "does not learn labels from examples. Trees of linear functions do (xr_linear, parabel, bonsai, "
     "extremetext); recipes with an encoder add labels by their texts alone.",
@@ -43,7 +44,8 @@ MOST = 20_000  # kept training texts that are negatives of one label
 def settings_of(model: Model, command: str) -> LinearConfig:
     """How the model's labels were trained; refuses models that are not trees of linear functions."""
     given = model.card.config.get("linear")
-    trees = all(len(levels) > 1 and isinstance(levels[-1].rank, Linear) for levels in model.members)
+    flat = model.card.recipe.rpartition("+")[2] in TREES  # few labels are a tree of one level
+    trees = all((flat or len(levels) > 1) and isinstance(levels[-1].rank, Linear) for levels in model.members)
     if not trees or model.card.models or not isinstance(given, Mapping):
         raise ConfigError(f"{command}: '{model.card.recipe}' {REFUSALS[command]}")
     return build(LinearConfig, given)
@@ -72,10 +74,7 @@ def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Par
     seed = int(fingerprint([list(new.ids)]), 16) & 0x7FFFFFFF
     parts = {}
     for m, levels in enumerate(model.members):
-        above = nodes_above(levels, views)
-        if above is None:
-            raise ModelError(f"member {m + 1} has no level above its labels. The model is damaged; copy it again.")
-        reached = above.to_csr(levels[-2].rank.n)
+        reached = reached_nodes(levels, views)
         hung = nodes_of(Y, reached)
         own = (views[levels[-1].view], Y, ones(reached) @ hung.T + Y)
         beside = _siblings(model, levels, hung, examples.texts) or _stand_ins(
@@ -89,6 +88,14 @@ def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Par
         rank = train_level(task, alone, 1, config)
         parts[f"member-{m:02d}"] = Part("edit.functions.1", {}, arrays, {"rank": rank.to_part()})
     return parts, np.minimum(np.bincount(Y.indices, minlength=len(new)), model.n_train).astype(np.int64)
+
+
+def reached_nodes(levels: Sequence[Level], views: Mapping[str, View]) -> Csr:
+    """(rows, nodes above the labels) the scores of the nodes that rows reach; a single level hangs on one node."""
+    above = nodes_above(levels, views)
+    if above is None:
+        return sparse.csr_matrix(np.ones((views[levels[-1].view].shape[0], 1), np.float32))
+    return above.to_csr(levels[-2].rank.n)
 
 
 def targets_of(new: LabelSet, examples: Dataset) -> Csr:

@@ -14,12 +14,11 @@ from scipy import sparse
 
 from treetop.assemble.linear.tree import LinearConfig
 from treetop.core.dataset import RETIRED, Csr, Dataset, Ints
-from treetop.core.errors import InputError, ModelError
+from treetop.core.errors import InputError
 from treetop.core.store import Part
-from treetop.edit.examples import ones, settings_of
+from treetop.edit.examples import ones, reached_nodes, settings_of
 from treetop.kernels.linear.refine import Pull, refine
 from treetop.kernels.sparse import csr_of, rows_of
-from treetop.predict.beam import nodes_above
 from treetop.rank.linear import Linear
 
 if TYPE_CHECKING:
@@ -56,11 +55,7 @@ def relearn(model: Model, rows: Dataset, *, needed: bool = True) -> tuple[dict[s
     views = model.views(rows.texts, rows.features)
     parts = {}
     for m, levels in enumerate(model.members if len(columns) else ()):
-        above = nodes_above(levels, views)
-        if above is None:
-            raise ModelError(f"member {m + 1} has no level above its labels. The model is damaged; copy it again.")
-        hung = _nodes_of(model, m, columns)
-        reached = ones(above.to_csr(levels[-2].rank.n))
+        hung, reached = _nodes_of(model, m, columns), ones(reached_nodes(levels, views))
         rank = _moved(model, m, columns, (views[levels[-1].view], Y, reached @ hung.T + Y), config)
         arrays = {"parent_ptr": hung.indptr.astype(np.int64), "parents": hung.indices.astype(np.int32)}
         parts[f"member-{m:02d}"] = Part("edit.functions.1", {}, arrays, {"rank": rank.to_part()})
@@ -112,9 +107,9 @@ def _nodes_of(model: Model, m: int, columns: Ints) -> Csr:
             found.append([int(above[column])])
         else:
             shortlist: Any = overlay.extra[m].shortlist
-            found.append(shortlist.parents_of(place))
+            found.append(shortlist.parents_of(place) if len(levels) > 1 else [0])
     indptr = np.concatenate([[0], np.cumsum([len(nodes) for nodes in found])])
     nodes = np.concatenate(found).astype(np.int64)
-    hung = sparse.csr_matrix((np.ones(len(nodes), np.float32), nodes, indptr), (len(columns), levels[-2].rank.n))
+    hung = sparse.csr_matrix((np.ones(len(nodes), np.float32), nodes, indptr), (len(columns), trained.n_parents))
     hung.sort_indices()
     return hung
