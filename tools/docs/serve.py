@@ -37,10 +37,21 @@ def load(results: Path, words: Sequence[str]) -> str:
             _system(runs[-1]), runs[-1]["name"].removeprefix("annif-"), f"{runs[-1]['rate']:,}", str(len(runs)),
             text(median(run["status"][OK]["p50"] for run in runs)), text(median(late)),
             " ".join(text(value) for value in late) if len(late) > 1 else MISSING,
-            text(100 * refused / sent, 2), f"{sum(_failed(run) for run in runs):,}",
+            text(100 * refused / sent, 2), f"{sum(_failed(run) for run in runs):,}", _cpu(runs),
         ]  # fmt: skip
         rows.append(cells)
-    head = ["server", "scenario", "requests a second", "runs", "p50 ms", "p99 ms", "of each run", "429, %", "failed"]
+    head = [
+        "server",
+        "scenario",
+        "requests a second",
+        "runs",
+        "p50 ms",
+        "p99 ms",
+        "of each run",
+        "429, %",
+        "failed",
+        "CPU ms",
+    ]
     return markdown(head, rows)
 
 
@@ -63,6 +74,12 @@ def _system(found: Record) -> str:
     # The first records do not name their model, which was that of `make bench-serve`.
     model = {"finna": "xr_linear"}.get(found.get("model", "finna"), found.get("model"))
     return f"`{model}`" + " `--fast`" * bool(found.get("fast"))
+
+
+def _cpu(runs: list[Record]) -> str:
+    """Milliseconds of all workers for a request."""
+    found = [run["server_cpu_ms_per_request"] for run in runs if "server_cpu_ms_per_request" in run]
+    return text(median(found)) if found else MISSING
 
 
 def _refused(run: Record) -> int:

@@ -19,15 +19,16 @@ def tables(folder, *lines):
 
 def test_medians_of_the_newest_commit(tmp_path):
     old, runs = run("old", 1.0, 999.0), [run("new", 2.0, 30.0), run("new", 4.0, 10.0, refused=5), run("new", 3.0, 20.0)]
+    runs[0]["server_cpu_ms_per_request"] = 0.5
     (row,) = tables(tmp_path, old, *runs)[2:]
-    assert row == ["`xr_linear`", "rated", "1,000", "3", "3.00", "20.0", "10.0 20.0 30.0", "1.67", "0"]
+    assert row == ["`xr_linear`", "rated", "1,000", "3", "3.00", "20.0", "10.0 20.0 30.0", "1.67", "0", "0.500"]
 
 
 def test_requests_without_an_answer_or_with_an_error_have_failed(tmp_path):
     bad = run("new", 2.0, 30.0, answered=97)
     bad["status"]["500"] = {"requests": 2, "p50": 1.0, "p99": 1.0}
     (row,) = tables(tmp_path, bad)[2:]
-    assert row[-3:] == ["–", "0.00", "3"]
+    assert row[-4:] == ["–", "0.00", "3", "–"]
 
 
 def test_the_most_where_hardly_any_are_refused(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from treetop.core.dataset import Dataset, LabelSet
 
 if TYPE_CHECKING:
-    from treetop.model import Model
+    from treetop.model.model import Model
 
 
 class Relabels:
