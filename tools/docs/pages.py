@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from treetop.assemble.adapt import OBJECTIVES
 from treetop.core import registry
 
 WHEN = {
@@ -51,6 +52,7 @@ def pages(docs: Path) -> dict[str, str]:
     for name in registry.names("recipe"):
         written[f"recipes/{name}.md"] = _recipe(name, docs)
         written[f"settings/{name}.md"] = _reference(name)
+    written |= {f"settings/adapt_{name}.md": _objective(name) for name in OBJECTIVES}
     for name in registry.names("augment"):
         written[f"augmentations/{name}.md"] = _augmentation(name) + _tail(docs / f"augmentations/{name}.md")
     return written
@@ -81,6 +83,13 @@ def _reference(name: str) -> str:
     """Every setting of a recipe."""
     rows = _settings(name, "recipe")
     return f"{NOTE}\n\n# Settings of {name}\n\n{_table(rows) if rows else 'None.'}\n"
+
+
+def _objective(name: str) -> str:
+    """Every setting of an objective of `treetop adapt`."""
+    from treetop.core.config import describe
+
+    return f"{NOTE}\n\n# Settings of treetop adapt --objective {name}\n\n{_table(describe(OBJECTIVES[name]))}\n"
 
 
 def _augmentation(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from treetop.cli import (
+    adapt,
     advise,
     bench,
     blend,
@@ -49,6 +50,7 @@ for command in (
     plan.plan,
     fit.fit,
     tune.tune,
+    adapt.adapt,
     blend.blend,
     calibrate.calibrate,
     predict.predict,
