@@ -37,6 +37,7 @@ WHEN = {
     "decaf": "short texts with label texts on a CPU.",
     "eclare": "as `decaf`, where labels that occur together help rare ones.",
     "renee": "label texts and a GPU that holds all label vectors; strong on head labels.",
+    "simcse": "as a baseline: what in-batch negatives alone achieve; `depsl` trains as long and finds more.",
     "depsl": "label texts, also for labels without training texts: label vectors come from text alone.",
     "dexml": "as `depsl`, where all label texts fit into a training step.",
     "siamesexml": "short texts with label texts; `unidec` and `ngame` are newer.",
