@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 from treetop.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from treetop.assemble.adapt import adapt
     from treetop.assemble.blend import blend
     from treetop.core.dataset import Dataset
     from treetop.core.executor.ray import cluster
     from treetop.model import Model, load
     from treetop.training import fit
 
-__all__ = ["Dataset", "Model", "__version__", "blend", "cluster", "fit", "load"]
+__all__ = ["Dataset", "Model", "__version__", "adapt", "blend", "cluster", "fit", "load"]
 _HOMES = {
     "Dataset": "treetop.core.dataset",
     "Model": "treetop.model",
+    "adapt": "treetop.assemble.adapt",
     "blend": "treetop.assemble.blend",
     "cluster": "treetop.core.executor.ray",
     "fit": "treetop.training",

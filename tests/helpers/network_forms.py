@@ -27,6 +27,7 @@ FORMS = {
     "unidec, all labels": ("unidec", {"classifier": {"labels": "all"}}),
     "unidec, host": ("unidec", {"pool": {"size": 24}, "classifier": {"offload": True}}),
     "dexml": ("dexml", {}),
+    "simcse": ("simcse", {}),
     "ngame": ("ngame", {"pool": {"size": 24}, "second_pool": {"size": 24}}),
     "siamesexml": ("siamesexml", {"pool": {"size": 24}, "second_pool": {"size": 24}}),
 }

@@ -28,7 +28,7 @@ def settings(folder, recipe, **changes):
     if recipe == "renee":
         return {**made, "head_optimizer": {"lr": 0.02}, "min_steps_per_epoch": 1, **changes}
     made["pool"] = {"mine_from": 2, "mine_every": 3, "size": 0 if recipe == "dexml" else 24}
-    if recipe not in {"depsl", "dexml"}:  # these have no free label vectors
+    if recipe not in {"depsl", "dexml", "simcse"}:  # these have no free label vectors
         made["label_optimizer"] = {"lr": 0.02}
     if recipe in {"siamesexml", "ngame"}:
         made["second_train"] = {"epochs": 6.0, "batch_size": 16}
@@ -74,6 +74,7 @@ VARIANTS = [
     ("unidec", {"search": {"index": "ivf", "nprobe": 99}}),
     ("depsl", {"search": {"index": "hnsw"}}),
     ("dexml", {"dual": {"loss": {"kind": "soft_topk"}}}),
+    ("simcse", {}),
     ("ngame", {"fusion_weight": 0.5, "validation": 0.2, "search": {"index": "exact", "dual_scale": 1.0}}),
     ("ngame", {"search": {"heads": "classifier"}}),
     ("renee", {}),
@@ -212,6 +213,7 @@ def test_wrong_settings_are_refused_in_one_sentence(encoder):
             r"^pool\.stored_negatives: 0 with .* mine_every=1000000 stores 6,000,000 .* lower stored_negatives",
         ),
         ("depsl", {"encoder": {"model": encoder, "max_length": 32, "l2": True}}, "encoder.l2"),
+        ("simcse", {"pool": {"hard_negatives": 2}}, "^pool: SimCSE has in-batch negatives only"),
         ("depsl", {"dual": {"projection_dim": 9999}}, "dual.projection_dim: 9999 is out of range"),
         ("ngame", {"search": {"classifier_score": "logit"}}, "the stages' cosines are added"),
         ("siamesexml", {"search": {"logit_adjustment": 0.1}}, "no logit adjustment with two stages"),

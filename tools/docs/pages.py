@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from treetop.assemble.adapt import OBJECTIVES
 from treetop.core import registry
 
 WHEN = {
@@ -36,6 +37,7 @@ WHEN = {
     "decaf": "short texts with label texts on a CPU.",
     "eclare": "as `decaf`, where labels that occur together help rare ones.",
     "renee": "label texts and a GPU that holds all label vectors; strong on head labels.",
+    "simcse": "as a baseline: what in-batch negatives alone achieve; `depsl` trains as long and finds more.",
     "depsl": "label texts, also for labels without training texts: label vectors come from text alone.",
     "dexml": "as `depsl`, where all label texts fit into a training step.",
     "siamesexml": "short texts with label texts; `unidec` and `ngame` are newer.",
@@ -51,6 +53,7 @@ def pages(docs: Path) -> dict[str, str]:
     for name in registry.names("recipe"):
         written[f"recipes/{name}.md"] = _recipe(name, docs)
         written[f"settings/{name}.md"] = _reference(name)
+    written |= {f"settings/adapt_{name}.md": _objective(name) for name in OBJECTIVES}
     for name in registry.names("augment"):
         written[f"augmentations/{name}.md"] = _augmentation(name) + _tail(docs / f"augmentations/{name}.md")
     return written
@@ -81,6 +84,13 @@ def _reference(name: str) -> str:
     """Every setting of a recipe."""
     rows = _settings(name, "recipe")
     return f"{NOTE}\n\n# Settings of {name}\n\n{_table(rows) if rows else 'None.'}\n"
+
+
+def _objective(name: str) -> str:
+    """Every setting of an objective of `treetop adapt`."""
+    from treetop.core.config import describe
+
+    return f"{NOTE}\n\n# Settings of treetop adapt --objective {name}\n\n{_table(describe(OBJECTIVES[name]))}\n"
 
 
 def _augmentation(name: str) -> str:

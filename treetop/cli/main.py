@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from treetop.cli import (
+    adapt,
     advise,
     bench,
     blend,
@@ -50,6 +51,7 @@ for command in (
     plan.plan,
     fit.fit,
     tune.tune,
+    adapt.adapt,
     blend.blend,
     learn.learn,
     calibrate.calibrate,

@@ -116,6 +116,7 @@ TABLE: dict[str, dict[str, str]] = {
         "astec": "treetop.recipes.astec",
         "decaf": "treetop.recipes.decaf",
         "eclare": "treetop.recipes.eclare",
+        "simcse": "treetop.recipes.simcse",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",

@@ -17,6 +17,7 @@ from treetop.core.errors import ResourceError, WorkError
 from treetop.core.leftovers import temporary
 from treetop.core.store import files_below
 
+OURS = ("manifest.json", "adapted.json")  # the files by which a model, and an adapted encoder, are recognised
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -32,7 +33,8 @@ def check_target(target: Path, *, overwrite: bool) -> None:
         raise WorkError(
             f"{target}: exists already. Choose another folder, or replace it with --overwrite (overwrite=True)."
         )
-    if not target.is_dir() or target.is_symlink() or not ((target / "manifest.json").is_file() or _is_empty(target)):
+    ours = any((target / name).is_file() for name in OURS)
+    if not target.is_dir() or target.is_symlink() or not (ours or _is_empty(target)):
         raise WorkError(
             f"{target}: is not a treetop model, and only models are overwritten. Choose another folder or remove it."
         )

@@ -52,6 +52,14 @@ def slow_pairs(rows, pool, Y, V, text):
     return positive, ignored
 
 
+def test_a_pool_that_is_not_filled_holds_what_was_drawn_however_large_it_may_be():
+    """In-batch negatives stay in-batch negatives where there are few labels."""
+    known, Y, _, _ = data(0)
+    pools_ = Pools(known, PoolConfig(size=LABELS + 1, positives=1, hard_negatives=0, fill=False), 0)
+    batch = pools_.batch(np.array([0, 1]), np.full((N, 0), -1, np.int32), 0, 0, 1)
+    assert len(batch.pool) <= 2 and all(Y[[0, 1], label].any() for label in batch.pool)
+
+
 @pytest.mark.parametrize("size", [1, 5, 12, 24])
 @pytest.mark.parametrize("least", [0, 3])
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -80,6 +80,10 @@ class DualPlan:
             validation=config.validation,
         )  # fmt: skip
 
+    def with_pool(self, size: int) -> DualPlan:
+        """The same with pools of at most this many labels."""
+        return replace(self, pool=replace(self.pool, size=min(size, self.pool.size or size)))
+
     @property
     def low(self) -> bool:
         """Whether free label vectors are stored in bfloat16."""

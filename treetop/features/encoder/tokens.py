@@ -29,7 +29,8 @@ STAGE = 200_000  # texts in one resumable piece
 BLOCK = 2_000  # texts a thread takes at a time
 # Characters of a text that are tokenised where it is cut: first so many, and the most where these give too few tokens.
 FIRST, PER_TOKEN, MOST = 4096, 32, 1 << 17
-BLANKS = ("[MASK]", "<mask>", "[PAD]", "<pad>")
+MASKS = ("[MASK]", "<mask>")
+BLANKS = (*MASKS, "[PAD]", "<pad>")
 BACK = 256  # characters within which a cut moves back to white space
 TOLD = 0.01  # share of the texts that are cut from which the log says so
 
@@ -118,6 +119,20 @@ class Tokenizer:
         """The token that stands for a hidden word, else the one that fills up; None: it has neither."""
         found = [self._library.token_to_id(name) for name in BLANKS]
         return next((token for token in found if token is not None), None)
+
+    @property
+    def mask(self) -> int | None:
+        """The token for a hidden word; None: it has none."""
+        found = [self._library.token_to_id(name) for name in MASKS]
+        return next((token for token in found if token is not None), None)
+
+    @property
+    def special(self) -> Ints:
+        """Tokens that are not of a text: those put around it, and those that the tokenizer calls special."""
+        around = self._library.encode("a")
+        ids = {token for token, is_special in zip(around.ids, around.special_tokens_mask, strict=True) if is_special}
+        ids |= {token for token, added in self._library.get_added_tokens_decoder().items() if added.special}
+        return np.array(sorted(ids), np.int64)
 
     def encode(self, texts: Texts) -> Tokens:
         """Token ids of a batch, on as many threads as allowed."""

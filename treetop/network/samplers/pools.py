@@ -39,7 +39,7 @@ class PoolConfig:
         0, "hard negatives stored per query; 0: as many as are sampled until the next mining", low=0
     )
     min_free: int = setting(0, "add hard negatives only if more than this many places in the pool are free", low=0)
-    fill: bool = setting(True, "fill up the pool with the queries' remaining positives")
+    fill: bool = setting(True, "fill up the pool: with the queries' other positives, or with all labels if it has room")
     mine_from: int = setting(5, "epoch from which queries are clustered and hard negatives mined", low=0)
     mine_every: int = setting(5, "epochs between two rounds of clustering and mining", low=1)
     clustered: bool = setting(True, "build mini-batches from clusters of similar queries; false: at random")
@@ -156,10 +156,11 @@ class Pools:
     def fill(self, rows: Rows, drawn: Rows, hard: Rows) -> Rows:
         """The pool, ascending: drawn labels, then hard negatives, then further labels of the rows.
 
-        What more rows share comes first; each kind only as far as the budget has room.
+        What more rows share comes first; each kind only as far as the budget has room. A budget for all labels is used
+        up, unless nothing is to be filled up.
         """
         budget = self.config.size
-        if budget == 0 or budget >= self.known.n_labels:
+        if budget == 0 or (budget >= self.known.n_labels and self.config.fill):
             return np.arange(self.known.n_labels, dtype=np.int64)
         pool = most_shared(drawn)[:budget]
         if budget - len(pool) > self.config.min_free:
