@@ -81,7 +81,10 @@ bench-serve: DATA ?= ../shared/data/finna-yso-en-25k
 bench-serve: .venv/.test build/node_modules
 	which wrk > /dev/null || apt-get install -y wrk
 	test -d build/serve/finna || .venv/bin/treetop fit xr_linear $(DATA) --out build/serve/finna
-	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --soak $(SECONDS) --record benchmarks/results/serve.jsonl
+	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --record benchmarks/results/serve.jsonl \
+		--only rated --only overload --only reload --repeat 3
+	.venv/bin/python -m tools.serve build/serve/finna $(DATA) --record benchmarks/results/serve.jsonl \
+		--only maximum --only kill --only soak --soak $(SECONDS)
 
 # Annif from PyPI in build/annif, trained on the same data (minutes, once) and loaded the same way, on a quiet machine.
 bench-annif: SECONDS ?= 10

@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace, recipe: str, reads: str, seed: int) -> 
     timed = {"fit_s": round(seconds, 1), "fit_cpu_s": round(cpu, 1), "forecast_s": round(forecast.time, 1)}
     timed = timed if options.timed else {}
     scores = model.evaluate(test)
-    name = f"{options.data.name}: {recipe}:cpu, {reads}, {options.what}"
+    name = f"{options.data.name}: {recipe}:cpu, {reads}, {options.what}" + (", timed" if options.timed else "")
     return {
         **provenance(seed=seed, root=ROOT), "versions": versions(),
         "data": {"name": options.data.name, "train": len(train), "test": len(test), "labels": train.n_labels},

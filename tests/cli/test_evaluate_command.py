@@ -15,6 +15,7 @@ import treetop.model
 from treetop.cli.compare import compare
 from treetop.cli.evaluate import evaluate
 from treetop.core import store
+from treetop.core.card import Card
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import ConfigError, InputError, ModelError, ResourceError, WorkError
 from treetop.core.texts import Texts
@@ -32,7 +33,7 @@ class Stub:
         data = toy.dataset()
         self.labels, self.n_train = data.labels, len(data)
         self.counts = np.bincount(data.Y.indices, minlength=len(self.labels))
-        self.card = treetop.model.Card(name)
+        self.card = Card(name)
         self.sign = -1 if name == "reverse" else 1
 
     calibration = None
@@ -225,7 +226,7 @@ def test_compare_says_when_a_model_comes_from_other_data(run, tmp_path, monkeypa
     def load(path, **_):
         stub = Stub(Path(path).name)
         digest, stub.n_train = origins[Path(path).name]
-        stub.card = treetop.model.Card("stub", data={"sha256": digest} if digest else {"name": "toy"})
+        stub.card = Card("stub", data={"sha256": digest} if digest else {"name": "toy"})
         return stub
 
     monkeypatch.setattr(treetop.model, "load", load)

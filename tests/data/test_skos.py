@@ -1,5 +1,8 @@
 """The own reader and rdflib agree; names come in the wanted language."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 import rdflib
 
@@ -97,3 +100,42 @@ def test_rows_and_labels_meet(tmp_path):
     (tmp_path / "train.tsv").write_text("a text\t<http://example.org/y/p3> <http://example.org/y/p1>\n")
     data = read(tmp_path)
     assert data.Y.toarray().tolist() == [[1, 0, 1]] and data.labels.find("plain") == 2
+
+
+MORE = """
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix dct: <http://purl.org/dc/terms/> . @prefix y: <http://example.org/y/> .
+y:new a skos:Concept ; skos:prefLabel "car"@en-GB, "auto"@fi, "bil"@sv ; skos:hiddenLabel "carr"@en-GB .
+y:old a skos:Concept ; owl:deprecated true ; skos:prefLabel "motor car"@en, "moottorivaunu"@fi ;
+  dct:isReplacedBy y:mid .
+y:mid a skos:Concept ; owl:deprecated true ; dct:isReplacedBy y:new .
+y:loop a skos:Concept ; owl:deprecated true ; skos:prefLabel "loop"@en ; dct:isReplacedBy y:loop .
+y:lost a skos:Concept ; owl:deprecated true ; skos:prefLabel "lost"@en ; dct:isReplacedBy y:absent .
+"""
+
+
+def names_of(tmp_path, language):
+    (tmp_path / "labels.ttl").write_text(MORE)
+    labels = skos.read_labels(tmp_path / "labels.ttl", Reading(language=language))
+    column = list(labels.ids).index("http://example.org/y/new")
+    return labels.names[column], set(labels.thesaurus.by_label(labels.ids)[column]["alt"])
+
+
+def test_names_in_several_languages_are_other_names_and_the_first_names_the_label(tmp_path):
+    assert names_of(tmp_path, "en") == ("car", {"carr", "motor car"})
+    assert names_of(tmp_path, "fi, en") == ("auto", {"car", "carr", "moottorivaunu", "motor car"})
+    assert names_of(tmp_path, "sv") == ("bil", {"motor car"})
+
+
+def test_a_deprecated_concept_is_followed_to_the_one_that_took_its_place(tmp_path):
+    (tmp_path / "labels.ttl").write_text(MORE)
+    heirs = skos.read_successors(tmp_path / "labels.ttl", Reading())
+    place = "http://example.org/y/"
+    assert heirs == {place + "old": place + "new", place + "mid": place + "new"}
+
+
+def test_merged_labels_are_written_as_replaced(tmp_path):
+    labels = skos.LabelSet.of(["a", "b"], ["one", "two"])
+    (tmp_path / "l.ttl").write_text("".join(skos.turtle(dataclasses.replace(labels, status=np.array([1, 0])), {0: 1})))
+    assert skos.read_successors(tmp_path / "l.ttl", Reading()) == {"a": "b"}
+    assert [each for each in skos.read_labels(tmp_path / "l.ttl", Reading()).status] == [1, 0]

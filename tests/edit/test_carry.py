@@ -178,7 +178,7 @@ def test_labels_go_to_skos_and_come_back(edited, tmp_path):
     file = tmp_path / "labels.ttl"
     labels("export", edited, "--to", file)
     fit(toy.dataset(), tmp_path / "new")
-    assert "3 label changes: 1 renamed, 2 retired" in labels("import", tmp_path / "new", file)
+    assert "3 label changes: 1 renamed, 1 merged, 1 retired" in labels("import", tmp_path / "new", file)
     assert labels("import", tmp_path / "new", file) == f"{tmp_path / 'new'}: nothing to change\n"
     made = treetop.load(tmp_path / "new")
     assert made.labels.names[3] == "tin" and np.flatnonzero(made.labels.status).tolist() == [1, 5]

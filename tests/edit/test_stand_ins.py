@@ -26,23 +26,23 @@ def made(model):
 
 
 def test_a_node_gets_as_many_as_its_labels_have_texts(model, made):
-    X, rank, (rows, nodes) = made
+    X, rank, (rows, nodes, _) = made
     children = np.split(rank.weights.ids, rank.weights.slot_ptr[1:-1])
     texts = [int(model.counts[children[node]].sum()) for node in (0, 2)]
     assert [int((nodes == node).sum()) for node in (0, 2)] == texts and rows.shape == (sum(texts), X.shape[1])
-    fewer, nodes = stand_ins(rank, model.counts, {0: texts[0] - 3, 2: texts[1] + 5}, language_of(X), 1)
-    assert nodes.tolist() == [0, 0, 0] and fewer.shape[0] == 3
+    fewer, nodes, labels = stand_ins(rank, model.counts, {0: texts[0] - 3, 2: texts[1] + 5}, language_of(X), 1)
+    assert nodes.tolist() == [0, 0, 0] and set(labels.tolist()) <= set(children[0].tolist()) and fewer.shape[0] == 3
 
 
 def test_rows_look_like_real_ones(made):
-    X, _, (rows, _) = made
+    X, _, (rows, _, _) = made
     assert rows.data.min() > 0 and np.allclose(np.sqrt(rows.multiply(rows).sum(1)), 1, atol=1e-5)
     assert np.diff(rows.indptr).max() <= np.diff(X.indptr).max()
     assert np.diff(rows.indptr).mean() > 0.6 * np.diff(X.indptr).mean()
 
 
 def test_some_words_are_those_of_the_labels_of_the_node(made, monkeypatch):
-    X, rank, (rows, nodes) = made
+    X, rank, (rows, nodes, _) = made
     kept = {node: module._positive(rank, node, 5).tocoo() for node in (0, 2)}
     for node, functions in kept.items():
         own = np.zeros(X.shape[1], bool)
@@ -52,8 +52,8 @@ def test_some_words_are_those_of_the_labels_of_the_node(made, monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_rows_and_there_are_no_more_than_allowed(model, made, monkeypatch):
-    X, rank, (rows, _) = made
-    again, _ = stand_ins(rank, model.counts, {0: 0, 2: 0}, language_of(X), 1)
+    X, rank, (rows, _, _) = made
+    again, *_ = stand_ins(rank, model.counts, {0: 0, 2: 0}, language_of(X), 1)
     assert (rows != again).nnz == 0
     monkeypatch.setattr(module, "MOST", 4)
     assert stand_ins(rank, model.counts, {0: 0}, language_of(X), 1)[0].shape[0] == 4

@@ -25,7 +25,13 @@ ENV = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
 SECONDS = 120  # a command that takes longer is ended
 LOADED = ("scipy.sparse", "yaml", "rich.table", "rich.console", "typer.rich_utils", "pydantic", "treetop.cli.main")
 LOADED += tuple(f"treetop.recipes.{name}" for name in ("popular", "neighbours", "xr_linear"))
-LOADED += ("treetop.data.read", "treetop.data.write", "treetop.evaluate.report", "treetop.saved", "treetop.relabels")
+LOADED += (
+    "treetop.data.read",
+    "treetop.data.write",
+    "treetop.evaluate.report",
+    "treetop.model.folder",
+    "treetop.model.labels",
+)
 
 
 def run(*words, stdin="", cwd=None, closed=(), encoding="utf-8", files=None):

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import toy
-from treetop.network.forecast import EncoderSize, gpu_memory, within_room
+from treetop.network.forecast import READING, SHAPES, START, START_GPU, EncoderSize, gpu_memory, within_room
 from treetop.network.head import HeadPlan
 from treetop.tensors import devices
 from treetop.train.task import TrainConfig
@@ -62,10 +62,11 @@ def test_peaks_seen_on_a_card_are_forecast_within_fifteen_percent(line):
 def test_peaks_seen_on_a_cpu_are_forecast(case, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS / "speed")
     data = import_module("encoder_memory").made_up(case["texts"], case["words"], case["labels"])
-    monkeypatch.setattr(devices, "pick", lambda: torch.device("cpu"))
+    monkeypatch.setattr(devices, "pick", lambda name="auto": torch.device("cpu"))
     made = plan(case["recipe"]).forecast(data).memory
     assert 0.9 * case["peak"] < made < 1.25 * case["peak"]
-    monkeypatch.setattr(devices, "pick", lambda: torch.device("cuda"))
+    monkeypatch.setattr(devices, "pick", lambda name="auto": torch.device("cuda"))
+    monkeypatch.setattr(devices, "training_speed", lambda device: devices.GPU_FLOPS)
     assert plan(case["recipe"]).forecast(data).memory < made  # what a step keeps lies on the card
 
 
@@ -90,10 +91,25 @@ def test_label_texts_are_read_with_every_batch_that_is_taken(recipe, monkeypatch
     assert many > 10 * few
 
 
+def test_a_cpu_reads_texts_once_faster_than_it_trains_and_keeps_more_for_many(encoder, monkeypatch):
+    """Rates and bytes by benchmarks/results/forecasts.jsonl."""
+    monkeypatch.syspath_prepend(BENCHMARKS / "speed")
+    made_up = import_module("encoder_memory").made_up
+    settings = {"encoder": {"model": encoder}, "frozen": True, "init": "zero", "clusters": "none"}
+    few, many, most = (plan("lightxml", settings=settings).forecast(made_up(n, 200, 5)) for n in (10, 2000, 6000))
+    assert few.time == pytest.approx(START, abs=1.0)
+    assert many.memory - few.memory == pytest.approx(SHAPES, rel=0.3) and most.memory - many.memory < 0.2 * SHAPES
+    learnt = plan("lightxml", settings=settings | {"frozen": False, "train": {"epochs": 1.0}}).forecast(
+        made_up(6000, 200, 5)
+    )
+    assert learnt.time - START == pytest.approx(3.0 * READING * (most.time - START), rel=0.2)
+
+
 def test_time_is_that_of_the_device(monkeypatch, encoder):
-    planned, data = plan("lightxml", settings={"encoder": {"model": encoder}}), toy.dataset()
+    settings = {"encoder": {"model": encoder}, "init": "zero"}  # nothing is read but for training
+    planned, data = plan("lightxml", settings=settings), toy.dataset()
     on_cpu = planned.forecast(data, device="cpu").time
     monkeypatch.setattr(devices, "pick", lambda name="auto": torch.device(name))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=66))
     on_card = planned.forecast(data, device="cuda").time
-    assert (on_cpu - 20.0) / (on_card - 20.0) == pytest.approx(0.5 * devices.GPU_FLOPS / devices.CPU_FLOPS)
+    assert (on_cpu - START) / (on_card - START_GPU) == pytest.approx(0.5 * devices.GPU_FLOPS / devices.CPU_FLOPS)

@@ -61,7 +61,7 @@ def test_answers_are_those_of_the_cpu(form, encoder, tmp_path):
 def test_batches_are_answered_in_their_order(encoder, monkeypatch):
     model = fitted("dual", encoder)
     expected = on_tensors(model).rank(TEXTS, 3)
-    monkeypatch.setattr("treetop.reads.BATCH", 7)
+    monkeypatch.setattr("treetop.model.views.BATCH", 7)
     for one in (model, on_tensors(model)):
         found = one.rank(TEXTS, 3)
         assert np.array_equal(found.indptr, expected.indptr) and np.mean(found.ids == expected.ids) > 0.98

@@ -58,7 +58,7 @@ def test_a_threshold_gives_no_labels_to_unknown_texts():
 
 
 def test_rows_stay_aligned_over_batches(monkeypatch):
-    monkeypatch.setattr("treetop.reads.BATCH", 2)
+    monkeypatch.setattr("treetop.model.views.BATCH", 2)
     model = treetop.fit("neighbours", toy.dataset())
     texts = ["cat", "zzxqy", "dog", "horse", "qqqq"]
     assert np.flatnonzero(model.predict_known(texts, 1)[1]).tolist() == [1, 4]

@@ -19,6 +19,7 @@ def test_projects(api):
         True,
     )
     assert api.get("/v1/projects/toy").json() == project
+    assert set(api.get("/v1/").json()) == {"title", "version"}
     assert "not served here" in refusal(api.get("/v1/projects/nix"), 404)
     assert "not served here" in refusal(api.post("/v1/projects/nix/suggest", data={"text": "cat"}), 404)
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from tools import records
-from tools.docs import fast, languages, pairs, recipes, runs
+from tools.docs import fast, languages, pairs, recipes, runs, serve
 from tools.docs.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
@@ -226,7 +226,11 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "fast_encoder": fast.encoder,
     "fast_answers": fast.answers,
     "million_labels": fast.million,
+    "serve_load": serve.load,
+    "serve_most": serve.most,
     "languages": languages.languages,
+    "char_ngrams": languages.char_ngrams,
+    "long_documents": languages.long_documents,
     "gandalf": pairs.gandalf,
     "augmented": pairs.augmented,
 }

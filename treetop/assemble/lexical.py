@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.assemble.held_out.boosted import bin_edges
+from treetop.assemble.inserted_names import with_names
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.types import Floats
 from treetop.features.lexical.forms import Forms
+from treetop.features.lexical.matches import Matches
 from treetop.kernels.boosting import Boosting, Trees, binned, boost
 from treetop.kernels.text.matched_labels import FREQUENCY, PRECISION, Facts, Table, label_rows
 from treetop.kernels.text.matching import EXACT, FOUND, TIGHT, WHOLE
 from treetop.rank.lexical import Lexical, matches_of
 
 FOLDS = 5
+ENOUGH = 200  # documents from which on trees learn from real ones alone
 DOCUMENTS = 5_000  # from which trees learn at most; facts about labels come from all
 MANY, EASY = 50_000, 4  # pairs from which on one in EASY of the easily wrong ones is sampled
 SMOOTH = 2.0  # texts by which the precision of a label is drawn to the mean
@@ -48,10 +51,14 @@ def _relatives(labels: LabelSet) -> Csr:
     return both
 
 
-def learn(X: Csr, dataset: Dataset, table: Table, how: Boosting, seed: int) -> Lexical:
-    """Facts about labels from all documents, and trees over the candidates of some of them."""
+def learn(features: Matches, dataset: Dataset, table: Table, how: Boosting, seed: int) -> Lexical:
+    """Facts about labels from all documents, and trees over the candidates of some of them.
+
+    Where there are fewer than `ENOUGH` documents, copies with a label's name put in make up for those that are missing.
+    """
     documents = np.flatnonzero(dataset.documents & dataset.learned)
-    X, Y = X[documents], (dataset.Y[documents] > 0).astype(np.float32)
+    texts = dataset.texts.take(documents)
+    X, Y = features.transform(texts), (dataset.Y[documents] > 0).astype(np.float32)
     ignored = None if dataset.ignored is None else dataset.ignored[documents]
     complete = _complete(X, table, dataset.n_labels)
     complete = complete if ignored is None else complete - complete.multiply(ignored > 0)
@@ -66,6 +73,12 @@ def learn(X: Csr, dataset: Dataset, table: Table, how: Boosting, seed: int) -> L
         rows.append(row)
         hits.append(hit)
     facts = facts_of(complete, Y, np.ones(len(documents), bool), len(documents))
+    more, of_more = with_names(texts, Y, dataset.labels, ENOUGH - len(documents), seed)
+    if len(more):
+        matches = matches_of(Lexical.kind, features.transform(more), len(table.words))
+        row, hit = _judged(label_rows(*matches, table, facts), of_more, None)
+        rows.append(row)
+        hits.append(hit)
     return Lexical(table, facts, *_trees(np.concatenate(rows), np.concatenate(hits), how, seed))
 
 

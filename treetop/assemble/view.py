@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.assemble.char_ngrams import GIVEN, settled
@@ -15,7 +16,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.types import Features
 from treetop.core.work import Job
-from treetop.data.scripts import writing
+from treetop.data.scripts import Writing, writing
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.kernels.text import survey
 
@@ -36,28 +37,37 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
         logger.info("using the %d precomputed features of %s", dataset.features[GIVEN].shape[1], dataset.name)
         return SparseView({}, GIVEN, dataset.features[GIVEN])
     config = settled(config, dataset, say=True)
+    found = writing(dataset.texts.take(_sample(dataset)))
+    _warn_of_clauses(dataset.name, found.unspaced, config)
     part = job.stage("tfidf", lambda: _fit(dataset, config))
     tfidf: Tfidf = Tfidf.from_part(part.parts["features"])
     X = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), part.config["shape"])
-    _report(dataset, config, X)
+    _report(dataset, found, X)
     return SparseView({"tfidf": tfidf}, "tfidf", X)
 
 
-def _report(dataset: Dataset, config: TfidfConfig, X: Csr) -> None:
-    """Log the scripts of the documents and how many have hardly a feature, where that is worth a line."""
+def _sample(dataset: Dataset) -> NDArray[np.int64]:
+    """Documents spread over the data."""
     rows = dataset.documents.nonzero()[0]
-    sample = rows[:: max(1, len(rows) // SAMPLE)]
-    found = writing(dataset.texts.take(sample))
-    terms = np.diff(X.indptr)[rows]
+    return rows[:: max(1, len(rows) // SAMPLE)]
+
+
+def _report(dataset: Dataset, found: Writing, X: Csr) -> None:
+    """Log the scripts of the documents and how many have hardly a feature, where that is worth a line."""
+    terms = np.diff(X.indptr)[dataset.documents]
     none, one = int((terms == 0).sum()), int((terms == 1).sum())
-    for sentence in replace(found, texts=len(rows), without_terms=none, with_one_term=one).sentences():
+    for sentence in replace(found, texts=len(terms), without_terms=none, with_one_term=one).sentences():
         logger.info("%s: %s", dataset.name, sentence)
-    if found.unspaced >= 0.05 and config.char_ngrams is None and config.cutters()["words"].unspaced is None:
+
+
+def _warn_of_clauses(name: str, unspaced: float, config: TfidfConfig) -> None:
+    """Say before training where settings make words of whole clauses, as there may be no word twice."""
+    if unspaced >= 0.05 and config.char_ngrams is None and config.cutters()["words"].unspaced is None:
         logger.warning(
             "%s: %.0f %% of the letters are of scripts without spaces between words, where whole clauses become words "
             "with these settings. Set tfidf.tokenizer=unicode and tfidf.unspaced=[1, 2].",
-            dataset.name,
-            100 * found.unspaced,
+            name,
+            100 * unspaced,
         )
 
 

@@ -43,6 +43,11 @@ def apply(
         )
     model.save(new)
     confirm(f"{new}: {made.describe(' carried over')}")
+    if learned := sum(edit.action == "learn" for edit in before.log):
+        logger.warning(
+            "%s: what labels learned from rows is not carried over (%s changes). Run `treetop learn` on it.",
+            new, f"{learned:,}",
+        )  # fmt: skip
     if made.lost:
         logger.warning("%s: it has no such label, so not applied: %s.", new, made.describe_lost())
 
@@ -52,7 +57,7 @@ def export(
     to: Annotated[Path, typer.Option("--to", help="File to write: .csv, or .ttl (SKOS).")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write all labels to a file, as they are now: id, name, text, status, into; or as SKOS, without `into`."""
+    """Write all labels to a file, as they are now: id, name, text, status, into; or as SKOS."""
     from treetop.core.target import check_new_file, replacing_file
     from treetop.data.formats.skos import turtle
     from treetop.model import load
@@ -63,7 +68,7 @@ def export(
     opened = load(model)
     with replacing_file(to) as file:
         if to.suffix.lower() == ".ttl":
-            file.writelines(turtle(opened.labels))
+            file.writelines(turtle(opened.labels, {} if opened.edits is None else opened.edits.merged))
         else:
             csv.writer(file).writerows(_cells(opened))
     confirm(f"{to}: {len(opened.labels):,} labels")
@@ -126,11 +131,16 @@ def _rows(file: Path) -> Mapping[str, Mapping[str, str]]:
 
 def _concepts(file: Path, language: str) -> Mapping[str, Mapping[str, str]]:
     """{id: name and status} of the concepts of a vocabulary; one without a name keeps that of the model."""
-    from treetop.data.formats.skos import read_labels
+    from treetop.data.formats.skos import read_labels, read_successors
     from treetop.data.parse.rows import Reading
 
     if not file.is_file():
         raise DataError("no such file. Give a file of labels.", file=file)
-    labels = read_labels(file, Reading(language=language))
+    reading = Reading(language=language)
+    labels, heirs = read_labels(file, reading), read_successors(file, reading)
     rows = zip(labels.ids, labels.names, labels.status.tolist(), strict=True)
-    return {id_: {"status": STATUS[status]} | ({"name": name} if name != id_ else {}) for id_, name, status in rows}
+    return {
+        id_: ({"into": heirs[id_]} if id_ in heirs else {"status": STATUS[status]})
+        | ({"name": name} if name != id_ else {})
+        for id_, name, status in rows
+    }

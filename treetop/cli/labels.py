@@ -40,6 +40,7 @@ EXAMPLES = (
 Status = Literal["all", "active", "retired", "added"]
 DONE = {
     "add": "added",
+    "learn": "learned further",
     "retire": "retired",
     "restore": "restored",
     "rename": "renamed",

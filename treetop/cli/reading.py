@@ -86,6 +86,9 @@ class DataOptions:
     join_labels: Annotated[
         bool, typer.Option("--join-labels", help="Labels that differ only in case or spaces are one label.")
     ] = False
+    label_language: Annotated[
+        str, typer.Option("--label-language", help="Language of SKOS names; several: en,fi (the first names labels).")
+    ] = "en"
     skip_bad: SkipBad = False
     skipped: SkippedFile = None
 
@@ -99,6 +102,7 @@ class DataOptions:
             "label_field": self.label_column,
             "sheet": self.sheet,
             "join_labels": self.join_labels,
+            "language": self.label_language,
         }
 
     def words(self) -> list[str]:

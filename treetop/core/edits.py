@@ -28,7 +28,7 @@ from treetop.core.target import confirm, exclusive_lock, fresh_folder, sync
 FOLDER, LOG, LOCK = "edits", "log.json", ".lock"
 FORMAT = 1
 MOST = 99_999  # changes one model may carry
-ACTIONS = {"add", "retire", "restore", "rename", "merge", "undo"}
+ACTIONS = {"add", "learn", "retire", "restore", "rename", "merge", "undo"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,6 +104,13 @@ def level_of(added: AddedLabels, levels: Sequence[Level]) -> Level:
     return replace(last, shortlist=shortlist, rank=rank)
 
 
+def without(level: Level, columns: Ints) -> Level:
+    """A last level that never returns some of its labels; what it says of the others is the same."""
+    if not isinstance(level.rank, Linear):
+        raise ModelError("it learns labels of a model that cannot. The model is damaged; copy it again.")
+    return replace(level, rank=level.rank.without(columns))
+
+
 def _hung(parents: Parents, above: int) -> Descend:
     """Children of each node above; a label may have several parents."""
     child = np.repeat(np.arange(len(parents), dtype=np.int32), [len(nodes) for nodes in parents])

@@ -2,7 +2,8 @@
 
 Labels are matched by id. Every change of the old log that was not undone is made again in its order, with its author,
 date and note, for those of its labels that the new model has; the rest is listed, never dropped silently. Of a label
-that was retired, merged and restored by turns only the last counts.
+that was retired, merged and restored by turns only the last counts. What labels learned from rows (`treetop learn`) is
+not carried over: a new model has it from its data or not at all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from treetop.edit.replay import LabelHistory
 if TYPE_CHECKING:
     from treetop.model import Model
 
-DONE = {"add": "added", "retire": "retired", "restore": "restored", "rename": "renamed", "merge": "merged"}
+DONE = {
+    "add": "added",
+    "learn": "learned further",
+    "retire": "retired",
+    "restore": "restored",
+    "rename": "renamed",
+    "merge": "merged",
+}
 STATUS = {"retire", "restore", "merge"}
 SHOWN = 5  # labels that a message names
 
@@ -185,6 +193,9 @@ class _Plan:
             self._add(edit, by)
             return
         columns = edit.part.arrays["columns"].tolist()
+        if edit.action == "learn":
+            self._learn([ids[column] for column in columns])
+            return
         if edit.action == "rename":
             self._rename(edit, [ids[column] for column in columns], by)
             return
@@ -220,6 +231,12 @@ class _Plan:
         self._step(
             "add", {i: {"name": name} | ({"text": text} if text else {}) for i, (name, text) in fresh.items()}, by
         )
+
+    def _learn(self, ids: list[str]) -> None:
+        """Functions belong to one model; one that has the label has learned it from the data it was trained on."""
+        known = [id_ for id_ in ids if self._known(id_)]
+        self.result.given += len(known)
+        self._lose("learn", set(ids) - set(known))
 
     def _hide(self, action: str, labels: Mapping[str, str | None], by: By) -> None:
         """Labels retired, merged or restored: those of the new model that are not yet so."""

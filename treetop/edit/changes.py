@@ -109,7 +109,7 @@ def _learned(model: Model, labels: LabelSet | Mapping[str, Any] | None, examples
 
     if not isinstance(examples, Dataset):
         raise InputError(f"examples: expected a Dataset, got {type(examples).__name__}. Read one with Dataset.read.")
-    settings_of(model.trained)
+    settings_of(model.trained, "labels add")
     if labels is None:
         new = unknown_labels(model, examples)
     else:
@@ -118,6 +118,23 @@ def _learned(model: Model, labels: LabelSet | Mapping[str, Any] | None, examples
     parts, counts = learn(model.trained, new, examples)
     arrays = {**pack_labels(new), "counts": counts}
     return _with(model, Edit(by.entry("add", list(new.ids)), Part("edit.add.1", {}, arrays, parts)))
+
+
+def learn(model: Model, rows: Dataset, by: By = ANYONE) -> Model:
+    """Let labels with new rows learn them (trees of linear functions); labels the model does not know are added."""
+    from treetop.edit.examples import settings_of, unknown
+    from treetop.edit.relearn import relearn
+
+    if not isinstance(rows, Dataset):
+        raise InputError(f"rows: expected a Dataset, got {type(rows).__name__}. Read one with Dataset.read.")
+    settings_of(model.trained, "learn")
+    fresh = unknown(model, rows)
+    parts, columns, counts = relearn(model, rows, needed=not fresh)
+    if len(columns):
+        arrays = {"columns": columns, "counts": counts}
+        ids = [model.labels.ids[column] for column in columns.tolist()]
+        model = _with(model, Edit(by.entry("learn", ids), Part("edit.learn.1", {}, arrays, parts)))
+    return _learned(model, None, rows, by) if fresh else model
 
 
 def _maps(model: Model) -> tuple[list[TextMap], bool]:

@@ -17,10 +17,10 @@ from treetop.assemble.linear.tree import LevelTask, LinearConfig, problems_of, t
 from treetop.core.abilities import HasParents
 from treetop.core.config import build
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
-from treetop.core.errors import ConfigError, InputError, LabelError, ModelError
+from treetop.core.errors import ConfigError, InputError, LabelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.core.types import LabelTree, Level
+from treetop.core.types import LabelTree, Level, View
 from treetop.core.work import fingerprint
 from treetop.edit.stand_ins import language_of, stand_ins
 from treetop.kernels.sparse import rows_of
@@ -31,54 +31,71 @@ if TYPE_CHECKING:
     from treetop.model import Model
 
 PARENTS = 3  # nodes above that a new label hangs under
+TREES = ("xr_linear", "parabel", "bonsai", "extremetext")
+REFUSALS = {
+    "labels add": "does not learn labels from examples. Trees of linear functions do (xr_linear, parabel, bonsai, "
+    "extremetext); recipes with an encoder add labels by their texts alone.",
+    "learn": "does not learn further from new rows. Trees of linear functions do (xr_linear, parabel, bonsai, "
+    "extremetext); train this one again on all rows, old and new (`treetop fit ... --overwrite`).",
+}
 MOST = 20_000  # kept training texts that are negatives of one label
 
 
-def settings_of(model: Model) -> LinearConfig:
+def settings_of(model: Model, command: str) -> LinearConfig:
     """How the model's labels were trained; refuses models that are not trees of linear functions."""
     given = model.card.config.get("linear")
-    trees = all(len(levels) > 1 and isinstance(levels[-1].rank, Linear) for levels in model.members)
+    flat = model.card.recipe.rpartition("+")[2] in TREES  # few labels are a tree of one level
+    trees = all((flat or len(levels) > 1) and isinstance(levels[-1].rank, Linear) for levels in model.members)
     if not trees or model.card.models or not isinstance(given, Mapping):
-        raise ConfigError(
-            f"labels add: '{model.card.recipe}' does not learn labels from examples. Trees of linear functions do "
-            "(xr_linear, parabel, bonsai, extremetext); recipes with an encoder add labels by their texts alone."
-        )
+        raise ConfigError(f"{command}: '{model.card.recipe}' {REFUSALS[command]}")
     return build(LinearConfig, given)
 
 
 def unknown_labels(model: Model, examples: Dataset) -> LabelSet:
     """The labels of the examples that the model does not know."""
-    labels = examples.labels
-    used = np.bincount(examples.Y.indices, minlength=len(labels)) > 0
-    columns = [c for c, id_ in enumerate(labels.ids) if used[c] and id_ not in model.labels.columns]
+    labels, columns = examples.labels, unknown(model, examples)
     if not columns:
         raise InputError("labels add: the model knows every label of the examples. Give rows with new labels.")
     return LabelSet.of(*([strings[c] for c in columns] for strings in (labels.ids, labels.names, labels.texts)))
 
 
+def unknown(model: Model, examples: Dataset) -> list[int]:
+    """Columns of labels that rows of the examples have and the model does not know."""
+    used = np.bincount(examples.Y.indices[examples.Y.data > 0], minlength=examples.n_labels) > 0
+    return [c for c, id_ in enumerate(examples.labels.ids) if used[c] and id_ not in model.labels.columns]
+
+
 def learn(model: Model, new: LabelSet, examples: Dataset) -> tuple[dict[str, Part], Ints]:
     """(functions and nodes above of the new labels for each member, as parts of an edit; examples of each label)"""
-    config, Y = settings_of(model), targets_of(new, examples)
+    config, Y = settings_of(model, "labels add"), targets_of(new, examples)
     views = model.views(examples.texts, examples.features)
     alone = LabelTree((np.zeros(len(new), np.int32), np.arange(len(new), dtype=np.int32)))  # a chunk for each label
+    shared = _shared(model, examples, Y)
     seed = int(fingerprint([list(new.ids)]), 16) & 0x7FFFFFFF
     parts = {}
     for m, levels in enumerate(model.members):
-        above = nodes_above(levels, views)
-        if above is None:
-            raise ModelError(f"member {m + 1} has no level above its labels. The model is damaged; copy it again.")
-        reached = above.to_csr(levels[-2].rank.n)
+        reached = reached_nodes(levels, views)
         hung = nodes_of(Y, reached)
-        own = (views[levels[-1].view], Y, _ones(reached) @ hung.T + Y)
-        beside = _siblings(model, levels, hung, examples.texts) or _stand_ins(model, levels, hung, own, seed + m)
+        own = (views[levels[-1].view], Y, ones(reached) @ hung.T + Y)
+        beside = _siblings(model, levels, hung, examples.texts) or _stand_ins(
+            model, levels, hung, own, shared, seed + m
+        )
         blocks = [own, *beside]
         X, targets, rows = (sparse.vstack(side, "csr", np.float32) for side in zip(*blocks, strict=True))
-        members = _ones(rows).tocsc()
+        members = ones(rows).tocsc()
         task = LevelTask(rows_of(X), X.shape, problems_of(targets, None), (members, members), seed)
         arrays = {"parent_ptr": hung.indptr.astype(np.int64), "parents": hung.indices.astype(np.int32)}
         rank = train_level(task, alone, 1, config)
         parts[f"member-{m:02d}"] = Part("edit.functions.1", {}, arrays, {"rank": rank.to_part()})
     return parts, np.minimum(np.bincount(Y.indices, minlength=len(new)), model.n_train).astype(np.int64)
+
+
+def reached_nodes(levels: Sequence[Level], views: Mapping[str, View]) -> Csr:
+    """(rows, nodes above the labels) the scores of the nodes that rows reach; a single level hangs on one node."""
+    above = nodes_above(levels, views)
+    if above is None:
+        return sparse.csr_matrix(np.ones((views[levels[-1].view].shape[0], 1), np.float32))
+    return above.to_csr(levels[-2].rank.n)
 
 
 def targets_of(new: LabelSet, examples: Dataset) -> Csr:
@@ -106,7 +123,7 @@ def nodes_of(Y: Csr, reached: Csr) -> Csr:
     return hung
 
 
-def _ones(matrix: Any) -> Csr:
+def ones(matrix: Any) -> Csr:
     """1 at every stored entry."""
     csr = matrix.tocsr()
     return sparse.csr_matrix((np.ones(csr.nnz, np.float32), csr.indices, csr.indptr), csr.shape)
@@ -133,19 +150,41 @@ def _siblings(model: Model, levels: Sequence[Level], hung: Csr, known: Texts) ->
 
 
 def _stand_ins(
-    model: Model, levels: Sequence[Level], hung: Csr, own: tuple[Csr, Csr, Csr], seed: int
+    model: Model, levels: Sequence[Level], hung: Csr, own: tuple[Csr, Csr, Csr], shared: Csr, seed: int
 ) -> list[tuple[Csr, Csr, Csr]]:
     """(view, no targets, labels they are negatives of) of stand-ins for the texts of siblings.
 
-    As many as a node has texts, less the examples that reach it without a label that hangs there.
+    As many as a node has texts, less the examples that reach it without a label that hangs there. Of the texts of a
+    sibling the share that examples say to have the new label is none of its negatives.
     """
     X, Y, reached = own
     rank: Linear = levels[-1].rank  # type: ignore[assignment]
-    negatives = np.asarray(_ones((reached - reached.multiply(Y)) @ hung).sum(0)).ravel()
+    negatives = np.asarray(ones((reached - reached.multiply(Y)) @ hung).sum(0)).ravel()
     nodes = np.unique(hung.indices)
     there = dict(zip(nodes.tolist(), negatives[nodes].astype(int).tolist(), strict=True))
-    made, under = stand_ins(rank, model.counts, there, language_of(X), seed)
-    return [(made, sparse.csr_matrix((len(under), hung.shape[0]), dtype=np.float32), hung.T.tocsr()[under])]
+    made, under, labels = stand_ins(rank, model.counts, there, language_of(X), seed)
+    near = hung.T.tocsr()[under]
+    both = near.multiply(shared[labels]).tocsr()
+    both.data = (np.random.default_rng(seed).random(both.nnz) < both.data).astype(np.float32)
+    return [(made, sparse.csr_matrix((len(under), hung.shape[0]), dtype=np.float32), ones(positive(near - both)))]
+
+
+def positive(matrix: Csr) -> Csr:
+    """Without entries that are 0."""
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _shared(model: Model, examples: Dataset, Y: Csr) -> Csr:
+    """(labels of the model, new labels) which share of a label's texts are examples of the new one, too."""
+    column = np.array([model.labels.columns.get(id_, -1) for id_ in examples.labels.ids], np.int64)
+    old = examples.Y.tocoo()
+    kept = (column[old.col] >= 0) & (column[old.col] < len(model.counts)) & (old.data > 0)
+    pairs = (column[old.col[kept]], old.row[kept])
+    known = sparse.csr_matrix((np.ones(len(pairs[0]), np.float32), pairs), (len(model.counts), len(examples)))
+    both: Csr = (known @ Y).tocsr()
+    both.data /= np.maximum(np.repeat(model.counts, np.diff(both.indptr)), both.data)
+    return both
 
 
 def _thinned(beside: Csr) -> Csr:

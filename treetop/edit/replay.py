@@ -17,7 +17,7 @@ from treetop.core.label_part import STRINGS, unpack
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Level
-from treetop.edit.added import AddedLabels, level_of, read_added
+from treetop.edit.added import AddedLabels, Functions, level_of, read_added, without
 from treetop.predict.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def replay(labels: LabelSet, counts: Ints, members: Members, log: Sequence[Edit]
             raise ModelError(f"label change {place + 1} ({edit.action}): {error}") from None
     now = state.labels()
     wide = np.concatenate([counts, *state.counts])
-    overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets())
+    for column, count in state.more.items():
+        wide[column] += count
+    overlay = Overlay(len(labels), now.status == RETIRED, state.extra(), state.targets(), state.columns(), state.base())
     needed = overlay.extra or overlay.retired.any()
     return LabelHistory((labels, counts), (now, wide), tuple(log), dict(state.merged), overlay if needed else None)
 
@@ -98,6 +100,8 @@ class _State:
         self.merged: dict[int, int] = {}
         self.added: list[AddedLabels] = []  # one for each member
         self.counts: list[Ints] = []  # training texts of added labels
+        self.places: list[int] = []  # the label of each function that was added, -1: learned again since
+        self.more: dict[int, int] = {}  # column -> texts learned since training
 
     def take(self, edit: Edit, *, undone: bool) -> None:
         """Apply one change; columns of labels whose addition was undone stay, retired."""
@@ -109,9 +113,13 @@ class _State:
                 self.status[-len(unpack(edit.part, "ids")) :] = RETIRED
         elif not undone and edit.action != "undo":
             columns = edit.part.indices("columns", "<i8", None, len(self.status))
-            {"retire": self._retire, "restore": self._restore, "rename": self._rename, "merge": self._merge}[
-                edit.action
-            ](edit.part, columns)
+            {
+                "learn": self._learn,
+                "retire": self._retire,
+                "restore": self._restore,
+                "rename": self._rename,
+                "merge": self._merge,
+            }[edit.action](edit.part, columns)
 
     def _add(self, part: Part) -> None:
         ids = unpack(part, "ids")
@@ -119,13 +127,29 @@ class _State:
             raise ModelError("it adds no label. The model is damaged; copy it again.")
         for name in STRINGS:
             self.strings[name].append(unpack(part, name, len(ids)))
+        self.places += range(len(self.status), len(self.status) + len(ids))
         self.status = np.concatenate([self.status, np.full(len(ids), ACTIVE, np.uint8)])
         counts = part.array("counts", "<i8", len(ids)) if "counts" in part.arrays else np.zeros(len(ids), np.int64)
         self.counts.append(counts)
-        new = self._read(part, len(ids))
+        self._extend(self._read(part, len(ids)))
+
+    def _extend(self, new: list[AddedLabels]) -> None:
         for current, more in zip(self.added, new, strict=False):
             current.extend(more)
         self.added = self.added or new
+
+    def _learn(self, part: Part, columns: Ints) -> None:
+        counts = part.array("counts", "<i8", len(columns))
+        if len(np.unique(columns)) != len(columns) or len(columns) == 0 or counts.min() < 0:
+            raise ModelError("labels or counts that it learns are malformed. The model is damaged; copy it again.")
+        new = self._read(part, len(columns))
+        if not all(isinstance(each, Functions) for each in new):
+            raise ModelError("it learns labels of a model that cannot. The model is damaged; copy it again.")
+        again = set(columns.tolist())
+        self.places = [-1 if column in again else column for column in self.places] + columns.tolist()
+        for column, count in zip(columns.tolist(), counts.tolist(), strict=True):
+            self.more[column] = self.more.get(column, 0) + count
+        self._extend(new)
 
     def _read(self, part: Part, n: int) -> list[AddedLabels]:
         return [read_added(part, n, m, levels) for m, levels in enumerate(self.members)]
@@ -159,7 +183,7 @@ class _State:
         if not part.parts:
             return
         places = columns - len(self.trained)
-        if len(places) == 0 or not self.added or places.min() < 0:
+        if len(places) == 0 or not self.added or places.min() < 0 or self.columns() is not None:
             raise ModelError("it recomputes the vector of a trained label. The model is damaged; copy it again.")
         for current, new in zip(self.added, self._read(part, len(columns)), strict=True):
             current.put(places, new)
@@ -178,6 +202,16 @@ class _State:
     def extra(self) -> list[Level]:
         """For each member a level that ranks the added labels below the nodes its last level reads."""
         return [level_of(added, levels) for levels, added in zip(self.members, self.added, strict=False)]
+
+    def columns(self) -> NDArray[np.int32] | None:
+        """The label of each function in `extra`; None where they are the added ones in order."""
+        in_order = range(len(self.trained), len(self.status))
+        return None if self.places == list(in_order) else np.array(self.places, np.int32)
+
+    def base(self) -> list[Level]:
+        """The members' last levels without labels that were learned again; none where there are no such labels."""
+        again = np.unique([column for column in self.places if 0 <= column < len(self.trained)]).astype(np.int64)
+        return [without(levels[-1], again) for levels in self.members] if len(again) else []
 
     def targets(self) -> NDArray[np.int32] | None:
         """(labels,) where each label's score goes; None where nothing is merged."""

@@ -49,12 +49,12 @@ def language_of(X: Csr) -> Language:
 
 def stand_ins(
     rank: Linear, counts: Ints, there: Mapping[int, int], language: Language, seed: int
-) -> tuple[Csr, NDArray[np.int32]]:
-    """(stand-ins, the node of each) for nodes {node: negatives that are there}, up to as many as a node has texts.
+) -> tuple[Csr, NDArray[np.int32], NDArray[np.int32]]:
+    """(stand-ins, the node and the label of each) for nodes {node: negatives that are there}.
 
-    `counts` are the training texts of the children of all nodes.
+    There are as many as a node's labels have texts, by `counts`, less the negatives.
     """
-    rng, rows, nodes = np.random.default_rng(seed), [], []
+    rng, rows, nodes, labels = np.random.default_rng(seed), [], [], []
     for node, negatives in there.items() if len(language.lengths) else ():
         children = rank.weights.ids[rank.weights.slot_ptr[node] : rank.weights.slot_ptr[node + 1]]
         functions = _positive(rank, node, len(children))
@@ -64,9 +64,11 @@ def stand_ins(
             chosen = rng.choice(len(children), n, p=texts / texts.sum())
             rows.append(_drawn(functions, chosen, language, rng))
             nodes.append(np.full(n, node, np.int32))
+            labels.append(children[chosen])
     if not rows:
-        return sparse.csr_matrix((0, rank.n_features), dtype=np.float32), np.zeros(0, np.int32)
-    return sparse.vstack(rows, "csr", np.float32), np.concatenate(nodes)
+        nothing = np.zeros(0, np.int32)
+        return sparse.csr_matrix((0, rank.n_features), dtype=np.float32), nothing, nothing
+    return sparse.vstack(rows, "csr", np.float32), np.concatenate(nodes), np.concatenate(labels)
 
 
 def _positive(rank: Linear, node: int, n: int) -> Csr:

@@ -32,6 +32,9 @@ WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 STEP = 7.2  # bytes a CPU takes for every saved activation: itself, attention, and gradients
 FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
 ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
+SHAPES, MANY = 6.0e8, 1.5e5  # what it keeps for the shapes of batches, from so many tokens on
+# Seconds before and after training, on a CPU and on a GPU, and how much faster than training a CPU reads texts alone.
+START, START_GPU, READING = 6.0, 20.0, 2.2  # benchmarks/results/forecasts.jsonl
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class ParameterCounts:
     scored: float  # of them multiplied with one text in a step
     low: float = 0.0  # of the vectors' numbers, those of two bytes without optimiser states
     frozen: float = 0.0  # numbers in a text's kept views; 0: the encoder learns
-    label_texts: bool = True  # whether these are encoded too
+    label_texts: float = 1.0  # how often these are encoded too
     pool: int = 0  # label texts read in every step
     composed: float = 0.0  # numbers in label vectors that are composed of parts in every step, all parts counted
     sampled: int = 0  # documents that are read once more, before or after training
@@ -107,7 +110,7 @@ def count(plans: Sequence[HeadPlan], batch: int = 1) -> ParameterCounts:
         tokens = 1.0 if plan.attention is None else 2.0 * plan.attention.tokens  # each is weighed and read
         vectors, scored = vectors + whole, scored + tokens * share * whole
         composed += 0.0 if plan.parts is None else plan.parts.count * min(whole, batch * share * whole)
-    return ParameterCounts(vectors=vectors, scored=scored, composed=composed, label_texts=composed > 0)
+    return ParameterCounts(vectors=vectors, scored=scored, composed=composed, label_texts=float(composed > 0))
 
 
 def forecast_member(
@@ -130,10 +133,12 @@ def forecast_member(
         step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * about
         kept = STEP * size.kept * step / training.accumulate
     if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
-        memory += 6.0 * counts.frozen * n + ENCODING
-    read = tokens * (1.0 if counts.frozen else 3.0 * epochs) + 6.0 * dataset.n_labels * counts.label_texts
-    read += tokens * min(1.0, counts.sampled / max(1, n))
-    time = 20.0 + (2.0 * read * size.layers + 6.0 * epochs * n * counts.scored) / speed
+        memory += 6.0 * counts.frozen * n + ENCODING + SHAPES * min(1.0, tokens / MANY)
+    reads = tokens * (float(bool(counts.frozen)) + min(1.0, counts.sampled / max(1, n)))
+    reads += 6.0 * dataset.n_labels * counts.label_texts
+    learns = 0.0 if counts.frozen else 3.0 * epochs * tokens
+    reads, start = (reads / READING, START) if device.type == "cpu" else (reads, START_GPU)
+    time = start + (2.0 * (reads + learns) * size.layers + 6.0 * epochs * n * counts.scored) / speed
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
     memory += 60.0 * counts.composed
     time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / speed
@@ -150,8 +155,8 @@ def forecast_encoders(
         size = EncoderSize.of(read_encoder_config(name))
         plans = heads(size)
         kept = plans[-1].view_width * config.encoder.kept_windows(dataset.texts) if frozen else 0.0
-        again = SAMPLE if config.init != "zero" and not (frozen and config.encoder.long_texts == "windows") else 0
-        counts = replace(count(plans), frozen=kept, label_texts=config.init != "zero", sampled=again)
+        again = SAMPLE if config.init != "zero" and not frozen else 0
+        counts = replace(count(plans), frozen=kept, label_texts=float(config.init != "zero"), sampled=again)
         needs.append(forecast_member(dataset, size, counts, training, config.encoder.most_tokens))
     return forecast_members(needs)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ class Overlay:
     extra: Sequence[Level] = ()  # one for each member, or none
     target: NDArray[np.int32] | None = None  # (labels,) the label that gets a label's score; None: its own, always
     columns: NDArray[np.int32] | None = None  # (extra,) the label of each, -1: outdated; None: those behind `n`
+    base: Sequence[Level] = ()  # last levels without labels that were learned again; none: the members' own
 
     @classmethod
     def hiding(cls, status: NDArray[np.uint8]) -> Overlay | None:
@@ -44,15 +44,6 @@ class Overlay:
         """The labels whose scores this label gets: its own, and those merged into it."""
         return [column] if self.target is None else np.flatnonzero(self.target == column).tolist()
 
-    @cached_property
-    def outdated(self) -> NDArray[np.bool_] | None:
-        """(n,) trained labels that were learned again: what the trained level says of them does not count."""
-        if self.columns is None or not (again := (self.columns >= 0) & (self.columns < self.n)).any():
-            return None
-        marks = np.zeros(self.n, bool)
-        marks[self.columns[again]] = True
-        return marks
-
     def place(self, column: int) -> int | None:
         """Where a label stands in `extra`; None: the trained level ranks it."""
         if self.columns is None:
@@ -62,7 +53,7 @@ class Overlay:
 
     def of_member(self, m: int) -> Overlay:
         """The same for one member alone."""
-        return replace(self, extra=self.extra[m : m + 1])
+        return replace(self, extra=self.extra[m : m + 1], base=self.base[m : m + 1])
 
     def rank(
         self,
@@ -92,7 +83,7 @@ class Overlay:
         weights: Sequence[float],
     ) -> tuple[list[Ranking], Ranking]:  # fmt: skip
         first = k if len(members) == 1 else max(k, KEEP)  # as deep as without any retired label
-        most = first + self.n_retired + (0 if self.outdated is None else int(self.outdated.sum()))
+        most = first + self.n_retired
         want = min(most, 2 * k + SLACK) if len(members) == 1 else first
         above = [nodes_above(levels, views) for levels in members] if self.extra else []
 
@@ -118,13 +109,10 @@ class Overlay:
         if not self.extra:
             base = [descend(levels, views, want) for levels in members]
             return base, mix(base)
-        base = [step(levels[-1], views, up, want) for levels, up in zip(members, above, strict=True)]
+        last = self.base or [levels[-1] for levels in members]
+        base = [step(level, views, up, want) for level, up in zip(last, above, strict=True)]
         new = [step(level, views, up, want) for level, up in zip(self.extra, above, strict=True)]
-        return [*base, *new], _joined(self._valid(mix(base)), self._as_labels(mix(new)))
-
-    def _valid(self, ranking: Ranking) -> Ranking:
-        """Trained labels less those that were learned again."""
-        return ranking if self.outdated is None else ranking.where(~self.outdated[ranking.ids])
+        return [*base, *new], _joined(mix(base), self._as_labels(mix(new)))
 
     def _as_labels(self, ranking: Ranking) -> Ranking:
         """What `extra` ranks, named by columns."""

@@ -17,10 +17,12 @@ from treetop.core.store import Part
 from treetop.core.tree_part import read_trees, tree_arrays
 from treetop.core.types import Candidates, Floats, Join, Ranking, View, check_view
 from treetop.kernels.boosting import Trees, binned, margins
+from treetop.kernels.runtime import threads
 from treetop.kernels.search.union import best_of_rows
 from treetop.kernels.text.matched_labels import WIDTH, Facts, Table, label_rows
 from treetop.kernels.text.matching import CHANNELS, FOUND, LONGEST
 
+BLOCK = 256  # texts ranked at a time
 SOURCES = 3  # name, alternative name, derived from one of them
 
 
@@ -39,6 +41,10 @@ class Lexical(HasGradient):
         return label_rows(*matches_of(self.kind, view, len(self.table.words)), self.table, self.facts)
 
     def rank(self, view: View, candidates: Candidates, join: Join, keep: int) -> Ranking:
+        blocks = threads.blocks(view.shape[0], BLOCK) or [(0, 0)]
+        return Ranking.concat([self._rank(view[start:stop], join, keep) for start, stop in blocks])
+
+    def _rank(self, view: View, join: Join, keep: int) -> Ranking:
         indptr, labels, X = self.rows(view)
         own = join.own(margins(binned(X, self.edges), self.trees))
         return Ranking(*best_of_rows(indptr, labels, own, own, keep))

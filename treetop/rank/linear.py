@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.abilities import Gradient, HasGradient, HasLabelVectors, HasParents, RanksSiblings, WalksAllLevels
-from treetop.core.dataset import Csr
+from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import distinct, floats, whole
 from treetop.core.store import Part
@@ -145,6 +146,33 @@ class Linear(WalksAllLevels, RanksSiblings, HasGradient, HasLabelVectors):
         row = sparse.csr_matrix((weights, features, [0, len(features)]), (1, self.n_features))
         row.sort_indices()
         return row
+
+    def bias_of(self, node: int) -> float:
+        """The constant part of a node's margin."""
+        return float(self.weights.bias[self._homes[1][node]])
+
+    def without(self, nodes: Ints) -> Linear:
+        """The same functions, of which some are never returned."""
+        flags = np.array(self.weights.flags)
+        flags[self._homes[1][nodes]] = chunks.ABSENT
+        return Linear(self.weights._replace(flags=flags, special=np.flatnonzero(flags)), self.n_features)
+
+    @classmethod
+    def of(cls, functions: Csr, bias: NDArray[np.float32], storage: str) -> Linear:
+        """Functions given as rows of weights, each in a chunk of its own."""
+        n, n_features = functions.shape
+        scratch = np.zeros(n_features, np.uint32), np.zeros(n_features // 64 + 1, np.uint64)
+        pieces = [
+            chunks.piece(
+                (
+                    np.array([stop - start], np.uint32), functions.indices[start:stop].astype(np.uint32),
+                    functions.data[start:stop],
+                ), scratch, n_features, 1,
+            )
+            for start, stop in pairwise(functions.indptr.tolist())
+        ]  # fmt: skip
+        slots, flags = (np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32)), np.zeros(n, np.uint8)
+        return cls(chunks.stored_as(chunks.pack(slots, bias, flags, pieces, n_features), storage), n_features)
 
     def by_node(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """(pointers, features, weights) of all nodes, features ascending: the rows of a csr matrix over nodes."""

@@ -67,9 +67,7 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     features = Matches.of(forms, config.share)
     table = table_of(forms, dataset.labels, dataset.label_counts, config.frequent)
     how = Boosting(trees=config.trees, depth=config.depth, rate=config.rate)
-    part = job.stage(
-        "lexical", lambda: learn(features.transform(dataset.texts), dataset, table, how, job.seed).to_part()
-    )
+    part = job.stage("lexical", lambda: learn(features, dataset, table, how, job.seed).to_part())
     rank = Lexical.from_part(part)
     return Model.over(
         dataset, {"matches": features}, [[Level(VIEW, Everything(dataset.n_labels), rank, Join("sigmoid"))]]

@@ -79,7 +79,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     size = EncoderSize.of(read_encoder_config(config.encoder.model))
     counts = count([_head(config, "", size.width * len(config.encoder.layers), dataset.n_labels)])
     low = counts.vectors if config.label_memory == "low" else 0.0
-    counts = replace(counts, low=low, label_texts=config.init != "zero")
+    counts = replace(counts, low=low, label_texts=float(config.init != "zero"))
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     needs = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
     more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0

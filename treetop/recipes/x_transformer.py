@@ -93,7 +93,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
         size = EncoderSize.of(read_encoder_config(name))
         width = size.width * len(config.encoder.layers)
         plan = _head(config, "", width, sizes_of(dataset.n_labels, config.tree)[0])
-        counts = replace(count([plan]), frozen=float(width) if config.frozen else 0.0, label_texts=False)
+        counts = replace(count([plan]), frozen=float(width) if config.frozen else 0.0, label_texts=0.0)
         neural = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
         weights = 6.0 * dataset.n_labels * width
         rows = n * (3.0 * dataset.Y.nnz / max(n, 1) + config.ranker.beam)

@@ -94,7 +94,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
             vectors=nodes * width,
             scored=width * min(nodes, (config.train_beam + per_text) * config.preliminary_tree.branching),
             frozen=width if config.frozen else 0.0,
-            label_texts=False,
+            label_texts=0.0,
         )
         training = small_batches(dataset, config.train, config.min_steps_per_epoch)
         neural = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)

@@ -24,7 +24,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {"4XX": PROBLEM, "5XX": PROBLEM}
 
 def build(service: Service) -> Gate:
     """The ASGI application of one worker."""
-    app = FastAPI(title="treetop", version=VERSION, docs_url=None, redoc_url=None, responses=RESPONSES)
+    app = FastAPI(
+        title="treetop", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False, responses=RESPONSES
+    )
     handler = predict.Predict(service)
     for routes in (
         predict.router(handler), explain.router(service), models.router(service), labels.router(service),

@@ -188,6 +188,16 @@ def test_a_recipe_that_reads_labels_is_trusted_untried_where_it_fits():
     assert choose([tried, dataclasses.replace(reads, fits=False)], trials, "unidec:cpu").estimate is tried
 
 
+def test_the_linear_tree_is_preferred_untried_to_neighbours_where_it_fits():
+    linear, near = Estimate(XR, 50.0, True), estimate(NEAR, 0.5, 0.3)
+    trials = {XR: [], NEAR: [trial(0.5)]}
+    chosen = choose([linear, near], trials)
+    assert chosen.estimate is linear and "better than neighbours" in chosen.reason
+    assert choose([dataclasses.replace(linear, fits=False), near], trials).estimate is near
+    other = estimate(("lexical",), 0.6, 0.4)
+    assert choose([linear, near, other], trials | {("lexical",): [trial(0.6)]}).estimate is other
+
+
 def test_a_candidate_with_one_sample_rises_with_the_one_that_has_more():
     slow, quick = ("unidec:cpu",), XR
     trials = {quick: [trial(0.3, 500), trial(0.6)], slow: [trial(0.4, 500)]}

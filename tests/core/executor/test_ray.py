@@ -212,7 +212,7 @@ def test_what_ray_says_becomes_a_sentence():
     )
     assert "(2.9.0, Python 3.10.1, 2.60.0, Python 3.11.7). Install the same" in ray._reason(mismatch)
     assert "no Ray runs on this machine" in ray._reason(ConnectionError("Could not find any running Ray instance."))
-    assert "treetop[cluster]" in ray._reason(ImportError("No module named 'grpc'"))
+    assert "[cluster]'" in ray._reason(ImportError("No module named 'grpc'"))
     assert "cannot connect (odd)" in ray._reason(RuntimeError("odd"))
 
 

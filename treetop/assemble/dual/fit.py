@@ -48,6 +48,7 @@ from treetop.train.loop import train
 from treetop.train.optim import AdamConfig
 from treetop.train.task import TrainConfig
 
+POOLING = 2.4  # what pools and mining add to the heads' own products, on a CPU (benchmarks/results/forecasts.jsonl)
 SAMPLE = 2000  # documents sampled to estimate the distribution of vectors
 
 
@@ -192,14 +193,15 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
     heads = plan.heads_over(view, dataset.n_labels)
     low = [head for head in heads if head.name == "classifier" and plan.low]
     counts = replace(
-        count(heads), low=count(low).vectors, label_texts=True, sampled=SAMPLED,
+        count(heads), low=count(low).vectors, label_texts=2.0, sampled=SAMPLED,  # before training, and for the search
         frozen=view * config.encoder.kept_windows(dataset.texts) if config.frozen else 0.0,
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
     needs = forecast_member(dataset, size, counts, plan.train, config.encoder.most_tokens)
     speed = devices.training_speed(devices.pick(forecast.device()))
     read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
-    return replace(needs, time=needs.time + 6.0 * read * size.layers / speed)
+    heads_alone = POOLING * 6.0 * plan.train.epochs * len(dataset) * counts.scored if config.frozen else 0.0
+    return replace(needs, time=needs.time + (6.0 * read * size.layers + heads_alone) / speed)
 
 
 # --- before training ------------------------------------------------------------------------------------------------

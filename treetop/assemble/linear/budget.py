@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treetop.assemble.linear.tree import LinearConfig
 from treetop.core.dataset import Dataset
@@ -62,14 +63,12 @@ def fit_within(train: Train, linear: LinearConfig, holdout: HoldOut, *, limit: f
             "features). Raise --budget model, or use fewer features (tfidf.max_features, tfidf.min_df)."
         )
     logger.info(
-        "budget: %s instead of %s (weights as %s, dropped below %.3g); P@5 on %d held-out texts %.2f instead of %.2f",
+        "budget: %s instead of %s (weights as %s, dropped below %.3g); %s",
         size(total),
         size(fixed + weigh(members)),
         config.storage,
         config.threshold,
-        len(holdout.dataset),
-        _precision(holdout.train(config, "held-out-budget"), holdout),
-        _precision(holdout.train(linear, "held-out"), holdout),
+        _cost(holdout, holdout.train(config, "held-out-budget"), holdout.train(linear, "held-out")),
     )
     return best
 
@@ -83,11 +82,9 @@ def capped(linear: LinearConfig, holdout: HoldOut, *, limit: float, functions: i
         most = min(most, linear.max_nonzeros)
     fewer = dataclasses.replace(linear, max_nonzeros=most)
     logger.info(
-        "budget: at most %d weights for each function; P@5 on %d held-out texts %.2f instead of %.2f",
+        "budget: at most %d weights for each function; %s",
         most,
-        len(holdout.dataset),
-        _precision(holdout.train(fewer, "sample-capped"), holdout),
-        _precision(holdout.train(linear, "sample"), holdout),
+        _cost(holdout, holdout.train(fewer, "sample-capped"), holdout.train(linear, "sample")),
     )
     return fewer
 
@@ -131,7 +128,17 @@ def _sizes(rank: Linear) -> Any:
     return plain * w.scale[slot]
 
 
-def _precision(members: Sequence[Sequence[Level]], holdout: HoldOut) -> float:
-    """P@5 on the held-out texts, in percent."""
+def _cost(holdout: HoldOut, members: Sequence[Member], whole: Sequence[Member]) -> str:
+    """P@5 of members within the budget and of whole ones on the held-out texts, and the 95 % interval of the loss."""
+    found, full = _precisions(members, holdout), _precisions(whole, holdout)
+    error = 1.96 * float((found - full).std()) / max(len(found), 1) ** 0.5
+    return (
+        f"P@5 on {len(found):,} held-out texts {found.mean():.2f} instead of {full.mean():.2f} "
+        f"({found.mean() - full.mean():+.2f} ± {error:.2f})"
+    )
+
+
+def _precisions(members: Sequence[Member], holdout: HoldOut) -> NDArray[np.float64]:
+    """P@5 of each held-out text, in percent."""
     best = blended([descend(member, holdout.views, 100) for member in members], holdout.blend, 5).padded(5)
-    return 100.0 * float(hits(best, holdout.dataset.Y).mean()) if len(best) else 0.0
+    return 100.0 * np.asarray(hits(best, holdout.dataset.Y), np.float64).mean(1)

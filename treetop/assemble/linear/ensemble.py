@@ -87,9 +87,13 @@ def fit_trees(
 
 
 def _measured_on(dataset: Dataset, view: SparseView, train: Any, blend: Blend, seed: int, most: int) -> HoldOut:
-    """A tenth of a sample of at most `most` texts, up to 2,000, held out to measure the cost of pruning."""
+    """A part of a sample of at most `most` texts, held out to measure the cost of pruning.
+
+    A tenth, but no more than 2,000 and no fewer than about 1,000, or half of the texts where there are too few.
+    """
     rows = np.sort(np.random.default_rng(seed).permutation(len(dataset))[:most])
-    kept, out = holdout(dataset.take(rows), min(0.1, 2000 / max(len(rows), 1)), seed)
+    share = max(min(0.1, 2000 / max(len(rows), 1)), min(0.5, 1100 / max(len(rows), 1)))
+    kept, out = holdout(dataset.take(rows), share, seed)
     part, X = dataset.take(rows[kept]), view.X[rows[kept]]
     return HoldOut(
         lambda config, stage: train(config, stage, part, X),

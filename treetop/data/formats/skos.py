@@ -10,8 +10,7 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, unquote
@@ -22,21 +21,27 @@ import numpy as np
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
 from treetop.core.errors import DataError, extra
 from treetop.core.texts import Texts
-from treetop.core.thesaurus import Thesaurus
+from treetop.data.parse.concepts import (
+    NAMES,
+    OWL,
+    RDF,
+    RELATIONS,
+    REPLACED,
+    SKOS,
+    Concepts,
+    Triple,
+    languages_of,
+)  # fmt: skip
 from treetop.data.parse.limits import Limits, how_to_raise
 from treetop.data.parse.lines import head, lines, open_bytes
 from treetop.data.parse.rows import Reading, shown
 from treetop.data.parse.surrogates import whole
 
-SKOS, RDF = "http://www.w3.org/2004/02/skos/core#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-OWL, XML = "http://www.w3.org/2002/07/owl#", "{http://www.w3.org/XML/1998/namespace}"
+XML = "{http://www.w3.org/XML/1998/namespace}"
 OWN = "urn:x-treetop:"  # prefix for ids that are not URIs
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
 
-NAMES = ("prefLabel", "altLabel", "hiddenLabel", "definition")
-RELATIONS = ("broader", "narrower", "related")
-WANTED = {RDF + "type", OWL + "deprecated", *(SKOS + kind for kind in (*NAMES, *RELATIONS))}
-Triple = tuple[str, str, str, str]  # subject, predicate, object, language of the object
+WANTED = {RDF + "type", OWL + "deprecated", REPLACED, *(SKOS + kind for kind in (*NAMES, *RELATIONS))}
 
 # Only single characters repeat possessively: Python before 3.11.5 forgets alternatives inside a possessive group.
 TOKEN = re.compile(
@@ -66,65 +71,31 @@ def from_uri(uri: str) -> str:
 
 def read_labels(file: Path, reading: Reading) -> LabelSet:
     """Labels of a .ttl (.nt) or .rdf (.xml) file."""
+    return collect(_triples(file, reading), reading, file)
+
+
+def read_successors(file: Path, reading: Reading) -> dict[str, str]:
+    """{id of a deprecated concept: id of the one that took its place} (`dct:isReplacedBy`)."""
+    found = _concepts(_triples(file, reading), reading)
+    pairs = ((uri, found.successor(uri)) for uri in sorted(found.replaced))
+    return {from_uri(uri): from_uri(heir) for uri, heir in pairs if heir is not None}
+
+
+def _triples(file: Path, reading: Reading) -> Iterable[Triple]:
     is_xml = head(file, 4096).lstrip().startswith((b"<?xml", b"<rdf", b"<!DOCTYPE"))
-    return collect(xml_triples(file) if is_xml else turtle_triples(file, reading), reading, file)
+    return xml_triples(file) if is_xml else turtle_triples(file, reading)
 
 
-@dataclass
-class _Concepts:
-    """What triples say of concepts, by their URIs."""
-
-    named: set[str] = field(default_factory=set)
-    retired: set[str] = field(default_factory=set)
-    names: dict[str, dict[str, list[tuple[int, str, str]]]] = field(
-        default_factory=lambda: {kind: {} for kind in NAMES}
-    )
-    relations: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {kind: {} for kind in RELATIONS})
-
-    def add(self, triple: Triple, wanted: str) -> None:
-        """Texts are kept with a rank: the wanted language first, then no language, then any."""
-        subject, predicate, value, language = triple
-        kind = predicate[len(SKOS) :] if predicate.startswith(SKOS) else ""
-        if predicate == RDF + "type" and value == SKOS + "Concept":
-            self.named.add(subject)
-        elif predicate == OWL + "deprecated" and value in ("true", "1"):
-            self.retired.add(subject)
-        elif kind in NAMES:
-            rank = 0 if language == wanted else 1 if not language else 2
-            self.names[kind].setdefault(subject, []).append((rank, language, value))
-        elif kind in RELATIONS:
-            self.relations[kind].setdefault(subject, []).append(value)
-
-    def name(self, uri: str) -> tuple[int, str, str]:
-        """(rank, language, text) of the preferred name."""
-        return min(self.names["prefLabel"].get(uri, []), default=(0, "", ""))
-
-    def others(self, uri: str, kind: str) -> list[str]:
-        """Other names in the language of the preferred one."""
-        language = self.name(uri)[1]
-        return sorted(name for _, its, name in self.names[kind].get(uri, []) if its == language)
-
-    def text(self, uri: str) -> str:
-        """The definition, or all names."""
-        names = ", ".join([self.name(uri)[2], *self.others(uri, "altLabel")])
-        return min(self.names["definition"].get(uri, []), default=(0, "", names))[2]
-
-    def thesaurus(self, uris: list[str]) -> Thesaurus | None:
-        """Other names and relations; `narrower` is `broader` seen from the other side."""
-        columns = {uri: column for column, uri in enumerate(uris)}
-        names = [(columns[uri], self.others(uri, "altLabel") + self.others(uri, "hiddenLabel")) for uri in uris]
-        broader, narrower, related = (self.relations[kind] for kind in RELATIONS)
-        up = [(columns[uri], others) for uri, others in broader.items() if uri in columns]
-        up += [(columns[n], [uri]) for uri, others in narrower.items() for n in others if n in columns]
-        across = [(columns[uri], others) for uri, others in related.items() if uri in columns]
-        return Thesaurus.of(columns, names, up, across)
+def _concepts(triples: Iterable[Triple], reading: Reading) -> Concepts:
+    found, wanted = Concepts(), languages_of(reading)
+    for triple in triples:
+        found.add(triple, wanted)
+    return found
 
 
 def collect(triples: Iterable[Triple], reading: Reading, file: object) -> LabelSet:
     """Labels from the triples that speak of concepts."""
-    found = _Concepts()
-    for triple in triples:
-        found.add(triple, reading.language)
+    found = _concepts(triples, reading)
     uris = sorted(found.named | found.names["prefLabel"].keys())
     if not uris:
         raise DataError("no skos:Concept found. Expected SKOS as Turtle or RDF/XML.", file=file)
@@ -133,7 +104,9 @@ def collect(triples: Iterable[Triple], reading: Reading, file: object) -> LabelS
         raise DataError(f"two concepts have the id {shown(ids.most_common(1)[0][0])}. Rename one.", file=file)
     names, texts = [found.name(uri)[2] or from_uri(uri) for uri in uris], map(found.text, uris)
     status = np.array([RETIRED if uri in found.retired else ACTIVE for uri in uris], np.uint8)
-    return LabelSet(Texts.of(ids), Texts.of(names), Texts.of(texts), status, found.thesaurus(uris))
+    return LabelSet(
+        Texts.of(ids), Texts.of(names), Texts.of(texts), status, found.thesaurus(uris, len(languages_of(reading)))
+    )
 
 
 def xml_triples(file: Path) -> Iterator[Triple]:
@@ -294,12 +267,12 @@ def _object(kind: str, token: str, prefixes: dict[str, str]) -> tuple[str, str]:
     return _name(kind, token, prefixes), ""
 
 
-def turtle(labels: LabelSet) -> Iterator[str]:
-    """Lines of a Turtle file with these labels."""
+def turtle(labels: LabelSet, merged: Mapping[int, int] | None = None) -> Iterator[str]:
+    """Lines of a Turtle file with these labels; `merged` are columns replaced by others."""
     yield f"@prefix skos: <{SKOS}> .\n@prefix owl: <{OWL}> .\n"
     more = [{}] * len(labels) if labels.thesaurus is None else labels.thesaurus.by_label(labels.ids)
     fields = zip(labels.ids, labels.names, labels.texts, labels.status, more, strict=True)
-    for id_, name, text, status, lists in fields:
+    for column, (id_, name, text, status, lists) in enumerate(fields):
         parts = [f"\n<{to_uri(id_)}> a skos:Concept"]
         if name != id_ or text or lists.get("alt"):
             parts.append(f"skos:prefLabel {_literal(name)}")
@@ -310,6 +283,8 @@ def turtle(labels: LabelSet) -> Iterator[str]:
         parts += [f"skos:{kind} <{to_uri(id_)}>" for kind in ("broader", "related") for id_ in lists.get(kind, [])]
         if status == RETIRED:
             parts.append("owl:deprecated true")
+        if merged and column in merged:
+            parts.append(f"<{REPLACED}> <{to_uri(labels.ids[merged[column]])}>")
         yield " ;\n  ".join(parts) + " .\n"
 
 

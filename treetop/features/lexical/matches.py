@@ -6,6 +6,7 @@ A form is a set of words; it is found where a text has words of at least `share`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treetop.core.abilities import Gradient, Share, Shares, SharesOut
-from treetop.core.dataset import Csr
+from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import ConfigError, ModelError
 from treetop.core.part_checks import DAMAGED, MOST, floats, number
 from treetop.core.store import Part
 from treetop.core.texts import Texts
-from treetop.core.types import KNOWN_WORDS
+from treetop.core.types import KNOWN_WORDS, Floats
 from treetop.features.lexical.forms import Forms
 from treetop.features.lexical.words import CUTTER, Lexicon
 from treetop.features.tfidf.places import places
@@ -49,29 +50,28 @@ class Matches(SharesOut):
 
     def transform(self, texts: Texts) -> Csr:
         """(texts, CHANNELS x forms) what is known of every form found."""
-        index = self.index
-
-        def work(start: int, stop: int) -> Any:
-            return match(*self.lexicon.sequences(texts.span(start, stop)), index, self.share)
-
-        parts = threads.run(work, threads.blocks(len(texts), BLOCK) or [(0, 0)])
-        lengths = np.concatenate([np.diff(pointers) for pointers, _, _ in parts]) * CHANNELS
-        forms = np.concatenate([forms for _, forms, _ in parts]).astype(np.int64)
-        columns = (forms[:, None] * CHANNELS + np.arange(CHANNELS)).astype(np.int32).reshape(-1)
-        values = np.concatenate([values for _, _, values in parts]).reshape(-1)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return sparse.csr_matrix((values, columns, indptr), (len(texts), CHANNELS * self.n_forms))
+        return self._read(texts)[0]
 
     def views(self, texts: Texts) -> Mapping[str, Any]:
-        """The view "matches" of a batch and the words known of it, each computed when first asked for."""
-        return Views({VIEW: lambda: self.transform(texts), KNOWN_WORDS: lambda: self._known_words(texts)})
+        """The view "matches" of a batch and the words known of it, by one scan when one of them is first asked for."""
+        scan = cache(lambda: self._read(texts))
+        return Views({VIEW: lambda: scan()[0], KNOWN_WORDS: lambda: scan()[1]})
 
-    def _known_words(self, texts: Texts) -> NDArray[np.float32]:
-        words, _, ends = self.lexicon.sequences(texts)
-        before, counts = np.concatenate([[0], np.cumsum(words >= 0)]), np.diff(ends)
-        shares = np.full(len(texts), np.nan, np.float32)
-        np.divide(np.diff(before[ends]), counts, out=shares, where=counts > 0, casting="unsafe")
-        return shares
+    def _read(self, texts: Texts) -> tuple[Csr, Floats]:
+        """What is known of every form found, and the share of each text's words that occur in a form."""
+
+        def work(start: int, stop: int) -> Any:
+            words, hashes, ends = self.lexicon.sequences(texts.span(start, stop))
+            return *match(words, hashes, ends, self.index, self.share), _shares_known(words, ends)
+
+        parts = threads.run(work, threads.blocks(len(texts), BLOCK) or [(0, 0)])
+        lengths = np.concatenate([np.diff(pointers) for pointers, *_ in parts]) * CHANNELS
+        forms = np.concatenate([forms for _, forms, _, _ in parts]).astype(np.int64)
+        columns = (forms[:, None] * CHANNELS + np.arange(CHANNELS)).astype(np.int32).reshape(-1)
+        values = np.concatenate([values for _, _, values, _ in parts]).reshape(-1)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        shape = (len(texts), CHANNELS * self.n_forms)
+        return sparse.csr_matrix((values, columns, indptr), shape), np.concatenate([known for *_, known in parts])
 
     def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares]:
         """What a form adds is divided among its words in the text by their weights."""
@@ -120,6 +120,13 @@ class Matches(SharesOut):
         except ConfigError as error:
             raise ModelError(f"{part.kind}: {error} {DAMAGED}") from None
         return cls(lexicon, index, number(part, "share", 0.01, 1.0))
+
+
+def _shares_known(words: NDArray[np.int32], ends: Ints) -> Floats:
+    before, counts = np.concatenate([[0], np.cumsum(words >= 0)]), np.diff(ends)
+    known = np.full(len(counts), np.nan, np.float32)
+    np.divide(np.diff(before[ends]), counts, out=known, where=counts > 0, casting="unsafe")
+    return known
 
 
 def _read_index(part: Part, weight: NDArray[np.float32]) -> Index:

@@ -156,16 +156,16 @@ class Tfidf(SharesOut):
 
     def transform(self, texts: Iterable[str]) -> Csr:
         """Rows of texts: csr float32 with ascending columns."""
-        return self._read(Texts.of(texts))[0]
+        return self._read(Texts.of(texts), count_known=False)[0]
 
     def views(self, texts: Texts) -> Mapping[str, Any]:
         """The view "tfidf" of a batch and the words known of it, by one scan when one of them is first asked for."""
         scan = cache(lambda: self._read(texts))
         return Views({"tfidf": lambda: scan()[0], KNOWN_WORDS: lambda: scan()[1]})
 
-    def _read(self, texts: Texts) -> tuple[Csr, NDArray[np.float32]]:
-        """Rows of texts, and the share of each text's words that have a column."""
-        found = {name: group.rows(texts) for name, group in self.groups.items()}
+    def _read(self, texts: Texts, *, count_known: bool = True) -> tuple[Csr, NDArray[np.float32]]:
+        """Rows of texts, and the share of each text's words that have a column (NaN if they are not counted)."""
+        found = {name: group.rows(texts, count_known=count_known) for name, group in self.groups.items()}
         known = found["words"][3] if "words" in found else np.full(len(texts), np.nan, np.float32)
         return self._join([rows[:3] for rows in found.values()]), known
 

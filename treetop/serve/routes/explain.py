@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from treetop.explained import explain
 from treetop.kernels.runtime import threads
+from treetop.model.explain import explain
 from treetop.serve.schema import ExplainAnswer, ExplainBody
 from treetop.serve.service import Service
 from treetop.serve.settings import DEEPEST

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from treetop.core.version import VERSION
 from treetop.serve.batch import Row
 from treetop.serve.feedback.store import Entry
 from treetop.serve.problem import Problem
@@ -65,6 +66,11 @@ FORM_BODY = {"requestBody": {"required": True, "content": {FORM: {"schema": Sugg
 def router(service: Service) -> APIRouter:
     """The routes."""
     routes = APIRouter(tags=["Annif-compatible"])
+
+    @routes.get("/v1/")
+    def api_info() -> dict[str, str]:
+        """What answers here, as Annif's client asks."""
+        return {"title": "treetop", "version": VERSION}
 
     @routes.get("/v1/projects")
     def projects() -> dict[str, Any]:

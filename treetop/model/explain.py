@@ -17,7 +17,7 @@ from treetop.explain.explanation import Explanation, Joined, Neighbour, Source, 
 from treetop.explain.path import Key, Margin, Pace, walk
 from treetop.explain.words import columns, words
 from treetop.features.namespaced import shares
-from treetop.model import Model
+from treetop.model.model import Model
 from treetop.predict.beam import descend
 from treetop.predict.blend import KEEP, addends, proportions
 

@@ -22,7 +22,7 @@ from treetop.core.sealed import Check
 from treetop.core.store import Part
 from treetop.core.version import VERSION
 from treetop.documents.kept import Documents
-from treetop.model import Model, load
+from treetop.model.model import Model, load
 from treetop.predict.blend import check_weights
 from treetop.predict.calibrate import Calibration
 from treetop.predict.fuse.fuse import Fusion

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from treetop.core.dataset import Dataset, LabelSet
 
 if TYPE_CHECKING:
-    from treetop.model import Model
+    from treetop.model.model import Model
 
 
 class Relabels:
@@ -32,6 +32,17 @@ class Relabels:
         from treetop import edit
 
         return edit.add(self._model, labels, edit.By(who, note), examples=examples)
+
+    def learn(self, rows: Dataset, *, who: str = "", note: str = "") -> Model:
+        """A model that has also learned these rows of text and labels; trees of linear functions only.
+
+        The labels of the rows are trained further, those the model does not know are added; what it says of all others
+        keeps every bit. It is a change like the others: `save` writes it beside what was trained, `undo_labels` takes
+        it back.
+        """
+        from treetop import edit
+
+        return edit.learn(self._model, rows, edit.By(who, note))
 
     def retire_labels(self, labels: Iterable[str], *, who: str = "", note: str = "") -> Model:
         """Never return these labels (ids or names) again, until they are restored."""

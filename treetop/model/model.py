@@ -23,7 +23,10 @@ from treetop.core.sealed import Check
 from treetop.core.texts import Texts
 from treetop.core.types import Features, Floats, Level, Ranking, Scores, View
 from treetop.documents.kept import Documents
-from treetop.keeps import KeepsTexts
+from treetop.model.display import ShowsItself
+from treetop.model.documents import KeepsTexts
+from treetop.model.labels import Relabels
+from treetop.model.views import ReadsTexts, known_in, packed_texts
 from treetop.predict.beam import descend, one_ahead
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
 from treetop.predict.calibrate import Calibration
@@ -33,9 +36,6 @@ from treetop.predict.overlay import Overlay
 from treetop.predict.self_pairs import most_of_a_row, without_pairs
 from treetop.predict.shards import ranked
 from treetop.predict.unknown import unknown_rows
-from treetop.reads import ReadsTexts, known_in, packed_texts
-from treetop.relabels import Relabels
-from treetop.shows import ShowsItself
 
 if TYPE_CHECKING:
     from treetop.edit.replay import LabelHistory
@@ -193,7 +193,7 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
 
     def explain(self, text: str, k: int = 3) -> list[Explanation]:
         """Why the best `k` labels of a text: the way to each, and the words that add up to every margin on it."""
-        from treetop.explained import explain
+        from treetop.model.explain import explain
 
         return explain(self, text, k)
 
@@ -243,7 +243,7 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
         Into the folder the model came from only changes to its labels are written, beside what is there. A model that
         was just trained comes from no folder yet: go on with the returned one to change its labels.
         """
-        from treetop.saved import save
+        from treetop.model.folder import save
 
         return save(self, target.without_dots(Path(path)), overwrite=overwrite, run=run or {})
 
@@ -274,7 +274,7 @@ def load(path: str | Path, *, check: Check = "quick", device: str = "cpu", fast:
 
     `device` is where it answers (`Model.to`); `fast` takes its faster form for the CPU (`Model.fast`).
     """
-    from treetop.saved import opened
+    from treetop.model.folder import opened
 
     choose("check", check, get_args(Check))
     check_device(device)

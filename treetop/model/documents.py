@@ -15,7 +15,7 @@ from treetop.documents.kept import Documents, NearDocument, nearest
 from treetop.predict.unknown import TERMS
 
 if TYPE_CHECKING:
-    from treetop.model import Model
+    from treetop.model.model import Model
 
 NONE = (
     "nearest: the model keeps no training texts. Train it with keep_texts=True (`treetop fit --keep-texts`), or add "
