@@ -11,27 +11,30 @@ from treetop.explain.path import walk
 from treetop.explain.words import marked
 
 
-def margin(model: Any, text: str, column: int) -> float:
-    """Of a label in the first member, whether it would be returned or not."""
-    found = walk(model.members[0], model.views([text]), column, {})[-1].margin
+def margin(model: Any, text: str, column: int, member: int = 0) -> float:
+    """Of a label in a member, whether it would be returned or not."""
+    found = walk(model.members[member], model.views([text]), column, {})[-1].margin
     assert found is not None
     return found
 
 
-def falls(model: Any, texts: Iterable[str], *, k: int = 2, drop: int = 1, draws: int = 3) -> tuple[float, float, int]:
+def falls(
+    model: Any, texts: Iterable[str], *, k: int = 2, drop: int = 1, draws: int = 3, member: int = 0
+) -> tuple[float, float, int]:
     """(how far margins fall without the `drop` words that speak most for a label, without random ones, pairs)"""
     rng, top, random = np.random.default_rng(0), [], []
     for text in texts:
         for found in model.explain(text, k):
-            pieces = marked(text, found.members[0].steps[-1].words)
+            pieces = marked(text, found.members[member].steps[-1].words)
             places = [i for i, (piece, _) in enumerate(pieces) if piece[0].isalnum()]
             if len(places) < 3 * drop:
                 continue
             column = model.labels.find(found.id)
-            whole = margin(model, text, column)
+            whole = margin(model, text, column, member)
 
             def without(out: Any, pieces=pieces, whole=whole, column=column) -> float:
-                return whole - margin(model, "".join(p for i, (p, _) in enumerate(pieces) if i not in out), column)
+                rest = "".join(piece for i, (piece, _) in enumerate(pieces) if i not in out)
+                return whole - margin(model, rest, column, member)
 
             top.append(without(sorted(places, key=lambda i: -pieces[i][1])[:drop]))
             random += [without(rng.choice(places, drop, replace=False)) for _ in range(draws)]

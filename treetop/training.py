@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from treetop.assemble.char_ngrams import settle
+from treetop.assemble.char_ngrams import lengths_of, settle
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
@@ -105,7 +105,8 @@ class Plan:
             again = 2 if self.refits else 1
             made = dataclasses.replace(made, memory=made.memory + more, floor=made.floor + more, time=again * made.time)
         if keep_texts:
-            made = with_documents(made, dataset, encoded=bool(to_dict(self.config).get("encoder")))
+            encoded = bool(to_dict(self.config).get("encoder"))
+            made = with_documents(made, dataset, encoded=encoded, char_ngrams=lengths_of(config))
         return with_augmentations(made, self.augmentations, dataset)
 
     @property

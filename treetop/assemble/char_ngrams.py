@@ -90,3 +90,10 @@ def settle(config: Any, dataset: Dataset, *, say: bool = False) -> Any:
         if isinstance(value := getattr(config, field.name), TfidfConfig) and value.char_ngrams == AUTO
     }
     return replace(config, **changed) if changed else config
+
+
+def lengths_of(config: Any) -> int:
+    """How many lengths the character n-grams of a recipe's tf-idf have; 0: none."""
+    values = (getattr(config, field.name) for field in dataclasses.fields(config))
+    spans = [value.char_ngrams for value in values if isinstance(value, TfidfConfig)]
+    return max((last - first + 1 for first, last in (span for span in spans if isinstance(span, tuple))), default=0)

@@ -111,14 +111,14 @@ def data_memory(dataset: Dataset) -> float:
     return float(blobs + 9.0 * len(dataset) + 22.0 * dataset.Y.nnz + 1.1 * LABEL * dataset.n_labels)
 
 
-def with_documents(needs: Forecast, dataset: Dataset, *, encoded: bool) -> Forecast:
+def with_documents(needs: Forecast, dataset: Dataset, *, encoded: bool, char_ngrams: int = 0) -> Forecast:
     """The same job where the model keeps the training texts: their bytes, labels, and an index.
 
-    The index has six bytes for a term of a text, of which there are at most 2 for 6 bytes (word 1- and 2-grams); where
-    texts are `encoded`, a byte for each of some 384 values.
+    The index has six bytes for a term of a text, of which there are at most 2 for 6 bytes (word 1- and 2-grams), and
+    one a byte for each length of character n-grams; where texts are `encoded`, a byte for each of some 384 values.
     """
     blob, n = float(len(dataset.texts.blob)), float(len(dataset))
-    kept = blob + 24.0 * n + 4.0 * dataset.Y.nnz + (384.0 * n if encoded else 2.0 * blob)
+    kept = blob + 24.0 * n + 4.0 * dataset.Y.nnz + (384.0 * n if encoded else (2.0 + 6.0 * char_ngrams) * blob)
     more = 3.0 * kept  # the view, its index, and their copy while they are written
     return dataclasses.replace(needs, model=needs.model + kept, memory=needs.memory + more, floor=needs.floor + more)
 

@@ -136,14 +136,20 @@ def forecast_member(
         memory += 6.0 * counts.frozen * n + ENCODING + SHAPES * min(1.0, tokens / MANY)
     reads = tokens * (float(bool(counts.frozen)) + min(1.0, counts.sampled / max(1, n)))
     reads += 6.0 * dataset.n_labels * counts.label_texts
-    learns = 0.0 if counts.frozen else 3.0 * epochs * tokens
     reads, start = (reads / READING, START) if device.type == "cpu" else (reads, START_GPU)
-    time = start + (2.0 * (reads + learns) * size.layers + 6.0 * epochs * n * counts.scored) / speed
+    time = start + 2.0 * reads * size.layers / speed + learning_time(n, tokens, epochs, size, counts)
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
     memory += 60.0 * counts.composed
     time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / speed
     memory += kept + 4.0 * training.batch_size * dataset.n_labels
     return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
+
+
+def learning_time(rows: int, tokens: float, epochs: float, size: EncoderSize, counts: ParameterCounts) -> float:
+    """Seconds in which heads, and the encoder unless it is frozen, learn from so many rows."""
+    encoder = 0.0 if counts.frozen else 6.0 * tokens * size.layers
+    speed = devices.training_speed(devices.pick(forecast.device()))
+    return epochs * (encoder + 6.0 * rows * counts.scored) / speed
 
 
 def forecast_encoders(

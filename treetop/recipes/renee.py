@@ -27,10 +27,11 @@ from treetop.core.work import Job
 from treetop.features.encoder.encoder import Pooling
 from treetop.features.encoder.sources import read_encoder_config
 from treetop.features.encoder.transformer import TransformerConfig
+from treetop.labels.text import label_words
 from treetop.model import Model
 from treetop.network.build import Blueprint, Learning
 from treetop.network.fit import as_levels, train_network
-from treetop.network.forecast import EncoderSize, count, forecast_member
+from treetop.network.forecast import EncoderSize, count, forecast_member, learning_time
 from treetop.network.head import HeadPlan
 from treetop.network.init import Init
 from treetop.network.prepare import prepare
@@ -82,8 +83,11 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
     counts = replace(counts, low=low, label_texts=float(config.init != "zero"))
     training = small_batches(dataset, config.train, config.min_steps_per_epoch)
     needs = forecast_member(dataset, size, counts, training, config.encoder.most_tokens)
-    more = 1.0 + dataset.n_labels / max(1, len(dataset)) if config.label_rows else 1.0
-    return replace(needs, time=needs.time * more)
+    if not config.label_rows:
+        return needs
+    tokens = min(len(label_words(dataset.labels).blob) / 4.0, config.encoder.most_tokens * dataset.n_labels)
+    more = learning_time(dataset.n_labels, tokens + 2.0 * dataset.n_labels, training.epochs, size, counts)
+    return replace(needs, time=needs.time + more)
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
