@@ -133,7 +133,13 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
     }
     STAGES = {"second_train": {"epochs": 5.0, "batch_size": 16}, "second_pool": {"size": 24}}
     DUAL = {key: value for key, value in TOWERS.items() if key != "label_optimizer"}
-    TINY |= {"depsl": DUAL, "unidec": TOWERS, "dexml": {**DUAL, "pool": {}}, "simcse": {**DUAL, "pool": {}}}
+    TINY |= {
+        "depsl": DUAL,
+        "unidec": TOWERS,
+        "dexml": {**DUAL, "pool": {}},
+        "simcse": {**DUAL, "pool": {}},
+        "graphsage": {**DUAL, "pool": {}},
+    }
     OVER_LABELS = {"train": {"epochs": 30.0, "batch_size": 16}}  # of which there are few
     TINY |= {"siamesexml": TOWERS | STAGES | OVER_LABELS, "ngame": TOWERS | STAGES}
     TINY["renee"] = {key: TOWERS[key] for key in ("encoder", "encoder_optimizer", "train")} | {
@@ -142,6 +148,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
 else:
     NEURAL = {"lightxml", "cascadexml", "xr_transformer", "depsl", "unidec", "dexml", "siamesexml", "ngame", "renee"}
     NEURAL |= {
+        "graphsage",
         "simcse",
         "xmlcnn",
         "attentionxml",

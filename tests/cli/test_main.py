@@ -265,7 +265,7 @@ def test_dry_run_says_what_it_needs(home):
         (["recipes", "gandalf+popular"], "'popular' does not support training rows"),
         (["data", "split", "{home}/data", "x", "--to", "word"], "--to: unknown value 'word'"),
         (["data", "stats", "a\nb"], "a b: no such file or folder"),
-        (["explain", "{home}/model"], "explain: give either --text or --label."),
+        (["explain", "{home}/model"], "explain: give either --text, --label or --layers."),
         (["explain", "{home}/model", "--label", "x"], "--data: missing. Name the training data"),
         (["fit", "gandalf+popular", "{home}/data", "--out", "x"], "'popular' does not support training rows"),
         (["blend", "{home}/model", "{home}/model"], "--out: missing. Name the folder to write the blend to."),

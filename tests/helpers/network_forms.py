@@ -28,6 +28,7 @@ FORMS = {
     "unidec, host": ("unidec", {"pool": {"size": 24}, "classifier": {"offload": True}}),
     "dexml": ("dexml", {}),
     "simcse": ("simcse", {}),
+    "graphsage": ("graphsage", {"fan_out": 3}),
     "ngame": ("ngame", {"pool": {"size": 24}, "second_pool": {"size": 24}}),
     "siamesexml": ("siamesexml", {"pool": {"size": 24}, "second_pool": {"size": 24}}),
 }

@@ -28,7 +28,7 @@ def settings(folder, recipe, **changes):
     if recipe == "renee":
         return {**made, "head_optimizer": {"lr": 0.02}, "min_steps_per_epoch": 1, **changes}
     made["pool"] = {"mine_from": 2, "mine_every": 3, "size": 0 if recipe == "dexml" else 24}
-    if recipe not in {"depsl", "dexml", "simcse"}:  # these have no free label vectors
+    if recipe not in {"depsl", "dexml", "simcse", "graphsage"}:  # these have no free label vectors
         made["label_optimizer"] = {"lr": 0.02}
     if recipe in {"siamesexml", "ngame"}:
         made["second_train"] = {"epochs": 6.0, "batch_size": 16}
@@ -75,6 +75,8 @@ VARIANTS = [
     ("depsl", {"search": {"index": "hnsw"}}),
     ("dexml", {"dual": {"loss": {"kind": "soft_topk"}}}),
     ("simcse", {}),
+    ("graphsage", {"fan_out": 3}),
+    ("graphsage", {"frozen": True, "dual": {"projection_dim": 32}, "head_optimizer": {"lr": 0.02}}),
     ("ngame", {"fusion_weight": 0.5, "validation": 0.2, "search": {"index": "exact", "dual_scale": 1.0}}),
     ("ngame", {"search": {"heads": "classifier"}}),
     ("renee", {}),

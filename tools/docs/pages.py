@@ -38,6 +38,7 @@ WHEN = {
     "eclare": "as `decaf`, where labels that occur together help rare ones.",
     "renee": "label texts and a GPU that holds all label vectors; strong on head labels.",
     "simcse": "as a baseline: what in-batch negatives alone achieve; `depsl` trains as long and finds more.",
+    "graphsage": "as a baseline: label vectors from label texts and training texts by a graph network.",
     "depsl": "label texts, also for labels without training texts: label vectors come from text alone.",
     "dexml": "as `depsl`, where all label texts fit into a training step.",
     "siamesexml": "short texts with label texts; `unidec` and `ngame` are newer.",

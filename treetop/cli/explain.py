@@ -9,7 +9,7 @@ import typer
 
 from treetop.cli.data import Device
 from treetop.cli.reading import DataOptions, reads_data
-from treetop.cli.streams import as_text, echo, json_line
+from treetop.cli.streams import as_text, confirm, echo, json_line
 from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ NAME = 40  # letters of a name beside others
 NEAR = 3  # similar labels, and labels of a training text, that are named
 NEAREST = 5  # training texts that are shown
 LINE = 100  # letters of a training text
+LAYERS = "Look at shortlists and encoder layers instead, by texts of this data."
 FAINT, STRONG = 0.1, 0.5  # of the largest contribution: below, a word has no colour; above, it is bold
 AVERAGES = ("average", "rank_average", "softmax_average")
 
@@ -40,6 +41,13 @@ def explain(
     data: Annotated[
         str | None, typer.Option(help="With --label: the training data in which neighbours are counted.")
     ] = None,
+    layers: Annotated[str | None, typer.Option(metavar="DATA", help=LAYERS)] = None,
+    against: Annotated[str, typer.Option(help="With --layers: an encoder or model to compare the encoder with.")] = "",
+    split: Annotated[str, typer.Option(help="With --layers: split of the data.")] = "test",
+    sample: Annotated[int, typer.Option(min=2, help="With --layers: texts that are read, drawn at random.")] = 1000,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="With --layers: folder for an HTML page of the curves.")
+    ] = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Labels to explain (3), or neighbours to draw (10).")
     ] = None,
@@ -52,10 +60,14 @@ def explain(
 
     Words in favour of a label are green, words against it red. docs/explain.md describes the JSON.
 
-    With --label: the labels that co-occur with a label, as `gandalf` uses them.
+    With --label: the labels that co-occur with a label, as `gandalf` uses them. With --layers: how many labels of
+    a data set every shortlist holds, and what the encoder's first token attends to on every layer.
     """
-    if (text is None) == (label is None):
-        raise ConfigError("explain: give either --text or --label.")
+    if [text, label, layers].count(None) != 2:
+        raise ConfigError("explain: give either --text, --label or --layers.")
+    if layers is not None:
+        _look_inside(model, reading.source(layers).read(split), against, sample, report, as_json)
+        return
     if text is None and data is None:
         raise ConfigError("--data: missing. Name the training data, in which the neighbours of a label are counted.")
     from treetop.model import load
@@ -80,6 +92,27 @@ def explain(
         console.print()
     if opened.documents is not None:
         _show_nearest(console, opened, str(text))
+
+
+def _look_inside(folder: Path, dataset: Dataset, against: str, sample: int, report: Path | None, as_json: bool) -> None:
+    """Recall of shortlists and figures of encoder layers, as JSON, as a table, and as a page."""
+    from treetop.evaluate.report.layers import page, table
+    from treetop.evaluate.report.page import check_folder, write
+    from treetop.model import load
+    from treetop.model.layers import look_inside
+
+    if report is not None:
+        check_folder(report)
+    found = look_inside(load(folder), dataset, against=against, sample=sample)
+    if report is not None:
+        written = write(report, page(f"{folder.name}: shortlists and layers", found))
+        if not as_json:
+            confirm(str(written))
+    if as_json:
+        echo(json_line(found))
+    elif report is None:
+        for line in table(found):
+            echo(line)
 
 
 def _title(id_: str, name: str) -> str:

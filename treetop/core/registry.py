@@ -117,6 +117,7 @@ TABLE: dict[str, dict[str, str]] = {
         "decaf": "treetop.recipes.decaf",
         "eclare": "treetop.recipes.eclare",
         "simcse": "treetop.recipes.simcse",
+        "graphsage": "treetop.recipes.graphsage",
         "depsl": "treetop.recipes.depsl",
         "unidec": "treetop.recipes.unidec",
         "siamesexml": "treetop.recipes.siamesexml",

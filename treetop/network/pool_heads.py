@@ -92,6 +92,7 @@ class PoolHead(ABC):
     """A head on a pool of labels: text vectors, and their logits with the pool."""
 
     name: str
+    reads_neighbours = False  # whether a label's vector depends on its documents
     reads_labels = False  # whether label texts go through the encoder with the rows
     query_scale = 1.0  # of a text's vector when it is compared with all labels
     scale: float  # of logits

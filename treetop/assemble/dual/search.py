@@ -24,6 +24,7 @@ from treetop.network.pool_heads import ClassifierConfig, FreeHead
 from treetop.rank.dual import Dual
 from treetop.rank.text_map import unit
 from treetop.tensors import devices
+from treetop.tensors.handover import to_array
 
 SAMPLE = 1000  # documents sampled to estimate the distribution of scores
 NEAR = 50  # best labels of each that are used
@@ -49,11 +50,13 @@ def searched(
     dual, free = task.head("dual"), task.head("classifier")
     factor = search.dual_scale or (dual.query_scale if dual is not None else 1.0)
     with devices.one_cpu_thread():
+        among = to_array(task.read(task.names, "dual")) if dual is not None and dual.reads_neighbours else None
         shown = _base(transformer, transformer.tokenizer.encode(sampled(dataset, seed)))
         if dual is not None and search.heads != "classifier":
             base = _base(transformer, transformer.tokenizer.encode(label_words(dataset.labels)))
             towers.append(dual.tower(unit=True, factor=factor))
-            sides["dual"] = towers[0].vectors(base)[first_of_text(label_words(dataset.labels))]
+            alone = towers[0].vectors(base)[first_of_text(label_words(dataset.labels))]
+            sides["dual"] = alone if among is None else among
         if isinstance(free, FreeHead) and search.heads != "dual":
             tower, sides["classifier"], bias = _classifier_side(free, search, factor)
             towers.append(tower)
