@@ -198,7 +198,8 @@ def item(fake, name, given):
     found = named(given["id"])
     branch = (int(found["id"][1:]) if found["id"].startswith("n") else 0) % BRANCHES
     path = [{"node": f"0-{branch}", "name": f"branch {branch}"}]
-    return {**found, "path": path, "similar": [{"id": "c2", "name": "dogs", "similarity": 0.5}]}
+    relations = {"alt": ["moggies", "pussycats"], "broader": [{"id": "c2", "name": "dogs"}], "related": []}
+    return {**found, "path": path, "similar": [{"id": "c2", "name": "dogs", "similarity": 0.5}], **relations}
 
 
 def tree(fake, name, given):

@@ -122,6 +122,7 @@ def test_one_label_and_its_way_through_the_tree(api):
     node = answer["path"][-1]["node"] if answer["path"] else ""
     below = api.get("/v1/tree", params={"node": node, "limit": 1000}).json()
     assert label["id"] in [child.get("label") for child in below["children"]]
+    assert (answer["alt"], answer["broader"], answer["related"]) == ([], [], [])
     refusal(api.get("/v1/labels/item", params={"id": "nix"}), 404)
 
 

@@ -14,7 +14,7 @@ from treetop.core.errors import ConfigError, InputError, visible
 
 if TYPE_CHECKING:
     from treetop.core.dataset import Dataset
-    from treetop.explain.explanation import Explanation, Joined, Step
+    from treetop.explain.explanation import Explanation, Joined, Step, Vocabulary
     from treetop.explain.explanation import Text as TrainingText
     from treetop.model import Model
 
@@ -149,8 +149,21 @@ def _show(console: Any, item: Explanation, text: str) -> None:
         dim.append(f"nearest training texts with it: {near}")
     if item.neighbours:
         dim.append(f"labels like it: {'; '.join(_brief(n.label) for n in item.neighbours[:NEAR])}")
+    if item.vocabulary is not None:
+        dim.append(_in_vocabulary(item.vocabulary))
     for line in dim:
         console.print(Text(f"  {line}", style="dim"))
+
+
+def _in_vocabulary(known: Vocabulary) -> str:
+    """Other names of a label and its relations, those there are."""
+    of = {
+        "also called": known.alt,
+        "broader": [one.label for one in known.broader],
+        "related": [one.label for one in known.related],
+    }
+    said = [f"{what}: {'; '.join(map(_brief, names[:NEAR]))}" for what, names in of.items() if names]
+    return ", ".join(said)
 
 
 def _near(near: TrainingText) -> str:

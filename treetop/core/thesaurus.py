@@ -58,6 +58,12 @@ class Thesaurus:
         """Everything but the names."""
         return self.owners, self.broader, self.related
 
+    def of_label(self, column: int) -> tuple[list[str], list[int], list[int]]:
+        """Alternative names of a label, and the columns of broader and related ones."""
+        start, end = np.searchsorted(self.owners, [column, column + 1]).tolist()
+        broader, related = (pairs[pairs[:, 0] == column, 1].tolist() for pairs in (self.broader, self.related))
+        return [self.names[i] for i in range(start, end)], broader, related
+
     def by_label(self, ids: Sequence[str]) -> list[dict[str, list[str]]]:
         """For each label its names (`alt`) and the ids of others (`broader`, `related`), where there are any."""
         found: list[dict[str, list[str]]] = [{} for _ in ids]

@@ -80,6 +80,23 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
+class Named:
+    """A label by id and name."""
+
+    id: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the vocabulary says of a label: its alternative names, broader and related labels."""
+
+    alt: list[str]
+    broader: list[Named]
+    related: list[Named]
+
+
+@dataclass(frozen=True)
 class Text:
     """A training text that carries the label and resembles the text."""
 
@@ -102,6 +119,7 @@ class Explanation:
     members: list[Way]
     neighbours: list[Neighbour] | None  # None: its labels have no vectors
     texts: list[Text] | None  # nearest first; None: the model neither keeps training texts nor lets them vote
+    vocabulary: Vocabulary | None  # None: the vocabulary says nothing of this label
 
     @property
     def words(self) -> list[Word]:

@@ -15,6 +15,7 @@ from treetop.documents.kept import Documents, nearest
 from treetop.explain.below import labels_below, most_frequent
 from treetop.explain.explanation import Explanation, Joined, Neighbour, Source, Step, Text, Way
 from treetop.explain.path import Key, Margin, Pace, walk
+from treetop.explain.vocabulary import vocabulary
 from treetop.explain.words import columns, words
 from treetop.features.namespaced import shares
 from treetop.model.model import Model
@@ -53,7 +54,7 @@ def explain(model: Model, text: str, k: int, only: Sequence[int] | None = None) 
             model.labels.ids[column], model.labels.names[column], float(ranking.score[i]),
             None if sure is None else float(sure[i]), int(model.counts[column]), asked.joined(column, ways),
             [asked.way(m, scored, told) for m, scored in enumerate(ways)], asked.neighbours(column),
-            asked.texts(column, ways),
+            asked.texts(column, ways), vocabulary(model.labels, column),
         )
         for i, (column, ways) in enumerate(found)
     ]  # fmt: skip

@@ -156,11 +156,21 @@ class Similar(BaseModel):
     similarity: float
 
 
+class LabelName(BaseModel):
+    """A label by id and name."""
+
+    id: str
+    name: str
+
+
 class LabelAnswer(LabelFacts, Answer):
-    """One label, its place in the tree and labels like it."""
+    """One label, its place in the tree, labels like it, and what the vocabulary says of it."""
 
     path: list[NodeName]
     similar: list[Similar]
+    alt: list[str]
+    broader: list[LabelName]
+    related: list[LabelName]
 
 
 class TreeNode(BaseModel):

@@ -9,7 +9,21 @@ export function about(item) {
   const facts = [`id ${item.id}`, `in ${plural(item.count, "training text")}`];
   if (item.status === "retired") facts.push("retired");
   const text = item.text && item.text !== item.name ? h("p", { class: "prose", dir: "auto" }, item.text) : null;
-  return [h("h3", { class: "full", dir: "auto" }, item.name), h("p", { class: "soft" }, facts.join(" · ")), text];
+  const title = h("h3", { class: "full", dir: "auto" }, item.name);
+  return [title, h("p", { class: "soft" }, facts.join(" · ")), text, vocabulary(item)];
+}
+
+/** Other names, broader and related labels; null where the vocabulary has none. */
+function vocabulary({ alt = [], broader = [], related = [] }) {
+  const link = ({ id, name }) => button(bdi(brief(name, 90)), () => showLabel(id), { class: "link", title: name });
+  const row = (title, parts) =>
+    parts.length ? [h("dt", {}, title), ...parts.map((part) => h("dd", {}, part))] : [];
+  const rows = [
+    ...row("also called", alt.map((name) => bdi(name))),
+    ...row("broader", broader.map(link)),
+    ...row("related", related.map(link)),
+  ];
+  return rows.length ? h("dl", { class: "vocabulary" }, rows) : null;
 }
 
 /** Links to similar labels; null where there are none. */

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query
 
 from treetop.core.abilities import HasLabelVectors
 from treetop.core.dataset import RETIRED
+from treetop.explain.explanation import Vocabulary
+from treetop.explain.vocabulary import vocabulary
 from treetop.kernels.runtime import threads
 from treetop.serve.routes.models import Which
 from treetop.serve.schema import LabelAnswer, Labels, Tree
@@ -50,7 +52,7 @@ def router(service: Service) -> APIRouter:
         column = served.model.labels.find(id)
         return {
             **served.stamp, **_facts(served, column), "path": served.browser.path(column),
-            "similar": _similar(served, column),
+            "similar": _similar(served, column), **_vocabulary(served, column),
         }  # fmt: skip
 
     @routes.get("/v1/tree", response_model=Tree, response_model_exclude_none=True)
@@ -74,6 +76,13 @@ def _facts(served: Served, column: int) -> dict[str, Any]:
         "id": labels.ids[column], "name": labels.names[column], "text": labels.texts[column],
         "count": int(served.model.counts[column]), "status": status,
     }  # fmt: skip
+
+
+def _vocabulary(served: Served, column: int) -> dict[str, Any]:
+    """Alternative names, broader and related labels; empty where the vocabulary has none."""
+    found = vocabulary(served.model.labels, column) or Vocabulary([], [], [])
+    broader, related = ([{"id": one.id, "name": one.label} for one in some] for some in (found.broader, found.related))
+    return {"alt": found.alt, "broader": broader, "related": related}
 
 
 def _similar(served: Served, column: int) -> list[dict[str, Any]]:
