@@ -103,7 +103,10 @@ def test_a_link_leads_to_a_label_and_the_label_to_the_text(opened):
     page.click("#tab-tag")
     opened.type("a cat")
     page.click("#tab-labels")
-    page.locator("#label").get_by_role("button", name="dogs").click()
+    known = page.locator("#label .vocabulary")
+    expect(known.locator("dt")).to_have_text(["also called", "broader"])
+    expect(known.locator("dd")).to_have_text(["moggies", "pussycats", "dogs"])
+    known.get_by_role("button", name="dogs").click()
     page.get_by_role("button", name="Add to the text").click()
     expect(page.locator("#chosen .chip")).to_have_text(["dogs×"])
 
