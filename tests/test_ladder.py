@@ -13,7 +13,7 @@ import treetop
 ROOT = Path(__file__).parent.parent / "treetop"
 STAGES = ["data", "features", "labels", "partition", "shortlist", "rank", "predict", "evaluate", "explain", "documents"]
 LAYERS = {"core": 0, "kernels": 1, "tensors": 2, **dict.fromkeys(STAGES, 3), "train": 4, "network": 5}
-LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment", "edit", "export"], 6) | {"recipes": 7}
+LAYERS |= dict.fromkeys(["model", "training", "assemble", "augment", "edit", "export", "hub"], 6) | {"recipes": 7}
 LAYERS |= dict.fromkeys(["cli", "serve", "sklearn", "bench", "__main__"], 8)
 HEAVY = {"torch", "transformers", "faiss", "fastapi", "pydantic"}
 

@@ -22,6 +22,7 @@ from treetop.cli import (
     export,
     faults,
     fit,
+    hub,
     labels,
     learn,
     plan,
@@ -69,6 +70,7 @@ for command in (
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(labels.app, name="labels")
+app.add_typer(hub.app, name="hub")
 
 
 def _version(wanted: bool) -> None:
