@@ -33,7 +33,7 @@ import json, sys, time
 import numpy as np
 from pathlib import Path
 import treetop
-from treetop.bench import _peak_mb
+from treetop.bench.measure import _peak_mb
 from treetop.training import plan
 recipe, preset, folder, rows, out, *settings = sys.argv[1:]
 data = treetop.Dataset.read(folder)

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from treetop.cli.reading import DataOptions, reads_data
 from treetop.cli.streams import echo, json_line
-from treetop.core.errors import ConfigError
+from treetop.core.errors import ConfigError, TreetopError
 from treetop.core.log import logger
 
+if TYPE_CHECKING:
+    from treetop.bench.cells import Asked
+
 FAST = ("popular", "neighbours", "xr_linear", "extremetext", "parabel")
-COLUMNS = (
-    ("P@1", "scores.P@1", 2),
-    ("P@5", "scores.P@5", 2),
-    ("PSP@5", "scores.PSP@5", 2),
-    ("train CPU s", "train.cpu_s", 1),
-    ("wall s", "train.wall_s", 1),
-    ("peak MB", "train.peak_mb", 0),
-    ("model MB", "model_mb", 1),
-    ("documents/s", "batch.docs_per_s", 0),
-)
+RECIPES = f"Each may carry its preset, as in lightxml:cpu; all: every recipe. Default: {', '.join(FAST)}."
+BUDGET = "Limits of every training, as in `fit`: memory=8GB,time=10min,model=50MB. A recipe that is refused is listed."
 
 
 @reads_data
 def bench(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder with train and test, or a bundled name.")],
-    recipes: Annotated[
-        list[str] | None, typer.Argument(metavar="[RECIPE...]", help=f"Default: {', '.join(FAST)}.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="Preset to use for every recipe.")] = "default",
+    recipes: Annotated[list[str] | None, typer.Argument(metavar="[RECIPE...]", help=RECIPES)] = None,
+    preset: Annotated[str, typer.Option(help="Preset of the recipes that name none.")] = "default",
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting for every recipe; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: all cores. Never changes results.")
     ] = None,
     device: Annotated[str, typer.Option(help="Device of the encoder: auto, cpu, cuda or cuda:1.")] = "auto",
+    budget: Annotated[str, typer.Option(help=BUDGET)] = "",
     record: Annotated[Path | None, typer.Option(help="Append a JSON line for each recipe to this file.")] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Do not repeat what --record has already; recipes that failed are repeated."),
+    ] = False,
+    table: Annotated[
+        Path | None, typer.Option(help="Also write all scores with intervals, and all costs, to this Markdown file.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines instead of a table.")
     ] = False,
@@ -51,71 +48,86 @@ def bench(
     reading: DataOptions,
 ) -> None:
     """Train each recipe on the train split, evaluate it on the test split, and print scores and costs."""
-    from treetop.bench import measure
-    from treetop.core.provenance import append
+    from treetop.bench.cells import Asked, named
+    from treetop.core.forecast import parse_budget
     from treetop.training import check_run, plan
 
-    names = recipes or list(FAST)
-    for name in names:  # report mistakes before data is read
-        plan(name, preset=preset, settings=set_ or [])
+    cells = named(recipes or FAST, preset)
+    for name, its in cells:  # report mistakes before data is read
+        plan(name, preset=its, settings=set_ or [])
     check_run(seed, device)
+    parse_budget(budget)
     if record is not None and record.is_dir():
         raise ConfigError(f"--record {record}: is a folder. Name a file to append lines to.")
-    if len(names) > 1:
-        reading.source(data).read("test")  # so is a data set that is not there
-        words = ["--preset", preset, "--seed", str(seed), "--device", device]
-        words += [word for setting in set_ or [] for word in ("--set", setting)]
-        words += ["--threads", str(threads)] if threads else []
-        words += reading.words()
-        words += ["--record", str(record)] if record else []
-        _each(names, data, words, as_json)
-        return
-    source = reading.source(data, record)
-    values = measure(
-        names[0],
-        source.read(),
-        source.read("test"),
-        preset=preset,
-        settings=set_ or [],
-        seed=seed,
-        threads=threads,
-        device=device,
-    )
-    if record is not None:
-        append(record, values)
-    echo(json_line(values) if as_json else table([values]))
-
-
-def _each(names: Sequence[str], data: str, words: Sequence[str], as_json: bool) -> None:
-    """Each recipe in a process of its own, to measure its peak memory; a failure does not stop the others."""
-    records, code = list[dict[str, Any]](), 0
-    quiet = [] if logger.isEnabledFor(logging.INFO) else ["--quiet"]
-    for name in names:
-        command = [sys.executable, "-m", "treetop", *quiet, "bench", "--json", *words, "--", data, name]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
-        code = max(code, abs(done.returncode))
-        if done.returncode == 0:
-            records.append(json.loads(done.stdout))
-            if as_json:
-                echo(done.stdout.rstrip())
-    if not as_json and records:
-        echo(table(records))
+    if resume and record is None:
+        raise ConfigError("--resume: needs the file of records. Add --record FILE.")
+    if table is not None and table.is_dir():
+        raise ConfigError(f"--table {table}: is a folder. Name a Markdown file to write.")
+    asked = Asked(set_ or [], seed, threads, device, budget)
+    if len(cells) == 1 and not resume:
+        records, code = [_one(*cells[0], asked, data, reading, record, as_json)], 0
+    else:
+        records, code = _each(cells, asked, data, reading, record, resume)
+    _show(records, table, as_json)
     if code:
         raise typer.Exit(min(code, 2))
 
 
-def table(records: Sequence[dict[str, Any]]) -> str:
-    """Records as aligned columns."""
-    rows = [["recipe", *(title for title, _, _ in COLUMNS)]]
-    for values in records:
-        rows.append([values["recipe"], *(f"{_figure(values, path):,.{digits}f}" for _, path, digits in COLUMNS)])
-    wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        [row[0].ljust(wide[0]), *(cell.rjust(w) for cell, w in zip(row[1:], wide[1:], strict=True))] for row in rows
-    ]
-    return "\n".join("  ".join(line) for line in lines)
+def _one(
+    name: str, preset: str, asked: Asked, data: str, reading: DataOptions, record: Path | None, as_json: bool
+) -> dict[str, Any]:
+    """One recipe in this process."""
+    from treetop.bench.cells import failed
+    from treetop.bench.measure import measure
+    from treetop.core.provenance import append
+
+    source = reading.source(data, record)
+    try:
+        values = measure(
+            name, source.read(), source.read("test"), preset=preset, settings=asked.settings, seed=asked.seed,
+            threads=asked.threads, device=asked.device, budget=asked.budget,
+        )  # fmt: skip
+    except TreetopError as error:
+        if as_json:  # a table of several recipes says why this one is missing
+            echo(json_line(failed(asked.cell(name, preset), str(error))))
+        raise
+    if record is not None:
+        append(record, values)
+    return values
 
 
-def _figure(values: dict[str, Any], path: str) -> float:
-    part, _, key = path.partition(".")
-    return float(values[part][key] if key else values[part])
+def _each(
+    cells: list[tuple[str, str]], asked: Asked, data: str, reading: DataOptions, record: Path | None, resume: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """Each recipe in a process of its own, to measure its peak memory; a failure does not stop the others."""
+    from treetop.bench.cells import matching, on_record, run
+    from treetop.core.provenance import append
+
+    source = reading.source(data)
+    source.read("test")  # a data set that is not there is reported once
+    old = on_record(record) if resume else []
+    fingerprint = source.read().fingerprint if old else ""
+    known = {each: matching(old, asked.cell(*each), fingerprint) for each in cells}
+    words = [] if logger.isEnabledFor(logging.INFO) else ["--quiet"]
+    found, code = dict(known), 0
+    missing = [each for each, values in known.items() if values is None]
+    if resume and len(missing) < len(cells):
+        logger.info("%d of %d recipes are in %s already", len(cells) - len(missing), len(cells), record)
+    for each, (values, ended) in zip(missing, run(missing, asked, data, [*words], reading.words()), strict=True):
+        found[each], code = values, max(code, ended)
+        if record is not None:
+            append(record, values)
+    return [values for values in found.values() if values is not None], code
+
+
+def _show(records: list[dict[str, Any]], table: Path | None, as_json: bool) -> None:
+    from treetop.bench.table import markdown, terminal
+
+    if table is not None:
+        table.absolute().parent.mkdir(parents=True, exist_ok=True)
+        table.write_text(markdown(records), encoding="utf-8")
+    if as_json:
+        for values in records:
+            echo(json_line(values))
+    elif any("problem" not in values for values in records):
+        echo(terminal(records))

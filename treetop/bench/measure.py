@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from treetop.model import Model
 from treetop.training import fit, plan
 
 WARM, SINGLES = 20, 400  # texts by themselves: before the clock runs, and while it does
+MADE_OF_OTHERS = ("auto", "blend")
 METRICS = ("P@1", "P@3", "P@5", "nDCG@10", "R@10", "PSP@1", "PSP@3", "PSP@5", "C@5")
 
 
@@ -31,19 +33,23 @@ def measure(
     seed: int = 0,
     threads: int | None = None,
     device: str = "auto",
+    budget: str = "",
 ) -> dict[str, Any]:
     """A record: settings, forecast, seconds, memory, model size, scores on test with intervals.
 
-    Nothing is held out of training: heads are joined at fixed weights, and scores have no probabilities.
+    Nothing is held out of training: heads are joined at fixed weights, and scores have no probabilities. Recipes that
+    are made of others (`auto`, `blend`) hold out what they need to choose or to fuse.
     """
     chosen = list(settings)
     needs = plan(name, preset=preset, settings=chosen).forecast(train, device=device)
     with tempfile.TemporaryDirectory(prefix="treetop-bench-") as work, temporary(Path(work)):
         folder = Path(work)
         wall, cpu = time.monotonic(), time.process_time()
-        options: dict[str, Any] = {"seed": seed, "threads": threads, "device": device, "calibrate": False}
+        options: dict[str, Any] = {"seed": seed, "threads": threads, "device": device, "budget": budget}
+        options["calibrate"] = name.rpartition("+")[2] in MADE_OF_OTHERS
         model = fit(name, train, preset=preset, settings=chosen, out=folder / "model", **options)
         cost = {"wall_s": time.monotonic() - wall, "cpu_s": time.process_time() - cpu, "peak_mb": _peak_mb()}
+        cost |= {"gpu_s": cost["wall_s"]} if _took_gpu() else {}
         size = sum(file.stat().st_size for file in (folder / "model").rglob("*") if file.is_file()) / 1e6
     scores, batch = _tested(model, test)
     single = _one_by_one(model, test)
@@ -54,7 +60,14 @@ def measure(
         "recipe": name,
         "preset": preset,
         "settings": dict(model.card.config),
-        "data": {"name": train.name, "train": len(train), "test": len(test), "labels": train.n_labels},
+        "cell": cell(name, preset, chosen, seed, device, budget),
+        "data": {
+            "name": train.name,
+            "train": len(train),
+            "test": len(test),
+            "labels": train.n_labels,
+            "fingerprint": train.fingerprint,
+        },
         "forecast": {"memory_mb": needs.memory / 1e6, "model_mb": needs.model / 1e6, "time_s": needs.time},
         "train": cost,
         "model_mb": size,
@@ -65,6 +78,13 @@ def measure(
         "bins": scores.bins,
     }
     return values
+
+
+def cell(name: str, preset: str, settings: Iterable[str], seed: int, device: str, budget: str) -> dict[str, Any]:
+    """What was asked for: two records of one cell and one data set answer the same question."""
+    return {
+        "recipe": name, "preset": preset, "set": list(settings), "seed": seed, "device": device, "budget": budget,
+    }  # fmt: skip
 
 
 def _tested(model: Model, test: Dataset) -> tuple[Scores, dict[str, float]]:
@@ -91,6 +111,12 @@ def _one_by_one(model: Model, test: Dataset) -> dict[str, float]:
             cpu += 1e3 * (time.process_time() - before)
     p50, p99 = np.percentile(spent, [50, 99])
     return {"texts": len(spent), "p50_ms": float(p50), "p99_ms": float(p99), "cpu_ms": cpu / len(spent)}
+
+
+def _took_gpu() -> bool:
+    """Whether this process has used a GPU; its seconds are then those of the whole training."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
 
 
 def _peak_mb() -> float:
