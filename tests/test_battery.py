@@ -42,6 +42,7 @@ METHODS |= {
     "lexical": "matches",
     "pfastrexml": "trees",
     "annexml": "votes",
+    "sentence_neighbours": "votes",
     "blend": "count or votes",
     "auto": "count or votes",
     "attentionxml": "attention",
@@ -58,6 +59,7 @@ if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"
         "dropout": 0.1,
         "train": {"epochs": 40.0, "batch_size": 16},
     }
+    TINY["sentence_neighbours"] = {"encoder": {"model": ENCODER, "max_length": 32}, "k": 10}
     TINY["cascadexml"] = {
         "encoder": {"model": ENCODER, "max_length": 32},
         "encoder_optimizer": {"lr": 0.002},

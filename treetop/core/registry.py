@@ -66,6 +66,7 @@ TABLE: dict[str, dict[str, str]] = {
     "rank": {
         "popular": "treetop.rank.popular:Popular",
         "neighbours": "treetop.rank.neighbours:Neighbours",
+        "dense_neighbours": "treetop.rank.dense_neighbours:DenseNeighbours",
         "lexical": "treetop.rank.lexical:Lexical",
         "forest": "treetop.rank.forest:Forest",
         "embedded": "treetop.rank.embedded:Embedded",
@@ -97,6 +98,7 @@ TABLE: dict[str, dict[str, str]] = {
     "recipe": {
         "popular": "treetop.recipes.popular",
         "neighbours": "treetop.recipes.neighbours",
+        "sentence_neighbours": "treetop.recipes.sentence_neighbours",
         "lexical": "treetop.recipes.lexical",
         "dismec": "treetop.recipes.dismec",
         "xr_linear": "treetop.recipes.xr_linear",
