@@ -17,6 +17,7 @@ import numpy as np
 
 from treetop.assemble.char_ngrams import lengths_of, settle
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
+from treetop.assemble.held_out.folds import FOLDS, fitted_by_folds, may_fold
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
 from treetop.assemble.held_out.scores import fitted_to_held_out
@@ -98,6 +99,8 @@ class Plan:
         with for_device(device):
             made: Forecast = self.module.forecast(dataset, config)
         made = probed(lambda sample: self.module.fit(sample, config, Job()), dataset, made) if probe else made
+        if self.learns_by_folds(dataset, held):
+            made = dataclasses.replace(made, time=FOLDS * made.time)
         if held.holds_out(dataset):  # a copy of the rows to train on, and kernels where a recipe has none
             more = (
                 float(len(dataset.texts.blob)) + 8.0 * dataset.Y.nnz + (made.memory < COMPILED) * (COMPILED - PROCESS)
@@ -113,6 +116,11 @@ class Plan:
     def refits(self) -> bool:
         """Whether calibration and fusion from held-out documents are kept for a second model, trained on all."""
         return bool(constant(self.recipe.rpartition("+")[2], "REFITS", False))
+
+    def learns_by_folds(self, dataset: Dataset, held: HoldOut) -> bool:
+        """Whether models of parts of the documents teach fusion and probabilities, as documents are few."""
+        folds = self.refits or constant(self.recipe.rpartition("+")[2], "FOLDS", False)
+        return bool(folds) and held.calibrate and held.given is None and may_fold(dataset)
 
     def fit(self, dataset: Dataset, job: Job) -> Model:
         """The model, labels and training counts those of `dataset`, whatever rows are added to it."""
@@ -282,10 +290,14 @@ def _train(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> Model:
     rows, documents = dataset, held
     if bars_self:
         rows, documents = with_self_pairs(dataset), held.changed(with_self_pairs, dataset.labels)
-    split = documents.split(rows, job.seed)
+    by_folds = planned.learns_by_folds(rows, documents)
+    split = None if by_folds else documents.split(rows, job.seed)
     if held.calibrate:
         facts |= {"hold_out": held.key, "held_out": 0 if split is None else len(split.held_out)}
-    model = planned.fit(rows, job) if split is None else _taught(planned, split, held, job)
+    if split is None:
+        model = with_folds(planned, rows, dataclasses.replace(job, folds=by_folds, aim=held.aim))
+    else:
+        model = _taught(planned, split, held, job)
     facts |= {"sha256": dataset.fingerprint, **model.card.data}
     if limits := _limits(job.budget):
         facts["budget"] = limits
@@ -298,11 +310,23 @@ def _train(planned: Plan, dataset: Dataset, held: HoldOut, job: Job) -> Model:
     return model.with_golden(dataset.texts) if dataset.texts.offsets[-1] else model
 
 
+def with_folds(planned: Plan, dataset: Dataset, job: Job) -> Model:
+    """A model of all documents; of a quick recipe with probabilities from models of folds, if the job says so."""
+    if not (job.folds and planned.refits):
+        return planned.fit(dataset, job)
+    started, job = time.monotonic(), dataclasses.replace(job, folds=False, reads={})
+    model = planned.fit(dataset, job)
+    return fitted_by_folds(model, planned.fit, dataset, job, time.monotonic() - started) or model
+
+
 def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
     """Train without the held-out documents, learn on them, and where it is quick train on all once more."""
     again = split.everything if planned.refits else None
     first = job if again is None else job.within("held-out")
     first = dataclasses.replace(first, held_out=split.held_out, everything=split.everything, aim=held.aim)
+    if again is not None and job.reads is None:  # a frozen encoder reads no text twice
+        job = dataclasses.replace(job, reads={})
+        first = dataclasses.replace(first, reads=job.reads)
     started = time.monotonic()
     model = planned.fit(split.train, first)
     if model.calibration is None:

@@ -39,6 +39,7 @@ class Job:
     penalty: Any = None  # of an augmentation: what label vectors pay (train/hooks.py)
     held_out: Any = None  # documents kept out of training (a Dataset), for figures after every epoch
     aim: Any = "balanced"  # what a fusion learnt on them serves: balanced, precision or tail
+    folds: bool = False  # few documents: fusion and probabilities come from models of folds (held_out/folds.py)
     everything: Any = None  # training rows and held-out ones together (a Dataset), for what is fitted again at the end
     ends: float = math.inf  # when the time budget is used up, by `time.monotonic`
     keep_texts: bool = False  # whether the model keeps the training texts

@@ -33,21 +33,21 @@ def holdout(
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"fraction: {fraction} is out of range. Allowed: between 0 and 1, for example 0.1.")
-    places = _places(dataset, seed)
+    place = places(dataset, seed)
     if never is not None and never.any():
-        places[np.isin(places, places[never])] = 1.0
+        place[np.isin(place, place[never])] = 1.0
     documents = dataset.documents
-    chosen = places < fraction
-    if len(np.unique(places[documents])) < 2:
+    chosen = place < fraction
+    if len(np.unique(place[documents])) < 2:
         raise InputError(f"{dataset.name}: a split needs at least two different texts. Add rows.")
     if not chosen[documents].any():
-        chosen = places == places[documents].min()
+        chosen = place == place[documents].min()
     elif chosen[documents].all():
-        chosen = places < places[documents].max()
+        chosen = place < place[documents].max()
     return np.flatnonzero(~chosen), np.flatnonzero(chosen & documents)
 
 
-def _places(dataset: Dataset, seed: int) -> NDArray[np.float64]:
+def places(dataset: Dataset, seed: int) -> NDArray[np.float64]:
     """(n_rows,) a number in [0, 1) for each row, the same for equal texts; rows without a text use their features."""
     X = dataset.features.get("given")
     key = str(seed).encode()

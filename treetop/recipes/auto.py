@@ -33,11 +33,12 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.work import Job
 from treetop.model import Model
-from treetop.training import Plan
+from treetop.training import Plan, with_folds
 
 GROUP = "ours"
 RESERVE = 0.15  # of the budget, kept for the first candidate where another one is trained
 AFTER = 0.1  # of the budget, for what comes after the last step of a network
+FOLDS = True  # few documents teach a fusion by models of parts of them
 COMPARES = True  # a linear recipe is among the candidates: no need to try it afterwards
 
 
@@ -105,7 +106,7 @@ def _in_time(job: Job, quick: bool) -> AbstractContextManager[None]:
 def _train(planned: Plan, dataset: Dataset, job: Job) -> Model:
     """As `fit` would: without held-out documents, with what they teach, and where there is time on all once more."""
     started, again = time.monotonic(), job.everything if planned.refits else None
-    model = planned.fit(dataset, job if again is None else job.within("held-out"))
+    model = with_folds(planned, dataset, job if again is None else job.within("held-out"))
     if job.held_out is not None and model.calibration is None:
         model = fitted_to_held_out(model, job.held_out, job.aim, job.seed, job.device)
     if again is None or not job.may_repeat(time.monotonic() - started):

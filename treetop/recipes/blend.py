@@ -6,7 +6,8 @@ of boosted trees, monotone in every score, learns on held-out documents which of
 that is asked for (`--aim`), and what the result is worth as a probability. Recipes that train in seconds are then
 trained again on all documents; networks stay as trained without the held-out ones.
 
-With too few documents to hold some out, labels are ranked by the average of their ranks.
+With too few documents to hold some out, every fifth is answered by models trained on the others, and these answers
+teach the fusion; with fewer than 500 documents, labels are ranked by the average of their ranks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from treetop.assemble.blend import side_by_side
+from treetop.assemble.held_out.folds import fitted_by_folds
 from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
@@ -26,6 +28,7 @@ from treetop.model import Model
 from treetop.training import Plan, plan
 
 GROUP = "ours"
+FOLDS = True  # few documents teach the fusion by models of parts of them
 COMPARES = True  # a linear recipe is among the sources as they come: no need to try it afterwards
 
 
@@ -60,6 +63,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Train every recipe, learn the fusion on held-out documents, then train the quick recipes on all documents."""
     plans, alike, quick = _plans(config, dataset), [1.0] * len(config.sources), 0.0
+    if job.folds:
+        return _by_folds(plans, dataset, config, job)
     models = []
     for s, planned in enumerate(plans):
         started = time.monotonic()
@@ -80,6 +85,24 @@ def fit(dataset: Dataset, config: Config, job: Job) -> Model:
         whole, fusion=fitted.fusion, calibration=fitted.calibration, counts=job.everything.label_counts,
         n_train=int(job.everything.documents.sum()),
     )  # fmt: skip
+
+
+def _by_folds(plans: Sequence[Plan], dataset: Dataset, config: Config, job: Job) -> Model:
+    """All recipes trained on all documents, with the fusion that models of parts of them teach."""
+
+    def trained(rows: Dataset, inner: Job) -> list[Model]:
+        return [planned.fit(rows, inner.within(f"source-{s}")) for s, planned in enumerate(plans)]
+
+    def joined(rows: Dataset, inner: Job) -> Model:
+        return side_by_side(trained(rows, inner), [1.0] * len(plans), "average", learn=True)
+
+    started, job = time.monotonic(), replace(job, folds=False, reads={})
+    models = trained(dataset, job)
+    whole = _named(side_by_side(models, [1.0] * len(plans), "average", learn=True), config, models)
+    fitted = fitted_by_folds(whole, joined, dataset, job, time.monotonic() - started)
+    if fitted is not None:
+        return fitted
+    return _named(side_by_side(models, [1.0] * len(plans), "rank_average", learn=False), config, models)
 
 
 def _named(model: Model, config: Config, models: Sequence[Model]) -> Model:

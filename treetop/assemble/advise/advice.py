@@ -14,6 +14,7 @@ from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, secon
 from treetop.assemble.advise.facts import CPU, NAMES, Facts
 from treetop.assemble.advise.judging import folds, ladder
 from treetop.assemble.advise.trials import CAUTION, PAIR, Bench, Trial
+from treetop.assemble.held_out.folds import FOLDS, may_fold
 from treetop.assemble.held_out.hold_out import HoldOut, expected_size
 from treetop.core import deadline
 from treetop.core.dataset import Dataset
@@ -86,6 +87,7 @@ class Adviser:
         self.trials: dict[tuple[str, ...], list[Trial]] = {(name,): [] for name in self.plans}
         held_out = self.job.held_out
         self.n_held_out = expected_size(self.dataset) if held_out is None else len(held_out)
+        self.by_folds = held_out is None and may_fold(self.dataset)  # these teach what held-out documents would
 
     def advise(self) -> Advice:
         """Try candidates on growing samples while the trials' share of the budget lasts, then choose."""
@@ -138,6 +140,8 @@ class Adviser:
 
     def _may_fuse(self, bench: Bench) -> bool:
         """Whether `fit` could learn a fusion of several recipes."""
+        if self.by_folds:
+            return True
         return len(bench.folds) == 1 and (self.job.held_out is not None or HoldOut().holds_out(self.dataset))
 
     def _singles(self, bench: Bench, sizes: Sequence[int]) -> None:
@@ -210,10 +214,13 @@ class Adviser:
         """Expected seconds of training on all documents, including calibration and fusion on held-out ones."""
         if len(sources) > 1:
             fused = self.trials[sources][-1]
-            fusion = fused.rank * self.n_held_out / max(1, len(fused.hits)) * DEEPER
-            return sum(self._seconds((s,)) for s in sources) + fusion
+            n = self.facts.documents if self.by_folds else self.n_held_out
+            fusion = fused.rank * n / max(1, len(fused.hits)) * DEEPER
+            return sum(self._in_folds(s) if self.by_folds else self._seconds((s,)) for s in sources) + fusion
         planned, done, n = self.plans[sources[0]], self.trials[sources], self.facts.documents
-        twice = 2.0 if planned.refits and self.n_held_out else 1.0
+        twice = 1.0
+        if planned.refits and (self.n_held_out or self.by_folds):
+            twice = float(FOLDS) if self.by_folds else 2.0
         needs = float(planned.module.forecast(self.dataset, planned.config).time)
         if not done:
             return twice * needs
@@ -227,6 +234,14 @@ class Adviser:
         if planned.settings.get("frozen"):  # each trial encoded only the texts that the smaller ones had not
             train = list(np.cumsum(train))
         return twice * seconds_at(n, sizes, train) + judged * seconds_at(n, sizes, [t.rank for t in done])
+
+    def _in_folds(self, source: str) -> float:
+        """Expected seconds of a part of a blend that is trained on all documents and on parts of them."""
+        once, planned = self._seconds((source,)), self.plans[source]
+        if planned.refits:  # counted so already
+            return once
+        reading = min(self.facts.reading, once) if planned.settings.get("frozen") else 0.0  # texts are read once
+        return reading + FOLDS * (once - reading)
 
     def _has_room(self, sources: tuple[str, ...]) -> bool:
         """Whether the forecast of memory and model size stays within the budget and the machine."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from treetop.assemble.advise.clock import Clock, seconds_at
 from treetop.assemble.advise.judging import Fold
+from treetop.assemble.held_out.folds import Answers
 from treetop.assemble.held_out.fusion import Aim, learn_fusion
 from treetop.assemble.held_out.judged import Judged, positions
 from treetop.core.dataset import Dataset, Ints
@@ -35,8 +36,7 @@ class Trial:
     train: float  # seconds of training, all folds together
     rank: float  # seconds of ranking all validation documents
     rounds: int = 1  # folds that were used: one model each
-    counts: Ints | None = None  # label frequencies in the sample
-    ranking: Ranking | None = None
+    answers: tuple[tuple[Ranking, Ints], ...] = ()  # of every fold: its validation documents' labels, label frequencies
 
     @property
     def p1(self) -> float:
@@ -87,12 +87,11 @@ class Bench:
 
     def pairs(self, n: int) -> float:
         """(document, label) pairs of `n` trials, at most."""
-        return float(n * DEPTH * len(self.folds[0].validation))
+        return float(n * DEPTH * sum(len(fold.validation) for fold in self.folds))
 
     def run(self, name: str, plan: Plan, size: int, rounds: int | None = None) -> Trial | None:
         """Train and validate on the first `rounds` folds (default: all); None if the recipe refuses the data."""
-        hits, train, rank = [], 0.0, 0.0
-        counts = ranking = None
+        hits, answers, train, rank = [], list[tuple[Ranking, Ints]](), 0.0, 0.0
         folds = self.folds[:rounds]
         for fold in folds:
             sample, validation, started = fold.sample(self.dataset, size), self.validation(fold), self.now()
@@ -108,17 +107,20 @@ class Bench:
                 return None
             judged = Judged.of([ranking], validation, counts, size)
             hits.append(count_hits(judged, judged.pairs.score[:, 0]))
-        return Trial(name, size, np.concatenate(hits), train, rank, len(folds), counts, ranking)
+            answers.append((ranking, counts))
+        return Trial(name, size, np.concatenate(hits), train, rank, len(folds), tuple(answers))
 
     def blend(self, name: str, parts: Sequence[Trial]) -> Trial:
-        """A fusion of trials on the same sample, cross-fitted on the two halves of the validation documents."""
-        started, validation = self.now(), self.validation(self.folds[0])
-        counts, size = parts[0].counts, parts[0].size
-        assert counts is not None  # noqa: S101 - every trial that was run has them
-        judged = Judged.of([t.ranking for t in parts if t.ranking is not None], validation, counts, size)
-        fused = learn_fusion(judged, counts, size, validation.propensity, self.aim, self.job.seed)
+        """A fusion of trials on the same samples, cross-fitted on the two halves of the validation documents."""
+        started, size, found = self.now(), parts[0].size, []
+        for fold, *each in zip(self.folds, *(part.answers for part in parts), strict=False):
+            counts, validation = each[0][1], self.validation(fold)
+            judged = Judged.of([ranking for ranking, _ in each], validation, counts, size)
+            found.append(Answers(judged, counts, np.diff(validation.Y.indptr)))
+        judged, counts, _ = Answers.concat(found)
+        fused = learn_fusion(judged, counts, size, self.dataset.propensity, self.aim, self.job.seed)
         lifted = fused.fusion.rarity.lifted(fused.unseen, judged.pairs.indptr, judged.pairs.ids, counts)
-        return Trial(name, size, count_hits(judged, lifted), 0.0, self.now() - started)
+        return Trial(name, size, count_hits(judged, lifted), 0.0, self.now() - started, len(found))
 
 
 def count_hits(judged: Judged, score: NDArray[np.floating]) -> NDArray[np.float64]:
