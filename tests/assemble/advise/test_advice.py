@@ -188,6 +188,16 @@ def test_a_recipe_that_reads_labels_is_trusted_untried_where_it_fits():
     assert choose([tried, dataclasses.replace(reads, fits=False)], trials, "unidec:cpu").estimate is tried
 
 
+def test_a_recipe_that_reads_labels_is_not_trusted_where_names_do_not_help(monkeypatch):
+    monkeypatch.setattr(facts, "_has_encoder", lambda name: True)
+    asked = Adviser(toy.dataset(n=10), Job(0, "cpu"), {"time": 600.0})
+    assert asked._trusted == "unidec:cpu"
+    asked.trials |= {XR: [trial(0.1)], ("lexical",): [trial(0.3)]}
+    assert asked._trusted == "unidec:cpu"
+    asked.trials |= {NEAR: [trial(0.4)]}
+    assert asked._trusted == ""
+
+
 def test_the_linear_tree_is_preferred_untried_to_neighbours_where_it_fits():
     linear, near = Estimate(XR, 50.0, True), estimate(NEAR, 0.5, 0.3)
     trials = {XR: [], NEAR: [trial(0.5)]}

@@ -11,7 +11,7 @@ import numpy as np
 
 from treetop.assemble.advise.choice import Choice, Estimate, caught_up, choose, estimated
 from treetop.assemble.advise.clock import CPU_SECONDS, GPU_SECONDS, Clock, seconds_at
-from treetop.assemble.advise.facts import CPU, NAMES, Facts
+from treetop.assemble.advise.facts import CPU, NAMES, QUICK, Facts
 from treetop.assemble.advise.judging import folds, ladder
 from treetop.assemble.advise.trials import CAUTION, PAIR, Bench, Trial
 from treetop.assemble.held_out.folds import FOLDS, may_fold
@@ -155,9 +155,18 @@ class Adviser:
     @property
     def _trusted(self) -> str:
         """A recipe to choose untried if documents are few against labels, because it reads label texts."""
-        few = FEW * self.facts.documents < self.facts.labels and not self.names
+        few = FEW * self.facts.documents < self.facts.labels and not self.names and self._names_help
         names = (name for name in (*CPU, *NAMES) if few and name in self.plans)
         return next((name for name in names if UNTRIED * self._seconds((name,)) <= self.clock.left), "")
+
+    @property
+    def _names_help(self) -> bool:
+        """Whether labels are found by their names better than without, where both were tried."""
+        by_name, others = (
+            max((self.trials[(name,)][-1].p1 for name in names if self.trials.get((name,))), default=None)
+            for names in (NAMES, QUICK)
+        )
+        return by_name is None or others is None or by_name > others
 
     def _is_too_slow(self, name: str) -> bool:
         """Whether encoding the texts alone takes longer than the budget."""
