@@ -7,10 +7,11 @@ budget (`--budget time=10min`; without one 15 minutes, on a GPU 5). Candidates: 
 have names `lexical`, where there is an encoder `unidec:cpu`, or on a GPU `lightxml`, `renee` and `unidec`; and the
 blend of those that were tried.
 
-Trials take a quarter of the budget at most. As they depend on the clock, so may the choice: the same seed gives the
-same model only where the same recipe is chosen. `treetop advise` shows the trials and trains nothing. A budget is kept
-even where a training takes longer than expected: a network makes fewer steps, a recipe that would not be trained twice
-in time stays as it was without the held-out documents, and one that would not end gives way to the first candidate.
+Trials take a quarter of the budget, and more only where training leaves it. As they depend on the clock, so may the
+choice: the same seed gives the same model only where the same recipe is chosen. `treetop advise` shows the trials and
+trains nothing. A budget is kept even where a training takes longer than expected: a network makes fewer steps, a recipe
+that would not be trained twice in time stays as it was without the held-out documents, and one that would not end gives
+way to the first candidate.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class Config:
         (), "recipes to try, each with a preset behind a colon where it has one; empty: by data and machine"
     )
     share: float | None = setting(
-        None, "share of the time budget that trials may take; null: 0.25, on a GPU 0.35", low=0.0, high=0.9
+        None,
+        "share of the time budget that trials may take; null: 0.25, on a GPU 0.35, and what training leaves",
+        low=0.0,
+        high=0.9,
     )
     encoder: str = setting("", "encoder of the recipes that read texts with one; empty: their own")
 
@@ -69,7 +73,8 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Try, choose, train."""
+    """Try, choose, train; what a frozen encoder has read in trials is not read again."""
+    job = replace(job, reads={} if job.reads is None else job.reads)
 
     def make() -> Part:
         adviser = Adviser(dataset, job, job.budget, config.share, config.candidates, config.encoder)

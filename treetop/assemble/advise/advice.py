@@ -117,7 +117,8 @@ class Adviser:
             hold_outs = []
         if not hold_outs:
             return
-        job = replace(self.job, work=None, held_out=None, everything=None, reads={})
+        reads = {} if self.job.reads is None else self.job.reads
+        job = replace(self.job, work=None, held_out=None, everything=None, reads=reads)
         spent = [*self.clock.started]  # its own, as warming up counts in the budget, but not as a trial's time
         clock = replace(self.clock, seconds=(1.0 - BLENDS) * self._trial_seconds, started=spent)
         bench = Bench(self.dataset, hold_outs, job, clock, self.now, self.job.aim)
@@ -174,7 +175,7 @@ class Adviser:
 
     def _run_trial(self, bench: Bench, name: str, size: int) -> bool:
         """Run one trial; False if there is no time for it or the recipe cannot be chosen anyway."""
-        done = self.trials[(name,)]
+        done, bench = self.trials[(name,)], self._extended(bench, (name,), BLENDS * self._trial_seconds)
         rounds = bench.rounds(self.plans[name], size, done)
         if (done and self._seconds((name,)) > self.seconds) or not rounds:
             return False
@@ -197,7 +198,21 @@ class Adviser:
 
     def _limit(self, clock: Clock) -> float:
         """Seconds after which a trial is abandoned: the time that is left for all trials."""
-        return max(self._trial_seconds - clock.spent, 0.0)
+        return max(max(self._trial_seconds, clock.seconds) - clock.spent, 0.0)
+
+    def _extended(self, bench: Bench, sources: tuple[str, ...], kept: float = 0.0) -> Bench:
+        """The bench with more time for a trial of `sources`, if training leaves some; `kept` seconds are for others.
+
+        Beyond their share, trials may take what neither these sources nor a candidate that fits would need.
+        """
+        if self.share is not None:
+            return bench
+        spent = self.clock.spent
+        needs = [self._seconds(tried) for tried, done in self.trials.items() if done]
+        fitting = [seconds for seconds in needs if SAFETY * seconds <= self.seconds - spent]
+        ours = sum(self._in_folds(name) if self.by_folds else self._seconds((name,)) for name in sources)
+        left = self.seconds - spent - SAFETY * max([ours, *fitting]) - kept
+        return replace(bench, clock=replace(bench.clock, seconds=max(bench.clock.seconds, bench.clock.spent + left)))
 
     def _blends(self, bench: Bench) -> None:
         """Blend the two recipes tried on the largest samples, then three, up to all; on samples they have in common."""
@@ -208,6 +223,7 @@ class Adviser:
         pair = PAIR
         for count in range(2, len(tried) + 1):
             sources = tuple(sorted(tried[:count], key=order.index))
+            bench = self._extended(bench, sources)
             common = set.intersection(*({t.size for t in self.trials[(name,)]} for name in sources))
             blends: list[Trial] = []
             for size in sorted(common)[:-3:-1]:
