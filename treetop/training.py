@@ -34,7 +34,7 @@ from treetop.augment.compose import (
     split_name,
     with_augmentations,
 )
-from treetop.core import curve, deadline, registry
+from treetop.core import curve, deadline, registry, spill
 from treetop.core.abilities import check_device
 from treetop.core.card import Card
 from treetop.core.config import build, merged, override, read_yaml, to_dict
@@ -51,7 +51,16 @@ from treetop.core.errors import (
     visible,
 )
 from treetop.core.executor import executor
-from treetop.core.forecast import COMPILED, PROCESS, Forecast, for_device, parse_budget, size, with_documents
+from treetop.core.forecast import (
+    COMPILED,
+    PROCESS,
+    Forecast,
+    available_memory,
+    for_device,
+    parse_budget,
+    size,
+    with_documents,
+)
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
@@ -106,7 +115,10 @@ class Plan:
                 float(len(dataset.texts.blob)) + 8.0 * dataset.Y.nnz + (made.memory < COMPILED) * (COMPILED - PROCESS)
             )
             again = 2 if self.refits else 1
-            made = dataclasses.replace(made, memory=made.memory + more, floor=made.floor + more, time=again * made.time)
+            spilled = made.spilled and made.spilled + 12.0 * dataset.Y.nnz
+            made = dataclasses.replace(
+                made, memory=made.memory + more, floor=made.floor + more, time=again * made.time, spilled=spilled
+            )
         if keep_texts:
             encoded = bool(to_dict(self.config).get("encoder"))
             made = with_documents(made, dataset, encoded=encoded, char_ngrams=lengths_of(config))
@@ -232,13 +244,18 @@ def fit(
     probe = bool(limits.keys() & {"memory", "time"})
     needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts, device=device))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())
+    in_files = needs.needs_files(limits, folder) and not executor.current().remote
+    if in_files:
+        needs = needs.in_files()
+        logger.info("memory: large arrays lie in files beside %s, about %s", folder, size(needs.disk))
     needs.check(limits, folder)
     if needs.memory > limits.get("memory", np.inf):
         limits["weights"] = needs.model_within(limits["memory"])
     job = Job(seed, device, None, limits, ends=started + limits.get("time", np.inf), keep_texts=keep_texts)
     job = dataclasses.replace(job, self_pairs=self_pairs)
     ends = started + STEPS * limits.get("time", np.inf)
-    with pool.limited(threads), deadline.ending(steps=ends):
+    room = limits.get("memory", available_memory())
+    with pool.limited(threads), deadline.ending(steps=ends), spill.beside(folder if in_files else None, room):
         if folder is None:
             return _train(planned, dataset, held, job)
         return _train_into(folder, planned, dataset, held, job, resume, overwrite, carries)
@@ -345,7 +362,8 @@ def _taught(planned: Plan, split: Split, held: HoldOut, job: Job) -> Model:
 
 def _limits(budget: Mapping[str, float]) -> str:
     """What a model's card says of the budget that its training had."""
-    limits = ", ".join(f"{name} {size(budget[name])}" for name in ("memory", "model") if name in budget)
+    names = [name for name, kept in (("memory", "weights"), ("model", "model")) if kept in budget]
+    limits = ", ".join(f"{name} {size(budget[name])}" for name in names)
     return f"{limits}, so weights may be fewer and narrower than the settings say" if limits else ""
 
 

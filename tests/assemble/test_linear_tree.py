@@ -11,7 +11,7 @@ from scipy import sparse
 
 import toy
 import treetop
-from treetop.assemble.linear.tree import LinearConfig, Task, _members, level_relevance, level_targets, train_member
+from treetop.assemble.linear.tree import LinearConfig, Task, _members, level_relevance, targets_at, train_member
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError
 from treetop.core.types import LabelTree, Level, Ranking
@@ -123,7 +123,7 @@ def test_threads_do_not_matter(parts, loss, negatives):
 
 def test_targets_and_negatives(parts):
     data, X, tree, _ = parts
-    targets = level_targets(data.Y, tree)
+    targets = [targets_at(data.Y, tree, t) for t in range(len(tree.parents))]
     assert [y.shape[1] for y in targets] == tree.sizes
     for t in range(1, len(targets)):
         dense = np.zeros(targets[t - 1].shape)
@@ -133,18 +133,18 @@ def test_targets_and_negatives(parts):
     levels = levels_of(parts)
     task = Task(X, data.Y)
     t = len(tree.parents) - 1
-    tfn = _members(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn"))
-    man = _members(task, tree, targets, levels[:t], t, LinearConfig(negatives="man", train_beam=2))
-    both = _members(task, tree, targets, levels[:t], t, LinearConfig(negatives="tfn+man", train_beam=2))
+    tfn = _members(task, tree, levels[:t], t, LinearConfig(negatives="tfn"))
+    man = _members(task, tree, levels[:t], t, LinearConfig(negatives="man", train_beam=2))
+    both = _members(task, tree, levels[:t], t, LinearConfig(negatives="tfn+man", train_beam=2))
     positive = tfn[0].toarray() > 0
     assert ((man[0].toarray() > 0) >= positive).all()  # positives are always rows
     assert (man[1].toarray() > 0).sum(1).max() <= 2  # but only the beam gives negatives
     assert np.array_equal(both[0].toarray() > 0, (man[1].toarray() > 0) | positive)
     late = LinearConfig(negatives="man_last", train_beam=2)
     for depth in range(1, t + 1):
-        found = _members(task, tree, targets, levels[:depth], depth, late)
+        found = _members(task, tree, levels[:depth], depth, late)
         twin = LinearConfig(negatives="tfn+man" if depth == t else "tfn", train_beam=2)
-        wanted = _members(task, tree, targets, levels[:depth], depth, twin)
+        wanted = _members(task, tree, levels[:depth], depth, twin)
         assert all(np.array_equal(a.toarray() > 0, b.toarray() > 0) for a, b in zip(found, wanted, strict=True))
 
 

@@ -49,10 +49,16 @@ class ClustersConfig:
 
 def describe_labels(dataset: Dataset, view: SparseView, how: Description, *, normalise_targets: bool = True) -> Any:
     """Z (labels x features) by the description of this name, such as `pifa`."""
-    X, Y = view.X[dataset.documents], dataset.Y[dataset.documents]
+    X, Y = of_documents(dataset, view.X)
     features = view.features.get(view.name)
     source = Source(how, dataset.name, X, Y, dataset.labels, features, view.name, normalise_targets)
     return registry.find("labels", how)(source)
+
+
+def of_documents(dataset: Dataset, X: Csr) -> tuple[Csr, Csr]:
+    """Features and targets of the documents alone; not copied where all rows are documents."""
+    documents = dataset.documents
+    return (X, dataset.Y) if documents.all() else (X[documents], dataset.Y[documents])
 
 
 def tree_stage(job: Job, name: str, make: Callable[[], LabelTree]) -> LabelTree:
@@ -80,7 +86,7 @@ def smoothed_clusters(
     """
 
     def make() -> LabelTree:
-        X, Y = sparse_view(dataset, tfidf, job).X[dataset.documents], dataset.Y[dataset.documents]
+        X, Y = of_documents(dataset, sparse_view(dataset, tfidf, job).X)
         Z = pifa(X, Y, normalise_targets=walk is None)
         if walk is not None:
             Z = smoothed(Z, walk_graph(Y, walk, seed=job.seed) if isinstance(walk, WalkConfig) else walk)

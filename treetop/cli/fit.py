@@ -67,6 +67,7 @@ def fit(
     from treetop.assemble.held_out.hold_out import HoldOut
     from treetop.assemble.on_cluster import check_recipe, on_cluster
     from treetop.assemble.self_pairs import Rule
+    from treetop.core import spill
     from treetop.core.executor.ray import cluster as sharing
     from treetop.core.forecast import duration, parse_budget, size
     from treetop.core.target import check_target
@@ -90,9 +91,10 @@ def fit(
     if cluster is not None:
         check_recipe(planned.recipe)
     with sharing(cluster):
-        source = reading.source(data, out)
-        dataset = source.read()
-        given = source.read("valid") if calibrate and "valid" in splits(data) else None
+        with spill.beside(None if dry_run else out, limits.get("memory")):
+            source = reading.source(data, out)
+            dataset = source.read()
+            given = source.read("valid") if calibrate and "valid" in splits(data) else None
         dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
         held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
         if dry_run:

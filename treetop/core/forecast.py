@@ -58,6 +58,9 @@ class Forecast:
     step: float = 0.0  # bytes of the memory that one update takes, which shrink with the parts it is split into
     parts: int = 1
     shared: float = 0.0  # bytes that every node of a cluster reads
+    spilled: float = 0.0  # bytes of memory if large arrays lie in files (core/spill.py); 0: the recipe cannot do that
+    files: float = 0.0  # bytes of these files
+    disk: float = 0.0  # bytes on disk besides the model
 
     def describe(self) -> str:
         return f"about {size(self.memory)} of memory, a model of {size(self.model)}, {duration(self.time)} of training"
@@ -69,6 +72,17 @@ class Forecast:
     def model_within(self, memory: float) -> float:
         """Bytes the model may have so that the job stays below `memory`; 0 where a smaller model would not help."""
         return (memory - self.beside) / self.copies if self.copies and self.floor <= memory else 0.0
+
+    def needs_files(self, budget: Mapping[str, float], out: Path | None) -> bool:
+        """Whether the job stays within memory only if large arrays lie in files."""
+        room = min(available_memory(), budget.get("memory", math.inf))
+        return out is not None and 0.0 < self.spilled <= room < self.memory
+
+    def in_files(self) -> Forecast:
+        """The same job with large arrays in files."""
+        return dataclasses.replace(
+            self, memory=self.spilled, floor=self.spilled, beside=self.spilled, copies=0.0, disk=self.files
+        )
 
     def _way_out(self, memory: float) -> str:
         """Into how many parts an update must be split so that the job stays below `memory`."""
@@ -95,12 +109,18 @@ class Forecast:
                     f"{name}: the job needs about {show(needed)}, {source} allows {show(limit)}. {more}"
                 )
         if out is not None:
-            free = shutil.disk_usage(next(p for p in [out.absolute(), *out.absolute().parents] if p.exists())).free
-            if 2.2 * self.model > free:  # stages and the final copy are on disk at the same time
+            free = shutil.disk_usage(nearest(out)).free
+            needed = 2.2 * self.model + self.disk  # stages and the final copy are on disk at the same time
+            if needed > free:
                 raise ResourceError(
-                    f"{out}: about {size(2.2 * self.model)} of disk space needed, {size(free)} available. "
+                    f"{out}: about {size(needed)} of disk space needed, {size(free)} available. "
                     "Free some, or choose another --out."
                 )
+
+
+def nearest(out: Path) -> Path:
+    """The folder that a path lies in, or the nearest above it that is there."""
+    return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
 
 
 def data_memory(dataset: Dataset) -> float:

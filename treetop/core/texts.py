@@ -10,7 +10,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core import spill
 from treetop.core.errors import InputError
+
+BLOCK = 1 << 22  # bytes of text that a builder moves at once
 
 
 def readable(name: str) -> str:
@@ -110,7 +113,7 @@ class Texts(Sequence[str]):
         starts, lengths = self.offsets[places], self.lengths()[places]
         offsets = np.zeros(len(places) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        blob = np.empty(int(offsets[-1]), dtype=np.uint8)
+        blob = spill.empty(int(offsets[-1]), np.uint8)
         for a, n, b in zip(starts.tolist(), lengths.tolist(), offsets.tolist(), strict=False):
             blob[b : b + n] = self.blob[a : a + n]
         return Texts(blob, offsets)
@@ -128,11 +131,12 @@ class Texts(Sequence[str]):
 
 
 class TextsBuilder:
-    """Collects strings in one growing byte array: memory stays close to the size of the text."""
+    """Collects strings in one growing byte array: memory stays close to the size of the text, or below (`spill.py`)."""
 
     def __init__(self) -> None:
         self._blob = bytearray()
         self._offsets = array("q", [0])
+        self._before: spill.Growing | None = None  # what is no longer in the byte array
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -147,7 +151,19 @@ class TextsBuilder:
             self._blob += string.encode()
         except UnicodeEncodeError:
             self._blob += string.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-        self._offsets.append(len(self._blob))
+        self._offsets.append(len(self._blob) + (0 if self._before is None else len(self._before)))
+        if len(self._blob) >= BLOCK and spill.spills(len(self._blob)):
+            self._move()
+
+    def _move(self) -> None:
+        if self._before is None:
+            self._before = spill.Growing(np.uint8)
+        self._before.append(np.frombuffer(self._blob, np.uint8))
+        self._blob = bytearray()
 
     def build(self) -> Texts:
-        return Texts(np.frombuffer(self._blob, dtype=np.uint8), np.array(self._offsets, dtype=np.int64))
+        """The strings so far."""
+        if self._before is not None:
+            self._move()
+        blob = np.frombuffer(self._blob, np.uint8) if self._before is None else self._before.array()
+        return Texts(blob, np.array(self._offsets, dtype=np.int64))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core import spill
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts, TextsBuilder
@@ -158,8 +159,9 @@ class Builder:
         indptr, indices = np.frombuffer(self._indptr, np.int64), np.frombuffer(self._columns, np.int32)
 
         def matrix(values: NDArray[Any] | None) -> Csr:
-            data = np.ones(len(indices), np.float32) if values is None else values.astype(np.float32)
-            csr = sparse.csr_matrix((data, indices.copy(), indptr.copy()), shape=shape)
+            data = spill.empty(len(indices), np.float32)
+            data[:] = 1.0 if values is None else values
+            csr = sparse.csr_matrix((data, spill.copied(indices), indptr.copy()), shape=shape)
             csr.sort_indices()
             return csr
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treetop.core.spill import Spill
 from treetop.kernels.runtime.compile import kernel
 
 T = TypeVar("T")
@@ -141,8 +142,8 @@ def _rank_features(counts: U32, seen: U32, n_rows: int) -> int:
 
 
 @kernel
-def gather(X: Rows, members: U32, counts: U32) -> Local:
-    """The rows `members` of X as a `Local` problem; `counts` is scratch of one zero per feature, left zero."""
+def _survey(X: Rows, members: U32, counts: U32) -> Any:
+    """(features of some rows, entries, how many of the features several rows share); `counts` becomes their ranks."""
     n, nnz = len(members), np.uint64(0)
     for row in members:
         nnz += X.indptr[row + np.uint32(1)] - X.indptr[row]
@@ -156,19 +157,14 @@ def gather(X: Rows, members: U32, counts: U32) -> Local:
                 n_seen += np.uint32(1)
             counts[f] += np.uint32(1)
     seen = seen[:n_seen]
-    n_shared = _rank_features(counts, seen, n)
-    n_alone = len(seen) - n_shared
-    local_ = Local(
-        np.zeros(n + 1, np.uint32),
-        np.empty(int(nnz) - n_alone, np.uint32),
-        np.empty(int(nnz) - n_alone, np.float32),
-        np.empty(n_shared, np.uint32),
-        np.zeros(n + 1, np.uint32),
-        np.empty(n_alone, np.uint32),
-        np.empty(n_alone, np.float32),
-    )
+    return seen, np.int64(nnz), _rank_features(counts, seen, n)
+
+
+@kernel
+def _fill(X: Rows, members: U32, counts: U32, seen: U32, local_: Local) -> None:
+    """Copy the rows into `local_` by the ranks in `counts`, which becomes zero again."""
     shared, alone = np.uint32(0), np.uint32(0)
-    for i in range(n):
+    for i in range(len(members)):
         row = members[i]
         for p in range(X.indptr[row], X.indptr[row + np.uint32(1)]):
             f = X.indices[p]
@@ -186,6 +182,40 @@ def gather(X: Rows, members: U32, counts: U32) -> Local:
         if counts[f] != ALONE:
             local_.features[counts[f] - np.uint32(1)] = f
         counts[f] = 0
+
+
+@kernel
+def gather(X: Rows, members: U32, counts: U32) -> Local:
+    """The rows `members` of X as a `Local` problem; `counts` is scratch of one zero per feature, left zero."""
+    seen, nnz, n_shared = _survey(X, members, counts)
+    n_alone = len(seen) - n_shared
+    local_ = Local(
+        np.zeros(len(members) + 1, np.uint32),
+        np.empty(nnz - n_alone, np.uint32),
+        np.empty(nnz - n_alone, np.float32),
+        np.empty(n_shared, np.uint32),
+        np.zeros(len(members) + 1, np.uint32),
+        np.empty(n_alone, np.uint32),
+        np.empty(n_alone, np.float32),
+    )
+    _fill(X, members, counts, seen, local_)
+    return local_
+
+
+def gather_spilled(X: Rows, members: U32, counts: U32, spill: Spill) -> Local:
+    """The same with large arrays in files."""
+    seen, nnz, n_shared = _survey(X, members, counts)
+    n_alone = len(seen) - n_shared
+    local_ = Local(
+        np.zeros(len(members) + 1, np.uint32),
+        spill.empty(nnz - n_alone, np.uint32),
+        spill.empty(nnz - n_alone, np.float32),
+        np.empty(n_shared, np.uint32),
+        np.zeros(len(members) + 1, np.uint32),
+        np.empty(n_alone, np.uint32),
+        np.empty(n_alone, np.float32),
+    )
+    _fill(X, members, counts, seen, local_)
     return local_
 
 

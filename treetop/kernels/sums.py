@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from treetop.core import spill
 from treetop.kernels.linear.lanes import lowest_bit
 from treetop.kernels.runtime.compile import kernel, tight
 from treetop.kernels.runtime.threads import blocks, stream
@@ -69,17 +70,11 @@ def _sum_block(weights: Rows, X: Rows, first: int, end: int, n_features: int) ->
 def unit_sums(weights: Rows, X: Rows, n_features: int) -> Rows:
     """Weights @ X with rows of length 1 (a row of zeros stays empty), columns ascending."""
     n, lengths = len(weights.indptr) - 1, [np.zeros(1, np.int64)]
-    features, values, at = np.empty(1 << 16, np.uint32), np.empty(1 << 16, np.float32), 0
+    features, values = spill.Growing(np.uint32), spill.Growing(np.float32)
     for own_lengths, own_features, own_values in stream(
         lambda a, b: _sum_block(weights, X, a, b, n_features), blocks(n, BLOCK)
     ):
-        end = at + len(own_values)
-        if end > len(values):  # the allocator moves large blocks by renaming their pages: nothing lies there twice
-            features.resize(end + end // 8, refcheck=False)
-            values.resize(end + end // 8, refcheck=False)
-        features[at:end], values[at:end] = own_features, own_values
+        features.append(own_features)
+        values.append(own_values)
         lengths.append(own_lengths)
-        at = end
-    features.resize(at, refcheck=False)
-    values.resize(at, refcheck=False)
-    return Rows(np.cumsum(np.concatenate(lengths)).view(np.uint64), features, values)
+    return Rows(np.cumsum(np.concatenate(lengths)).view(np.uint64), features.array(), values.array())

@@ -203,14 +203,16 @@ class Adviser:
     def _extended(self, bench: Bench, sources: tuple[str, ...], kept: float = 0.0) -> Bench:
         """The bench with more time for a trial of `sources`, if training leaves some; `kept` seconds are for others.
 
-        Beyond their share, trials may take what neither these sources nor a candidate that fits would need.
+        Beyond their share, trials may take what neither these sources nor a candidate that fits would need. A recipe
+        that is chosen untried needs its time for training.
         """
-        if self.share is not None:
+        if self.share is not None or sources == (self._trusted,):
             return bench
         spent = self.clock.spent
         needs = [self._seconds(tried) for tried, done in self.trials.items() if done]
         fitting = [seconds for seconds in needs if SAFETY * seconds <= self.seconds - spent]
-        ours = sum(self._in_folds(name) if self.by_folds else self._seconds((name,)) for name in sources)
+        folds = self.by_folds and len(sources) > 1
+        ours = sum(self._in_folds(name) if folds else self._seconds((name,)) for name in sources)
         left = self.seconds - spent - SAFETY * max([ours, *fitting]) - kept
         return replace(bench, clock=replace(bench.clock, seconds=max(bench.clock.seconds, bench.clock.spent + left)))
 

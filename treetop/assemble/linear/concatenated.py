@@ -20,8 +20,8 @@ from treetop.assemble.linear.tree import (
     LinearConfig,
     filter_by_label,
     level_flags,
-    level_targets,
     problems_of,
+    targets_at,
     train_level,
 )
 from treetop.assemble.staged.level_start import candidate_parents
@@ -87,20 +87,18 @@ def linear_below(
     def train() -> Part:
         transformer, vectors = prepared.features, prepared.vectors()
         H = vectors[transformer.view_name(transformer.poolings[-1])]
-        targets = level_targets(dataset.Y, tree)
+        targets = targets_at(dataset.Y, tree, last)
         left_out = filter_by_label(dataset.filter_pairs, dataset.Y.shape)
         if config.train_on == "all":
-            task = AllTask(
-                X, unit(H) * np.float32(config.embedding_scale), problems_of(targets[last], None, left_out), start
-            )
+            task = AllTask(X, unit(H) * np.float32(config.embedding_scale), problems_of(targets, None, left_out), start)
             return solve_all(task, tree, config, prepared.device).to_part()
         both = concatenated(X, H, config.embedding_scale)
         members = None
         if above:
-            candidates = candidate_parents(targets[last - 1], _clusters(above, vectors)).tocsc()
+            candidates = candidate_parents(targets_at(dataset.Y, tree, last - 1), _clusters(above, vectors)).tocsc()
             members = (candidates, candidates)
         seed = int(fingerprint([job.seed, view]), 16) & 0x7FFFFFFF
-        level = LevelTask(rows_of(both), both.shape, problems_of(targets[last], None, left_out), members, seed)
+        level = LevelTask(rows_of(both), both.shape, problems_of(targets, None, left_out), members, seed)
         return train_level(level, tree, last, config).to_part()
 
     rank = Linear.from_part(job.stage("fused", train))

@@ -104,17 +104,15 @@ class LevelTask(NamedTuple):
 
 def train_member(task: Task, tree: LabelTree, view: str, config: LinearConfig, *, job: Job, name: str) -> list[Level]:
     """Levels from coarse to fine; each is one resumable stage."""
-    targets = level_targets(task.Y, tree)
     weights = level_relevance(task, tree, config.relevance, config.relevance_norm)
     X = executor.current().share(read_only(rows_of(task.X)))
     levels: list[Level] = []
     for t in range(len(tree.parents)):
         deadline.check(f"{name}-level-{t:02d}")
         last = t == len(tree.parents) - 1
-        members = _members(task, tree, targets, levels, t, config)
-        problems = problems_of(
-            targets[t], weights[t], filter_by_label(task.filter_pairs, task.Y.shape) if last else NO_ROWS
-        )
+        members = _members(task, tree, levels, t, config)
+        left_out = filter_by_label(task.filter_pairs, task.Y.shape) if last else NO_ROWS
+        problems = problems_of(targets_at(task.Y, tree, t), weights[t], left_out)
         seed = int(fingerprint([job.seed, name, t]), 16) & 0x7FFFFFFF
         level = LevelTask(X, task.X.shape, problems, members, seed)
         part = job.stage(f"{name}-level-{t:02d}", partial(_trained, level, tree, t, config))
@@ -126,12 +124,14 @@ def _trained(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) -> 
     return train_level(task, tree, t, config).to_part()
 
 
-def level_targets(Y: Csr, tree: LabelTree) -> list[Csr]:
-    """Targets of every level: the number of a text's labels below each node."""
-    targets = [_ones(Y)]
-    for t in range(len(tree.parents) - 1, 0, -1):
-        targets.append((targets[-1] @ _indicator(tree, t)).tocsr())
-    return targets[::-1]
+def targets_at(Y: Csr, tree: LabelTree, t: int) -> Csr:
+    """Targets of a level: the number of a text's labels below each node."""
+    if t == len(tree.parents) - 1:
+        return _ones(Y)
+    node = tree.parents[-1]
+    for parent in tree.parents[-2:t:-1]:
+        node = parent[node]
+    return (_ones(Y) @ _below(node, len(tree.parents[t]))).tocsr()
 
 
 def _ones(Y: Csr) -> Csr:
@@ -142,10 +142,10 @@ def _ones(Y: Csr) -> Csr:
     return ones
 
 
-def _indicator(tree: LabelTree, t: int) -> Csr:
-    parent = tree.parents[t]
+def _below(parent: NDArray[np.integer], n_parents: int) -> Csr:
+    """(nodes x parents) 1 where a node has that parent."""
     n = len(parent)
-    return sparse.csr_matrix((np.ones(n, np.float32), (np.arange(n), parent)), (n, len(tree.parents[t - 1])))
+    return sparse.csr_matrix((np.ones(n, np.float32), (np.arange(n), parent)), (n, n_parents))
 
 
 def level_relevance(task: Task, tree: LabelTree, kind: Relevance, norm: Norm = "none") -> list[Csr | None]:
@@ -158,7 +158,7 @@ def level_relevance(task: Task, tree: LabelTree, kind: Relevance, norm: Norm = "
         relevance[t] = _scaled(R, norm)
         if kind == "labels" or t == 0:
             break
-        R = (R @ _indicator(tree, t)).tocsr()
+        R = (R @ _below(tree.parents[t], len(tree.parents[t - 1]))).tocsr()
     return relevance
 
 
@@ -192,12 +192,12 @@ def filter_by_label(pairs: Ints | None, shape: tuple[int, int]) -> Rows:
 
 
 def _members(
-    task: Task, tree: LabelTree, targets: list[Csr], levels: Sequence[Level], t: int, config: LinearConfig
+    task: Task, tree: LabelTree, levels: Sequence[Level], t: int, config: LinearConfig
 ) -> tuple[Csr, Csr] | None:
     """(texts x parents) the rows of each parent's problems, and those among them that may be negatives."""
     if t == 0:
         return None
-    positive = targets[t - 1].tocsc()
+    positive = targets_at(task.Y, tree, t - 1).tocsc()
     if config.negatives == "tfn" or (config.negatives == "man_last" and t < len(tree.parents) - 1):
         return positive, positive
     ranking = descend_rows(levels, {levels[0].view: task.X}, config.train_beam)
@@ -212,11 +212,13 @@ def train_level(task: LevelTask, tree: LabelTree, t: int, config: LinearConfig) 
     slot_ptr, ids = tree.children(t)
     n_features = task.shape[1]
     bias, width = np.zeros(len(ids), np.float32), int(np.diff(slot_ptr).max(initial=0))
-    pieces: list[Any] = [None] * (len(slot_ptr) - 1)
+    pieces = chunks.Pieces(len(slot_ptr) - 1)
     convert = partial(_bias_and_piece, n_features=n_features, width=width)
     for chunk, (own_bias, piece) in solve_level(task, tree, t, config.solver, convert):
-        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]], pieces[chunk] = own_bias, piece
-    packed = chunks.pack((slot_ptr, ids), bias, level_flags(task.problems, tree, t, ids), pieces, n_features)
+        bias[slot_ptr[chunk] : slot_ptr[chunk + 1]] = own_bias
+        pieces.put(chunk, piece)
+    flags = level_flags(task.problems, tree, t, ids)
+    packed = chunks.pack((slot_ptr, ids), bias, flags, pieces.in_order(), n_features)
     return Linear(chunks.stored_as(packed, config.storage), n_features)
 
 

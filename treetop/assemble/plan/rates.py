@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from treetop.assemble.label_tree import describe_labels
-from treetop.assemble.linear.tree import LinearConfig, Task, level_targets, train_member
+from treetop.assemble.linear.tree import LinearConfig, Task, targets_at, train_member
 from treetop.assemble.view import sparse_view
 from treetop.core.config import build
 from treetop.core.dataset import Dataset
@@ -127,7 +127,7 @@ def _use(name: str, clock: _Clock) -> dict[str, float]:
     levels = _levels(data, view.X, tree, clock)
     size = _ask(Model.over(data, view.features, [levels]), data, clock)
     n, terms, sizes = len(data), view.X.nnz / len(data), tree.sizes
-    rows = [float(n), *(float(level.nnz) for level in level_targets(data.Y, tree)[:-1])]
+    rows = [float(n), *(float(targets_at(data.Y, tree, t).nnz) for t in range(len(tree.parents) - 1))]
     lanes = [count * math.ceil(b / a / LANES) for count, a, b in zip(rows, [1, *sizes], sizes, strict=False)]
     others = (rows[-1] / n - 1.0) / (data.Y.nnz / n - 1.0)  # of a document's other labels, in another parent's cluster
     return {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core import spill
 from treetop.core.errors import InputError
 from treetop.core.executor import executor
 from treetop.core.texts import Texts
@@ -143,19 +144,23 @@ class Vocabulary:
         terms = (self.table, self.terms.blob, self.terms.offsets)
         has_words = count_known and self.cutter.unit == "words" and self.cutter.low == 1
 
-        def work(start: int, stop: int) -> tuple[Array, ...]:
+        def work(start: int, stop: int) -> tuple[Array, Array, Array, Array]:
             grams = self.cutter(texts.span(start, stop))
             ids = kernel.find_terms(grams, terms)
             known = kernel.known_words(grams, ids) if has_words else np.full(stop - start, np.nan, np.float32)
             return *weigh(grams[4], ids, NONE, NONE, self.idf, self.rules.weights), known
 
-        parts = list(stream(work, self.cutter.ranges(texts)))
-        if len(parts) > 1:
-            lengths = np.concatenate([np.diff(part[0]) for part in parts])
-            _, *rest = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            parts = [(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), *rest)]
-        ((indptr, indices, data, known),) = parts
-        return indptr, indices, data, known
+        ranges = self.cutter.ranges(texts)
+        if len(ranges) == 1:
+            return work(*ranges[0])
+        lengths, known = [np.zeros(1, np.int64)], list[Array]()
+        indices, data = spill.Growing(np.int32), spill.Growing(np.float32)
+        for indptr, columns, values, shares in stream(work, ranges):
+            lengths.append(np.diff(indptr))
+            indices.append(columns)
+            data.append(values)
+            known.append(shares)
+        return np.cumsum(np.concatenate(lengths)), indices.array(), data.array(), np.concatenate(known)
 
     def find(self, terms: Sequence[str]) -> list[int]:
         """The columns of terms, -1 for those without."""
@@ -225,7 +230,13 @@ def learn(cutter: Cutter, rules: Rules, texts: Texts) -> Vocabulary:
 
 
 def learn_rows(cutter: Cutter, rules: Rules, texts: Texts) -> tuple[Vocabulary, tuple[Array, Array, Array]]:
-    """The vocabulary and the rows of the same texts, scanned once; keeps 8 bytes per text and distinct term."""
+    """The vocabulary and the rows of the same texts, scanned once; keeps 8 bytes per text and distinct term.
+
+    Where these lie in files, texts are scanned twice instead.
+    """
+    if spill.spills(len(texts.blob)):  # about as many bytes as their terms take
+        vocabulary = learn(cutter, rules, texts)
+        return vocabulary, vocabulary.rows(texts, count_known=False)[:3]
     vocabulary, fill = _learn(cutter, rules, texts, keep=True)
     return vocabulary, fill()
 

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treetop.core import spill
 from treetop.core.executor import executor
+from treetop.core.spill import Spill
 from treetop.kernels.runtime.compile import kernel, tight
-from treetop.kernels.sparse import F32, U32, Local, Rows, gather, read_only, rows_of, scramble
+from treetop.kernels.sparse import F32, U32, Local, Rows, gather, gather_spilled, read_only, rows_of, scramble
 
 A = NDArray[Any]
 SAME_SET, SMALL_GAIN = 0, 1  # stopping rules
@@ -216,8 +218,13 @@ def halve(Z: Rows, members: U32, start: Any, options: Options, counts: U32) -> A
 
     `start` names two different members as first centres; `counts` is scratch of one zero per feature.
     """
-    local = gather(Z, members, counts)
-    n, width = len(members), len(local.features)
+    return halve_local(gather(Z, members, counts), start, options)
+
+
+@kernel
+def halve_local(local: Local, start: Any, options: Options) -> Any:
+    """The same for rows that are copied already."""
+    n, width = len(local.indptr) - 1, len(local.features)
     gains = options.rule == SMALL_GAIN
     halves = _Halves(
         np.zeros(n, np.bool_),
@@ -273,7 +280,7 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
     rules, here = options or Options(), executor.current()
     rows: Any = Z if isinstance(Z, np.ndarray) else read_only(rows_of(Z))
     filled = Z.any(1) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
-    shared = here.share((rows, filled, Z.shape[1]))
+    shared = here.share((rows, filled, Z.shape[1], None if here.remote else spill.current()))
     nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]
     master = np.random.default_rng(seed)
     for _ in range(depth):
@@ -287,9 +294,11 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
     return leaf
 
 
-def _split(shard: tuple[list[A], list[int]], shared: tuple[Any, A, int], rules: Options, max_leaf: int) -> list[A]:
+def _split(
+    shard: tuple[list[A], list[int]], shared: tuple[Any, A, int, Spill | None], rules: Options, max_leaf: int
+) -> list[A]:
     """The halves of some nodes, each with a seed of its own; a node that is small enough stays whole."""
-    rows, filled, width = shared
+    rows, filled, width, place = shared
     dense = isinstance(rows, np.ndarray)
     halves: list[A] = []
     counts = np.zeros(0 if dense else width, np.uint32)
@@ -299,6 +308,16 @@ def _split(shard: tuple[list[A], list[int]], shared: tuple[Any, A, int], rules: 
             continue
         able = np.flatnonzero(filled[node])
         first = able[two_of(len(able), seed)] if len(able) > 1 else two_of(len(node), seed)
-        right = halve_dense(rows[node], first, rules) if dense else halve(rows, read_only(node), first, rules, counts)
+        if dense:
+            right = halve_dense(rows[node], first, rules)
+        elif place is not None and place.takes(4 * _entries(rows, node)):
+            right = halve_local(gather_spilled(rows, read_only(node), counts, place), first, rules)
+        else:
+            right = halve(rows, read_only(node), first, rules, counts)
         halves += [node[~right], node[right]]
     return halves
+
+
+def _entries(rows: Rows, node: A) -> int:
+    """Entries of some rows."""
+    return int((rows.indptr[node + np.uint32(1)] - rows.indptr[node]).sum())

@@ -17,10 +17,12 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from treetop.core import spill
 from treetop.kernels.runtime.compile import kernel, tight
 from treetop.kernels.sparse import F32, U32
 
 Ints = NDArray[np.int64]
+BLOCK = 1 << 22  # weights that are rounded at a time
 NORMAL, COPY, ABSENT = 0, 1, 2  # flags of a slot: scored; passes its parent's scores on; never returned
 
 
@@ -230,8 +232,11 @@ def transpose(counts_per_slot: U32, features: U32, values: F32, scratch: Any) ->
 
 def half_bits(values: F32) -> tuple[NDArray[np.uint16], F32]:
     """Weights rounded to float16 and stored as bits; too large ones stop at the largest float16."""
-    limit = np.float32(np.finfo(np.float16).max)
-    return np.clip(values, -limit, limit).astype(np.float16).view(np.uint16), np.zeros(0, np.float32)
+    limit, bits = np.float32(np.finfo(np.float16).max), spill.empty(len(values), np.uint16)
+    for start in range(0, len(values), BLOCK):
+        block = np.clip(values[start : start + BLOCK], -limit, limit)
+        bits[start : start + BLOCK] = block.astype(np.float16).view(np.uint16)
+    return bits, np.zeros(0, np.float32)
 
 
 def small_integers(values: F32, owner: NDArray[Any], n: int) -> tuple[NDArray[np.int8], F32]:
@@ -266,6 +271,40 @@ def piece(columns: tuple[U32, U32, F32], scratch: Any, n_features: int, width: i
     return Piece(*_place(rows, ends, slots, weights, name_bits(n_features), narrow))
 
 
+class Pieces:
+    """The pieces of a level as they arrive; in memory, or in one file (`core/spill.py`)."""
+
+    def __init__(self, n: int) -> None:
+        self._pieces: list[Any] = [None] * n
+        self._bytes = None if spill.current() is None else spill.Growing(np.uint8)
+
+    def put(self, chunk: int, piece: Piece) -> None:
+        """Keep the piece of a chunk."""
+        self._pieces[chunk] = piece if self._bytes is None else Piece(piece[0], *(self._kept(a) for a in piece[1:]))
+
+    def _kept(self, array: NDArray[Any]) -> Any:
+        """(place, shape, type) of an array among the bytes, at a multiple of eight."""
+        assert self._bytes is not None  # noqa: S101 - only called with them
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._bytes.append(np.zeros(-len(self._bytes) % 8, np.uint8))
+        return self._bytes.append(flat), array.shape, array.dtype
+
+    def in_order(self) -> list[Piece]:
+        """All pieces by chunk, which are forgotten here."""
+        pieces, self._pieces = self._pieces, []
+        if self._bytes is None:
+            return pieces
+        held = self._bytes.array()
+
+        def mapped(kept: Any) -> NDArray[Any]:
+            at, shape, dtype = kept
+            n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            array: NDArray[Any] = held[at : at + n].view(dtype).reshape(shape)
+            return array
+
+        return [Piece(piece[0], *(mapped(kept) for kept in piece[1:])) for piece in pieces]
+
+
 def pack(
     slots: tuple[Ints, NDArray[np.int32]], bias: F32, flags: NDArray[np.uint8], pieces: list[Piece], n_features: int
 ) -> Chunks:
@@ -279,8 +318,9 @@ def pack(
     shifts = np.array([piece.shift for piece in pieces], np.uint8)
     fields: list[list[Any]] = [list(field) for field in zip(*pieces, strict=True)] or [[] for _ in Piece._fields]
     pieces.clear()
-    empty = (np.zeros((0, 2), np.uint32), np.zeros(0, np.uint16), *(np.zeros(0, narrow),) * 2, np.zeros(0, np.float32))
-    weights, places, counts, lows, buckets = (np.concatenate([none, *fields.pop()]) for none in reversed(empty))
+    flat = (np.float32, narrow, narrow, np.uint16)
+    weights, places, counts, lows = (spill.joined(fields.pop(), dtype) for dtype in flat)
+    buckets = spill.joined([field.reshape(-1) for field in fields.pop()], np.uint32).reshape(-1, 2)
     sizes = np.array([np.diff(slot_ptr).max(initial=0), name_bits(n_features)], np.int64)
     return Chunks(
         sizes, np.flatnonzero(flags), slot_ptr, ids, bias, flags, np.zeros(0, np.float32), shifts, ends[0], buckets,
