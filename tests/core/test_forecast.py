@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from treetop.core import forecast
@@ -45,6 +47,25 @@ def test_numbers_are_said_in_fitting_units():
     assert [size(x) for x in (5, 1500, 2.5e6, 3e9, 7e12)] == ["5 B", "1.5 KB", "2.5 MB", "3.0 GB", "7.0 TB"]
     assert [duration(x) for x in (0.2, 30, 600, 9000)] == ["under a second", "30 s", "10 min", "2.5 h"]
     assert available_memory() > 1e8
+
+
+def test_the_limits_of_control_groups_count_with_those_above_them(tmp_path, monkeypatch):
+    inner = tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "outer/memory.max").write_text("5000000\n")
+    (tmp_path / "outer/memory.current").write_text("3000000\n")
+    (tmp_path / "outer/memory.stat").write_text("anon 7\ninactive_file 1000000\n")
+    (inner / "memory.max").write_text("max\n")
+    lines, read = "1:name=systemd:/x\n0::/outer/inner\n", Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda self, **how: lines if str(self) == "/proc/self/cgroup" else read(self, **how)
+    )
+    monkeypatch.setitem(forecast.GROUPS, "", (tmp_path, *forecast.GROUPS[""][1:]))
+    assert available_memory() == 3e6
+    (inner / "memory.max").write_text("100000")
+    (inner / "memory.current").write_text("90000")
+    (inner / "memory.stat").write_text("")
+    assert available_memory() == 10_000
 
 
 def test_forecasts_are_for_the_device_that_is_named():

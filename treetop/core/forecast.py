@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,13 @@ LABEL = 235  # bytes of a label besides its strings: the table of ids, offsets, 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LEAST = 0.2  # share of its size below which a model is not shrunk to save memory
 TIMES = {"S": 1, "SEC": 1, "MIN": 60, "H": 3600, "HOUR": 3600}
+
+GROUPS = {  # where control groups of version 2 and 1 say what they allow, use, and could drop
+    "": (Path("/sys/fs/cgroup"), "memory.max", "memory.current", "inactive_file"),
+    "memory": (
+        Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+    ),
+}  # fmt: skip
 
 _device: ContextVar[str] = ContextVar("device", default="auto")
 
@@ -75,7 +82,7 @@ class Forecast:
 
     def needs_files(self, budget: Mapping[str, float], out: Path | None) -> bool:
         """Whether the job stays within memory only if large arrays lie in files."""
-        room = min(available_memory(), budget.get("memory", math.inf))
+        room = budget.get("memory", available_memory())
         return out is not None and 0.0 < self.spilled <= room < self.memory
 
     def in_files(self) -> Forecast:
@@ -187,9 +194,27 @@ def available_memory() -> float:
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
+    return float(min(free, _left_by_groups()))
+
+
+def _left_by_groups() -> float:
+    """Bytes that the control groups of this process leave; pages of files that can be dropped count as free."""
+    left = math.inf
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
-        return float(free if limit == "max" else min(free, int(limit) - used))
-    except (OSError, ValueError):
-        return float(free)
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return left
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers not in GROUPS and "memory" not in controllers.split(","):
+            continue
+        root, limit, used, stat = GROUPS.get(controllers, GROUPS["memory"])
+        here = root / path.lstrip("/")
+        for folder in (here, *here.parents):
+            with suppress(OSError, ValueError):  # no limit, or not visible from here
+                allowed = int((folder / limit).read_text(encoding="ascii"))
+                facts = dict(fact.split() for fact in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
+                left = min(left, allowed - int((folder / used).read_text(encoding="ascii")) + int(facts.get(stat, 0)))
+            if folder == root:
+                break
+    return left
