@@ -226,6 +226,14 @@ def test_a_candidate_with_one_sample_rises_with_the_one_that_has_more():
     assert risen[0] is given[0] and 0.45 < risen[1].p1.value < 0.6 and risen[1].p1.spread > 0.05
 
 
+def test_a_candidate_rises_with_the_one_whose_score_was_most_alike():
+    slow, low, alike = ("unidec:cpu",), XR, ("lexical",)
+    trials = {low: [trial(0.01, 500), trial(0.07)], alike: [trial(0.28, 500), trial(0.33)], slow: [trial(0.3, 500)]}
+    given = [estimate(low, 0.07, 0.04), estimate(alike, 0.33, 0.2), estimate(slow, 0.3, 0.1, size=500)]
+    assert 0.3 < caught_up(given, trials, 7000, 1.0)[2].p1.value < 0.36
+    assert caught_up(given[::2], trials, 7000, 1.0)[1].p1.value > 0.4  # no other to rise with
+
+
 def test_facts_and_candidates_follow_data_and_machine(monkeypatch):
     data = toy.dataset()
     monkeypatch.setattr(facts, "_has_encoder", lambda name: True)

@@ -206,7 +206,7 @@ class Adviser:
         Beyond their share, trials may take what neither these sources nor a candidate that fits would need. A recipe
         that is chosen untried needs its time for training.
         """
-        if self.share is not None or sources == (self._trusted,):
+        if self.share is not None or (sources == (self._trusted,) and not self.trials[sources]):
             return bench
         spent = self.clock.spent
         needs = [self._seconds(tried) for tried, done in self.trials.items() if done]

@@ -65,13 +65,17 @@ def estimated(
 def caught_up(
     estimates: Sequence[Estimate], trials: Mapping[tuple[str, ...], Sequence[Trial]], n: int, ceiling: float
 ) -> list[Estimate]:
-    """Estimates of candidates with a single sample, by the rise of the one that was tried on the largest."""
-    guide = max((e for e in estimates if e.p1 is not None), key=lambda e: (e.size, -len(e.sources)), default=None)
+    """Estimates of candidates with a single sample, by the rise of one that was tried on more.
+
+    That is the one tried on the largest sample; of several the one whose score on the single sample was most alike, as
+    scores near zero rise much faster.
+    """
     made = []
     for e in estimates:
         done = trials.get(e.sources, [])
-        then = None if guide is None or len(done) != 1 or e.size >= n else _same_size(done[0], trials[guide.sources])
-        if then is not None and guide is not None and e.p1 and e.p5 and guide.p1 and guide.p5 and guide.size > e.size:
+        if e.p1 and e.p5 and len(done) == 1 and e.size < n and (found := _guide(done[0], estimates, trials)):
+            then, guide = found
+            assert guide.p1 is not None and guide.p5 is not None  # noqa: S101 - it was tried
             p1 = borrowed(done[0].p1, then.p1, guide.p1.value)
             p5 = borrowed(done[0].p5, then.p5, guide.p5.value, ceiling)
             e = replace(
@@ -79,6 +83,19 @@ def caught_up(
             )
         made.append(e)
     return made
+
+
+def _guide(
+    trial: Trial, estimates: Sequence[Estimate], trials: Mapping[tuple[str, ...], Sequence[Trial]]
+) -> tuple[Trial, Estimate] | None:
+    """(a trial on a sample of the same size, the estimate of its candidate), by which another one's score may rise."""
+    largest = max((e.size for e in estimates), default=0)
+    found = [
+        (then, e)
+        for e in estimates
+        if e.size == largest > trial.size and (then := _same_size(trial, trials.get(e.sources, []))) is not None
+    ]
+    return min(found, key=lambda pair: (abs(pair[0].p1 - trial.p1), len(pair[1].sources)), default=None)
 
 
 def choose(
