@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from treetop.assemble.char_ngrams import GIVEN, settled
 from treetop.core.dataset import Csr, Dataset
@@ -18,6 +17,7 @@ from treetop.core.types import Features
 from treetop.core.work import Job
 from treetop.data.scripts import Writing, writing
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
+from treetop.kernels.sparse import sound_csr
 from treetop.kernels.text import survey
 
 SAMPLE, SAMPLE_BYTES = 20_000, 1 << 20  # documents and bytes whose scripts are counted
@@ -41,7 +41,7 @@ def sparse_view(dataset: Dataset, config: TfidfConfig, job: Job) -> SparseView:
     _warn_of_clauses(dataset.name, found.unspaced, config)
     part = job.stage("tfidf", lambda: _fit(dataset, config))
     tfidf: Tfidf = Tfidf.from_part(part.parts["features"])
-    X = sparse.csr_matrix((part.arrays["data"], part.arrays["indices"], part.arrays["indptr"]), part.config["shape"])
+    X = sound_csr(part.arrays["indptr"], part.arrays["indices"], part.arrays["data"], part.config["shape"][1])
     _report(dataset, found, X)
     return SparseView({"tfidf": tfidf}, "tfidf", X)
 

@@ -80,7 +80,9 @@ def map_arrays(source: BinaryIO, file: Path) -> dict[str, NDArray[Any]]:
             continue
         if (base + start) % dtype.itemsize:
             raise _damaged(file, f"array '{name}' does not start on a boundary of {dtype.itemsize} bytes")
-        arrays[name] = data[base + start : base + stop].view(dtype).reshape(shape)
+        # a view of an array of its own size: scipy copies what looks like a small part of something larger
+        own = np.frombuffer(data, dtype, math.prod(shape), base + start)[:] if stop > start else np.zeros(0, dtype)
+        arrays[name] = own.reshape(shape)
     return arrays
 
 

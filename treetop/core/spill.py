@@ -7,11 +7,12 @@ name: a job that is killed leaves nothing behind. Threads that must make such ar
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from treetop.core.errors import ResourceError
 from treetop.core.forecast import nearest, size
 
 FIRST = 1 << 16  # items of a growing array at the start
+MMAP_THRESHOLD = -3  # of glibc's mallopt
 SHARE = 1 / 64  # of a memory budget: arrays of at least that size lie in files
 
 
@@ -50,7 +52,7 @@ class Spill:
                 _reserve(file.fileno(), n_bytes)
             except OSError as error:
                 raise self.full(n_bytes, error) from None
-            return self.mapped(file, n_bytes).view(kind).reshape(lengths)
+            return self.mapped(file, n_bytes, kind).reshape(lengths)
 
     def file(self) -> BinaryIO:
         """A file without a name."""
@@ -59,10 +61,13 @@ class Spill:
         except OSError as error:
             raise self.full(0, error) from None
 
-    def mapped(self, file: BinaryIO, n_bytes: int) -> NDArray[np.uint8]:
-        """The bytes of a file, to be read and written."""
+    def mapped(self, file: BinaryIO, n_bytes: int, dtype: DTypeLike) -> NDArray[Any]:
+        """The content of a file, to be read and written.
+
+        The array is a view of one of its own size: scipy copies what looks like a small part of something larger.
+        """
         self.bytes_written.append(n_bytes)
-        return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), dtype)[:]
 
     def full(self, n_bytes: int, error: OSError) -> ResourceError:
         """What to say if the disk has no room for so many bytes."""
@@ -71,6 +76,12 @@ class Spill:
             f"{self.folder}: cannot hold {what} that memory has no room for ({error.strerror}). Free disk space, "
             "choose an --out on another disk, or raise --budget memory."
         )
+
+
+def _return_memory() -> None:
+    """From now on memory that is freed goes back to the system at once, a megabyte and more (glibc keeps up to 32)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
 
 
 def _reserve(file: int, n_bytes: int) -> None:
@@ -93,6 +104,7 @@ def current() -> Spill | None:
 def spilling(folder: Path, least: float) -> Iterator[Spill]:
     """Inside, arrays of `least` bytes and more lie in files of a folder."""
     spill = Spill(folder, least)
+    _return_memory()
     token = _current.set(spill)
     try:
         yield spill
@@ -184,4 +196,4 @@ class Growing:
             return self._items
         assert self._spill is not None  # noqa: S101 - files are made by it
         with self._file as file:
-            return self._spill.mapped(file, self.n * self.dtype.itemsize).view(self.dtype)
+            return self._spill.mapped(file, self.n * self.dtype.itemsize, self.dtype)

@@ -119,7 +119,7 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
     shared = max(8.0 * nnz + 16.0 * dataset.Y.nnz, 8.0 * described)  # rows and targets of a level; labels to cluster
     needs = Forecast(0, 0, seconds, shrinks=True, copies=MARGIN * COPIES, beside=MARGIN * inputs, floor=floor)
     # the first level copies all rows; in files lie texts, rows (twice), descriptions and a copy by features, weights
-    spilled = BASE + 14.0 * nnz + 70.0 * dataset.Y.nnz + 24.0 * len(dataset) + 5.0 * names + min(6e8, vocabulary)
+    spilled = BASE + 9.0 * nnz + 30.0 * dataset.Y.nnz + 24.0 * len(dataset) + 5.0 * names + min(6e8, vocabulary)
     files = len(dataset.texts.blob) + 16.0 * nnz + 16.0 * described + 12.0 * dataset.Y.nnz + model
     return dataclasses.replace(
         needs.sized(model), shared=MARGIN * shared, spilled=MARGIN * spilled, files=MARGIN * files
