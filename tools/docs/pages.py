@@ -1,5 +1,5 @@
-"""Documentation made from the code: `docs/cli.md` from the commands, `docs/recipes/` and
-`docs/augmentations/` from docstrings and settings.
+"""Documentation made from the code: `docs/cli.md` from the commands, `docs/api.md` from public functions and classes,
+`docs/recipes/` and `docs/augmentations/` from docstrings and settings.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 def pages(docs: Path) -> dict[str, str]:
     """Path below docs/ -> text of every generated page; what was written by hand behind it stays."""
-    written = {"cli.md": _commands()}
+    from tools.docs import api
+
+    written = {"cli.md": _commands(), "api.md": api.page()}
     for name in registry.names("recipe"):
         written[f"recipes/{name}.md"] = _recipe(name, docs)
         written[f"settings/{name}.md"] = _reference(name)
