@@ -10,7 +10,7 @@ from typing import Any
 
 NOTE = "<!-- made by `make docs`; edit the docstrings instead -->"
 INTRO = """Signatures and docstrings of what is public; [From Python](python.md) shows them at work. Everything else in
-the package may change. Errors are subclasses of `treetop.core.errors.TreetopError`, and of `ValueError` and the like."""
+the package may change. Errors are subclasses of `treetop.core.errors.TreetopError`, and of `ValueError` and such."""
 WIDTH = 100  # of a signature on one line
 FUNCTIONS = ("fit", "load", "blend", "adapt", "cluster")
 MODEL = (

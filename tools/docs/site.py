@@ -15,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = {  # file of the repository -> page of the site
+    "README.md": "project/readme.md",
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
@@ -22,6 +23,10 @@ PROJECT = {  # file of the repository -> page of the site
 }
 PAGES = {page: file for file, page in PROJECT.items()}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+GROUPS = (  # of recipes, in this order; others follow
+    "baselines", "linear, trees", "embeddings", "transformer, trees", "short text, label text",
+    "dual encoders, full classifiers", "ours",
+)  # fmt: skip
 Nav = list[Any]
 
 
@@ -92,10 +97,10 @@ def _folder(folder: str, root: Path) -> Nav:
     pages = [{file.stem: f"{folder}/{file.name}"} for file in sorted((root / "docs" / folder).glob("*.md"))]
     if folder != "recipes":
         return pages
-    groups: dict[str, Nav] = {}
+    groups: dict[str, Nav] = {name: [] for name in GROUPS}
     for page in pages:
         groups.setdefault(_group(root / "treetop" / "recipes" / f"{next(iter(page))}.py"), []).append(page)
-    return [{name: found} for name, found in groups.items()]
+    return [{name: found} for name, found in groups.items() if found]
 
 
 def _group(recipe: Path) -> str:
