@@ -8,7 +8,7 @@ from pathlib import Path
 
 from treetop.cli.streams import confirm
 
-GROUPS = {"baselines", "linear, trees"}  # recipes whose kernels are compiled, but for those that read an encoder
+GROUPS = {"baselines", "linear, trees"}  # recipes whose kernels are compiled; networks run in torch
 DOCUMENTS, LABELS = 6000, 100  # of the small data: enough documents for held-out ones
 
 
@@ -32,8 +32,7 @@ def _recipes() -> list[str]:
     from treetop.augment.compose import constant
     from treetop.core import registry
 
-    in_groups = [name for name in registry.names("recipe") if constant(name, "GROUP", "") in GROUPS]
-    return [name for name in in_groups if not hasattr(registry.find("recipe", name).Config, "encoder")]
+    return [name for name in registry.names("recipe") if constant(name, "GROUP", "") in GROUPS]
 
 
 def _use(recipe: str, folder: Path) -> None:
