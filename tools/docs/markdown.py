@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 MISSING = "–"
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are right-aligned."""
-    lines = [list(head), ["---", *["---:"] * (len(head) - 1)], *[list(row) for row in rows]]
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A Markdown table; all columns but the first `left` are right-aligned."""
+    lines = [list(head), [*["---"] * left, *["---:"] * (len(head) - left)], *[list(row) for row in rows]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -38,7 +38,7 @@ def recipes(results: Path, words: Sequence[str]) -> str:
         link = f"[`{name}`](docs/recipes/{name}.md){_preset(found)}"
         rows.append([link, facts["group"], facts["summary"], *_shown(found.get("scores", {})), *costs, *_shown(scores)])
     head = ["recipe", "group", "idea", *(f"{metric} {first}" for metric in METRICS), "train CPU s", "model MB"]
-    made = markdown([*head, *(f"{metric} {second.partition('-')[0]}" for metric in METRICS)], rows)
+    made = markdown([*head, *(f"{metric} {second.partition('-')[0]}" for metric in METRICS)], rows, left=3)
     return f"{made}\n\n{_caption(first, second, measured, sources)}"
 
 

@@ -46,8 +46,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links as the site needs them."""
-    return relinked(markdown, page.file.src_uri)
+    """Links and lists as the site needs them."""
+    return spaced(relinked(markdown, page.file.src_uri))
 
 
 def expanded(nav: Nav, root: Path) -> Nav:
@@ -91,6 +91,23 @@ def relinked(markdown: str, page: str) -> str:
         return f"{picture}[{words}]({posixpath.relpath(goal, posixpath.dirname(page) or '.')}{anchor})"
 
     return LINK.sub(place, markdown)
+
+
+def spaced(markdown: str) -> str:
+    """A blank line before a list that follows a paragraph directly, which mkdocs would take for its text."""
+    lines: list[str] = []
+    listing = fenced = False  # whether the paragraph at hand began as a list; whether a block of code is open
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        begins = not lines or not lines[-1].strip()
+        if begins:
+            listing = line.lstrip().startswith("- ")
+        elif line.startswith("- ") and not listing and not fenced:
+            lines.append("")
+            listing = True
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _folder(folder: str, root: Path) -> Nav:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.docs.site import PROJECT, ROOT, expanded, listed, relinked
+from tools.docs.site import PROJECT, ROOT, expanded, listed, relinked, spaced
 
 DOCS = ROOT / "docs"
 SOURCES = [*sorted(DOCS.rglob("*.md")), *(ROOT / file for file in PROJECT)]
@@ -70,3 +70,9 @@ def test_files_without_a_page_are_only_named():
     assert relinked("see [test_battery](tests/test_battery.py).", "project/readme.md") == "see test_battery."
     kept = "[a](https://example.org/x) [b](#here) [c](gone.md)"
     assert relinked(kept, "start.md") == kept
+
+
+def test_lists_are_apart_from_paragraphs():
+    assert spaced("so\n- a\n  b\n- c") == "so\n\n- a\n  b\n- c"
+    kept = "- a\n- b\n\n```\nx\n- y\n```\n\nso\n\n- z"
+    assert spaced(kept) == kept
