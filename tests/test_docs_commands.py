@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,31 @@ def test_wrong_ones_would_be_found():
 
 def test_commands_are_found_at_all():
     assert sum(1 for page in PAGES for line in snippets(page) for _ in called(line)) > 200
+
+
+def test_settings_and_presets_exist():
+    pytest.importorskip("torch")  # settings of neural recipes are read from their modules
+    from treetop.core import registry
+    from treetop.core.config import describe
+
+    wrong = []
+    for page in PAGES:
+        for words in (words for line in snippets(page) for words in called(line)):
+            if words[:1] != ["fit"] or len(words) < 2 or words[1] not in registry.names("recipe"):
+                continue
+            settings = {row[0] for row in describe(registry.find("recipe", words[1]).Config)}
+            for option, value in pairwise(words):
+                if option == "--set" and value.split("=")[0] not in settings:
+                    wrong.append(f"{page.name}: {words[1]} --set {value}")
+                preset = ROOT / "treetop" / "presets" / words[1] / f"{value}.yaml"
+                if option == "--preset" and value.islower() and "." not in value and not preset.exists():
+                    wrong.append(f"{page.name}: {words[1]} --preset {value}")
+    assert wrong == []
+
+
+def test_presets_of_published_data_sets_exist():
+    text = (ROOT / "docs/packs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(paper-[\w.-]+)` \| (.*) \|$", text, flags=re.M)
+    presets = ROOT / "treetop" / "presets"
+    named = {(name, preset) for preset, names in rows for name in re.findall(r"`(\w+)`", names.split(";")[0])}
+    assert {(file.parent.name, file.stem) for file in presets.rglob("*.yaml")} >= named and len(named) > 20

@@ -45,6 +45,8 @@ WHEN = {
     "ngame": "label texts and a GPU, trained in two stages.",
     "unidec": "the first choice with label texts and a GPU.",
 }
+EXAMPLES = """Scripts of `examples/`: each runs in seconds, by itself, in any folder. `examples/notebooks/` has three notebooks:
+a first model, two models compared, and explanations and label changes."""
 NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 
@@ -64,7 +66,7 @@ def pages(docs: Path) -> dict[str, str]:
 
 def _examples(folder: Path) -> str:
     """The scripts of examples/ with what they show."""
-    parts = [NOTE, "# Examples", "Scripts of `examples/`: each runs in seconds, by itself, in any folder."]
+    parts = [NOTE, "# Examples", EXAMPLES]
     for file in sorted(folder.glob("[0-9]*.py")):
         text = file.read_text(encoding="utf-8")
         shown, code = str(ast.get_docstring(ast.parse(text))), text.partition('"""\n\n')[2]
