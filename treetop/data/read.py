@@ -20,6 +20,7 @@ from treetop.data.build import Builder
 from treetop.data.format import SPLITS, Source, Split
 from treetop.data.formats import huggingface
 from treetop.data.parse.documents import KINDS
+from treetop.data.parse.lines import refuse_row
 from treetop.data.parse.rows import Reading, Row, shown
 from treetop.data.parse.skipped import Skipped
 from treetop.data.parse.space import LabelTable
@@ -113,8 +114,8 @@ def source_splits(source: Source) -> list[str]:
 def reading(source: Source, **options: Any) -> Reading:
     """How to read a source: the user's choices, else what the source or the catalogue knows."""
     instead = catalog.facts(source.name).get("fields")
-    if (skip := options.get("skip")) is not None:
-        options["problem"] = skip.problem
+    skip = options.get("skip")
+    options.setdefault("problem", refuse_row if skip is None else skip.problem)
     return Reading(**options, **({"instead": instead} if instead else {}))
 
 
