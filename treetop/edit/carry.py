@@ -82,8 +82,9 @@ class Transfer:
         if n == 0:
             return ""
         listed = ", ".join(ids[:SHOWN]) + (f" and {n - SHOWN:,} more" if n > SHOWN else "")
+        many = "s" if n != 1 else ""
         return (
-            f"what {n:,} label{'s' if n != 1 else ''} of the model before learned from rows after training ({listed}) is "
+            f"what {n:,} label{many} of the model before learned from rows after training ({listed}) is "
             "not carried over. Rows that the data of the new model lack, teach it again with `treetop learn`."
         )
 
@@ -93,9 +94,14 @@ class Transfer:
         return listed + (f" and {len(self.lost) - SHOWN:,} more" if len(self.lost) > SHOWN else "")
 
 
-def transfer(old: LabelHistory, labels: LabelSet, *, adds: bool = True) -> Transfer:
-    """How the changes of `old` apply to a model with `labels`; `adds`: whether labels can be added to it by text."""
-    plan, live = _Plan(old, labels, adds), [old.log[place] for place in old.live()]
+def transfer(
+    old: LabelHistory, labels: LabelSet, *, adds: bool = True, untaught: frozenset[str] = frozenset()
+) -> Transfer:
+    """How the changes of `old` apply to a model with `labels`, of which those `untaught` have no training texts.
+
+    `adds`: whether labels can be added to it by text.
+    """
+    plan, live = _Plan(old, labels, adds, untaught), [old.log[place] for place in old.live()]
     last = {column: edit for edit in live if edit.action in STATUS for column in edit.part.arrays["columns"].tolist()}
     for edit in live:
         plan.take(edit, last)
@@ -104,10 +110,13 @@ def transfer(old: LabelHistory, labels: LabelSet, *, adds: bool = True) -> Trans
 
 def carried(old: LabelHistory, model: Model) -> tuple[Model, Transfer]:
     """The model with the changes of `old`, and what became of each."""
+    added = old.now[0].ids.span(len(old.trained[0]), len(old.now[0]))
+    columns = model.labels.columns
+    untaught = frozenset(id_ for id_ in added if id_ in columns and not model.counts[columns[id_]])
     try:
-        return applied(transfer(old, model.labels), model)
+        return applied(transfer(old, model.labels, untaught=untaught), model)
     except ConfigError:  # its labels cannot be added by text
-        return applied(transfer(old, model.labels, adds=False), model)
+        return applied(transfer(old, model.labels, adds=False, untaught=untaught), model)
 
 
 def applied(plan: Transfer, model: Model) -> tuple[Model, Transfer]:
@@ -192,8 +201,8 @@ def _opened(folder: Path) -> Model | None:
 class _Plan:
     """The old log read in its order, beside the labels of the new model as they become."""
 
-    def __init__(self, old: LabelHistory, labels: LabelSet, adds: bool) -> None:
-        self.old, self.labels, self.adds = old, labels, adds
+    def __init__(self, old: LabelHistory, labels: LabelSet, adds: bool, untaught: frozenset[str]) -> None:
+        self.old, self.labels, self.adds, self.untaught = old, labels, adds, untaught
         self.result = Transfer()
         self.before: dict[str, tuple[str, str]] = {}  # names and texts that changes gave labels of the old model
         self.now: dict[str, tuple[str, str]] = {}  # the same of the new one, with labels added to it
@@ -238,7 +247,7 @@ class _Plan:
         fresh = {id_: (name, text) for id_, name, text in rows if not self._known(id_)}
         self.result.given += len(rows) - len(fresh)  # now trained, or known at least
         if "counts" in edit.part.arrays:  # by examples
-            self.result.learned |= dict.fromkeys(id_ for id_, _, _ in rows if id_ not in fresh)
+            self.result.learned |= dict.fromkeys(id_ for id_, _, _ in rows if id_ in self.untaught)
         if not self.adds:
             self._lose("add", fresh)
             return
