@@ -76,7 +76,8 @@ class Reading:
     fields: Sequence[str] | None = None  # joined to one text, whatever `text` holds
     label_field: str = "labels"  # holds a row's labels
     instead: Sequence[str] = ("title", "content")  # the same where a row has no `text` and no fields are chosen
-    language: str = "en"  # of SKOS names
+    language: str = ""  # of SKOS names; empty: that of the texts, else English
+    text_language: str = ""  # of the texts, whatever the data say
 
     def __post_init__(self) -> None:
         if not isinstance(self.separator, str) or not self.separator:
