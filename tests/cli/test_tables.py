@@ -239,6 +239,9 @@ def test_labels_that_differ_in_case_or_spaces_are_counted_and_joined(tmp_path):
         + ": 3 labels differ from another only in case or spaces, such as 'cat' and "
         "'Cat'; join them with --join-labels."
     ) in done.stdout
+    assert (
+        "a: 3 labels differ from another" in run("fit", "popular", tmp_path / "a.jsonl", "--out", tmp_path / "m").stderr
+    )
     assert json.loads(run("data", "stats", tmp_path / "a.jsonl", "--json").stdout)["labels_alike"] == 3
     facts = json.loads(run("data", "stats", tmp_path / "a.jsonl", "--json", "--join-labels").stdout)
     assert facts["labels"] == 3 and facts["labels_alike"] == 0
