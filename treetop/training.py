@@ -66,6 +66,7 @@ from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
 from treetop.data.frame import from_lists
+from treetop.data.parse.space import alike, alike_sentence
 from treetop.edit import carry
 from treetop.kernels.runtime import threads as pool
 from treetop.model import Model, load
@@ -241,6 +242,8 @@ def fit(
     carries = folder is not None and overwrite and not drop_edits
     if folder is not None and carries:
         carry.check(folder, dataset.labels, planned.recipe)
+    if groups := alike(dataset.labels.ids):
+        logger.info("%s", alike_sentence(dataset.name, groups))
     probe = bool(limits.keys() & {"memory", "time"})
     needs = on_cluster(planned.forecast(dataset, probe=probe, held=held, keep_texts=keep_texts, device=device))
     logger.info("%s on %s: %s", recipe, describe(dataset), needs.describe())

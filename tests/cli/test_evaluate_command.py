@@ -42,6 +42,9 @@ class Stub:
     def probabilities(self, ranking):
         return None
 
+    def log_remarks(self, dataset, name):
+        pass
+
     def rank_dataset(self, dataset, k):
         order = np.argsort(-self.sign * self.counts, kind="stable")[:k].astype(np.int32)
         n, ids = len(dataset), np.tile(order, len(dataset))

@@ -61,7 +61,9 @@ def test_a_document_is_read_once_and_those_without_subjects_are_told(tmp_path, c
     for name, text in {"a.txt": "plain", "a.html": PAGE, "a.key": "x\n", "b.txt": "alone"}.items():
         (tmp_path / name).write_text(text)
     assert list(Dataset.read(tmp_path).texts) == ["plain"]
-    assert "documents without a .tsv or .key file beside them are left out: 1, such as b.txt." in caplog.text
+    without = "documents without a .tsv or .key file beside them are left out: 1, such as b.txt."
+    assert without in caplog.text
+    assert run("fit", "popular", tmp_path, "--out", tmp_path / "m").stderr.count(without) == 1
 
 
 def test_unreadable_documents_are_named_and_skipped_on_request(tmp_path):
@@ -127,7 +129,7 @@ def test_pages_lose_their_markup(tmp_path):
         read_document(tmp_path / "c.html")
 
 
-def test_pdfs_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch):
+def test_pdfs_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch, caplog, capsys):
     file = tmp_path / "a.pdf"
     file.write_bytes(pdf("a tabby cat", "my dog"))
     pytest.importorskip("pypdf")
@@ -135,7 +137,7 @@ def test_pdfs_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch):
     file.write_bytes(b"%PDF-1.4 nothing")
     with pytest.raises(DataError, match=r"a.pdf: cannot be read as PDF \(.*\). Save it again, or as text.") as error:
         read_document(file)
-    assert "\n" not in str(error.value)
+    assert "\n" not in str(error.value) and not caplog.records and not capsys.readouterr().err
     file.write_bytes(pdf(""))
     with pytest.raises(DataError, match=r"a.pdf: the PDF has no text; it may be a scan."):
         read_document(file)

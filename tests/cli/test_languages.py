@@ -39,3 +39,53 @@ def test_settings_that_make_words_of_clauses_are_told(home):
     said = " ".join(done.stderr.split())
     assert "of scripts without spaces between words, where whole clauses become words with these settings" in said
     assert "Set tfidf.tokenizer=unicode and tfidf.unspaced=[1, 2]" in said
+
+
+@pytest.fixture
+def finnish(tmp_path):
+    """Titles in which no name of a label stands as it is."""
+    forms = {"kirjastot": "kirjaston kirjastossa kirjastoista", "koulut": "koulun koulussa kouluista"}
+    rows = [
+        {"text": f"{form} historia {i}", "labels": [name]}
+        for name in forms
+        for i in range(9)
+        for form in forms[name].split()
+    ]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps({"id": name, "name": name}) + "\n" for name in forms))
+    return tmp_path
+
+
+def settings_of(model):
+    return json.loads((model / "manifest.json").read_text())["config"]
+
+
+def test_a_data_set_states_its_language_once(finnish):
+    pytest.importorskip("Stemmer")
+    done = run("fit", "lexical", finnish, "--out", finnish / "plain")
+    assert "stems" not in done.stderr and settings_of(finnish / "plain")["language"] == ""
+    (finnish / "dataset.json").write_text('{"language": "fi"}')
+    done = run("fit", "lexical", finnish, "--out", finnish / "model")
+    assert "words are compared by their finnish stems" in done.stderr, done.stderr
+    assert settings_of(finnish / "model")["language"] == "finnish"
+    assert json.loads(run("predict", finnish / "model", "-k", "1", stdin="kirjastojen vaiheita\n").stdout)["ids"] == [
+        "kirjastot"
+    ]
+    run("fit", "xr_linear", finnish, "--out", finnish / "tree", "--set", "tfidf.stem=auto")
+    assert settings_of(finnish / "tree")["tfidf"]["stem"] == "finnish"
+    run("fit", "lexical", finnish, "--out", finnish / "other", "--language", "ja")
+    assert settings_of(finnish / "other")["language"] == ""
+    assert "Language: fi." in run("data", "stats", finnish).stdout
+    run("data", "convert", finnish, finnish / "csv", "--to", "csv")
+    assert json.loads((finnish / "csv/dataset.json").read_text())["language"] == "fi"
+
+
+def test_a_language_that_is_none_is_refused(finnish):
+    done = run("fit", "lexical", finnish, "--out", finnish / "m", "--language", "finish")
+    assert done.returncode == 2 and "language: 'finish' is neither a tag, such as fi or pt-BR, nor" in done.stderr
+    assert "Did you mean 'finnish'?" in done.stderr
+    done = run("fit", "xr_linear", finnish, "--out", finnish / "m", "--set", "tfidf.stem=auto")
+    assert "tfidf.stem: 'auto' is the language of the data, and these state none. Give --language" in done.stderr
+    (finnish / "dataset.json").write_text('{"language": 3}')
+    done = run("fit", "lexical", finnish, "--out", finnish / "m")
+    assert "dataset.json: expected" in done.stderr and '"language": "fi"' in done.stderr

@@ -34,6 +34,14 @@ def test_cut_texts_are_counted_and_windows_read_them(data, encoder):
     said = " ".join(said.split())
     assert "60 of 60 texts have 12 tokens or more, of which only the first 12 are read." in said
     assert "raise the setting max_length or, of an encoder, set long_texts=windows" in said
+    read = "60 of 60 texts have 12 tokens or more, of which the model reads only the first 12."
+    for words in (["evaluate", str(data / "first"), str(data / "train.jsonl")],
+                  ["predict", str(data / "first"), str(data / "train.jsonl")]):  # fmt: skip
+        done = CliRunner().invoke(app, words)
+        assert read in " ".join((done.output + done.stderr).split())
+        assert "train it with a higher max_length or with long_texts=windows" in done.stderr
+    done = CliRunner().invoke(app, ["predict", str(data / "first"), "-k", "1"], input="cat\n")
+    assert "tokens or more" not in done.stderr
     windows = ("encoder.long_texts=windows", "encoder.window_pooling=learned")
     done, said = fit(data, encoder, "windows", *windows)
     assert done.exit_code == 0 and "are read" not in said

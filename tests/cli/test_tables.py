@@ -59,7 +59,11 @@ def bad(tmp_path):
 def test_one_bad_row_stops_and_with_skip_bad_all_are_listed(bad):
     done = run("fit", "popular", bad / "bad.jsonl", "--out", bad / "m", *FIT[2:])
     assert done.returncode == 2
-    assert "bad.jsonl:6: field 'text' is a number, expected a string. Put the text in quotes." in done.stderr
+    assert (
+        "bad.jsonl:6: field 'text' is a number, expected a string. Put the text in quotes. --skip-bad leaves"
+        in done.stderr
+    )
+    assert done.stderr.endswith("--skip-bad leaves out bad rows.\n")
     done = run("fit", "popular", bad / "bad.jsonl", "--out", bad / "out/m", "--skip-bad", *FIT[2:])
     listed = bad / "out/bad.jsonl.skipped.jsonl"
     assert done.returncode == 0, done.stderr
@@ -67,6 +71,16 @@ def test_one_bad_row_stops_and_with_skip_bad_all_are_listed(bad):
     assert [entry["line"] for entry in skipped(listed)] == [6, 31, 63]
     assert skipped(listed)[0]["file"] == str(bad / "bad.jsonl")
     assert skipped(listed)[1]["reason"].startswith("byte 14 of the line (0xe9) is not UTF-8.")
+
+
+def test_only_errors_of_rows_that_can_be_left_out_name_the_option(bad, model):
+    said = run("predict", model, bad / "bad.jsonl").stderr
+    assert "bad.jsonl:6: field 'text' is a number" in said and said.endswith("--skip-bad leaves out bad rows.\n")
+    (bad / "labels.jsonl").write_text('{"id": 5.5}\n')
+    (bad / "bad.jsonl").rename(bad / "train.jsonl")
+    for words in (("data", "stats", bad), ("labels", "add", model, bad / "labels.jsonl")):
+        said = run(*words).stderr
+        assert "labels.jsonl:1: a label needs an 'id' that is a string" in said and "--skip-bad" not in said
 
 
 def test_what_is_left_is_what_good_data_give(bad):
@@ -225,6 +239,9 @@ def test_labels_that_differ_in_case_or_spaces_are_counted_and_joined(tmp_path):
         + ": 3 labels differ from another only in case or spaces, such as 'cat' and "
         "'Cat'; join them with --join-labels."
     ) in done.stdout
+    assert (
+        "a: 3 labels differ from another" in run("fit", "popular", tmp_path / "a.jsonl", "--out", tmp_path / "m").stderr
+    )
     assert json.loads(run("data", "stats", tmp_path / "a.jsonl", "--json").stdout)["labels_alike"] == 3
     facts = json.loads(run("data", "stats", tmp_path / "a.jsonl", "--json", "--join-labels").stdout)
     assert facts["labels"] == 3 and facts["labels_alike"] == 0

@@ -165,6 +165,7 @@ FULL = Dataset(
     relevance=sparse.csr_matrix(np.array([[3, 4, 0], [0, 5, 0]], np.float32)),
     propensity=(0.6, 2.6),
     filter_pairs=np.array([[0, 1]]),
+    language="fi",
 )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import rdflib
 
+from treetop.core.dataset import Dataset
 from treetop.core.errors import DataError
 from treetop.data.formats import skos
 from treetop.data.label_files import read_label_file
@@ -125,6 +126,19 @@ def test_names_in_several_languages_are_other_names_and_the_first_names_the_labe
     assert names_of(tmp_path, "en") == ("car", {"carr", "motor car"})
     assert names_of(tmp_path, "fi, en") == ("auto", {"car", "carr", "moottorivaunu", "motor car"})
     assert names_of(tmp_path, "sv") == ("bil", {"motor car"})
+
+
+def test_names_are_in_the_language_of_the_texts_where_no_other_is_asked_for(tmp_path):
+    (tmp_path / "labels.ttl").write_text(MORE)
+    (tmp_path / "train.tsv").write_text("an old car\t<http://example.org/y/new>\n")
+
+    def name(**options):
+        labels = Dataset.read(tmp_path, **options).labels
+        return labels.names[labels.columns["http://example.org/y/new"]]
+
+    assert name() == "car" and name(text_language="finnish") == "auto"
+    (tmp_path / "dataset.json").write_text('{"language": "sv-FI"}')
+    assert name() == "bil" and name(language="en") == "car" and name(text_language="fi") == "auto"
 
 
 def test_a_deprecated_concept_is_followed_to_the_one_that_took_its_place(tmp_path):

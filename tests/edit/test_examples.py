@@ -156,3 +156,10 @@ def test_data_that_have_the_rows_train_the_label_and_others_list_it(plain, tmp_p
     made = treetop.fit("xr_linear", data, settings=TINY, calibrate=False, out=tmp_path / "m", overwrite=True)
     assert [edit.action for edit in made.edits.log] == ["rename"] and made.labels.names[3] == "three"
     assert not caplog.messages
+    Y = data.Y.tolil()
+    Y[:, [3, 8, 21]] = 0
+    treetop.fit("xr_linear", without(data), settings=TINY, calibrate=False, out=tmp_path / "n")
+    treetop.load(tmp_path / "n").add_labels(examples=data).save(tmp_path / "n")
+    listed = dataclasses.replace(data, Y=Y.tocsr())
+    treetop.fit("xr_linear", listed, settings=TINY, calibrate=False, out=tmp_path / "n", overwrite=True)
+    assert "what 3 labels of the model before learned from rows after training (L03, L08, L21) is not" in caplog.text

@@ -12,6 +12,7 @@ import treetop
 from toy_edits import TEXTS, TINY, cut, hashes, same, scores, without
 from treetop.cli.main import app
 from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.texts import Texts
 from treetop.edit.carry import transfer
 from treetop.edit.replay import with_log
 
@@ -108,9 +109,37 @@ def test_rows_of_a_merged_label_count_for_its_target_and_retired_ones_learn_noth
 
 def test_another_model_has_it_from_its_data(model):
     after = model.learn(new_rows())
-    assert transfer(after.edits, model.labels).given == 2
+    assert [*transfer(after.edits, model.labels).learned] == ["L02", "L06"]
     lost = transfer(after.edits, without(toy.dataset()).labels.__class__.of(["x"])).lost
     assert sorted(lost) == [("learn", "L02"), ("learn", "L06")]
+
+
+def test_training_again_says_what_it_does_not_carry_over(model, tmp_path, caplog):
+    data, settings = toy.dataset(), {"tfidf": {"min_df": 1}}
+    after = model.add_labels(examples=cut(data, [3])).learn(new_rows()).save(tmp_path / "m")
+    assert [edit.action for edit in after.edits.log] == ["add", "learn"]
+    treetop.fit("xr_linear", data, settings=settings, calibrate=False, out=tmp_path / "m", overwrite=True)
+    assert (
+        f"{tmp_path / 'm'}: what 2 labels of the model before learned from rows after training (L02, L06) is not "
+        "carried over. Rows that the data of the new model lack, teach it again with `treetop learn`." in caplog.text
+    )
+    after.save(tmp_path / "old")
+    caplog.clear()
+    done = CliRunner().invoke(app, ["labels", "apply", str(tmp_path / "old"), str(tmp_path / "m")])
+    assert "And what 2 labels of the model before learned from rows after training (L02, L06" in str(done.exception)
+
+
+def test_the_user_is_told_what_learns_from_rows_and_what_does_not(model, caplog):
+    caplog.set_level("INFO", "treetop")
+    data = toy.dataset()
+    model.add_labels(examples=cut(data, [3]))
+    model.learn(new_rows())
+    said = "only the functions of their labels learn from these"
+    assert caplog.text.count(said) == 2 and "words, tree, probabilities stay as trained" in caplog.text
+    assert "new to the model" not in caplog.text
+    strange = dataclasses.replace(data, texts=Texts.of([f"{text} savanna steppe" for text in data.texts]))
+    model.learn(cut(strange, [2]))
+    assert "of the words of these rows are new to the model, which does not read them. Train it again" in caplog.text
 
 
 def test_other_recipes_and_other_data_are_refused(model):

@@ -11,11 +11,11 @@ from scipy import sparse
 import toy
 import treetop
 from command import run
-from treetop.assemble.self_pairs import LEAST, barred, with_self_pairs
+from treetop.assemble.self_pairs import barred, with_self_pairs
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
-from treetop.predict.self_pairs import OwnLabels, self_pairs, without_pairs
+from treetop.predict.self_pairs import LEAST, OwnLabels, self_pairs, without_pairs
 
 
 def plain(text):
@@ -109,7 +109,36 @@ def test_the_command_says_what_it_does(tmp_path):
     )
     done = run("fit", "neighbours", tmp_path, "--out", tmp_path / "m")
     assert "40 of 40 documents are labels themselves: a document's own label is neither trained on nor" in done.stderr
+    texts = tmp_path / "train.jsonl"
+    said = run("evaluate", tmp_path / "m", tmp_path, "--split", "train").stderr
+    assert "40 of 40 texts are labels themselves; they never get their own label" in said
+    said = run("predict", tmp_path / "m", texts, "--out", tmp_path / "answers.jsonl").stderr
+    assert "40 of 40 texts are labels themselves; they never get their own label" in said
+    assert "labels themselves" not in run("predict", tmp_path / "m", stdin="another page\n").stderr
     again = run("fit", "neighbours", tmp_path, "--out", tmp_path / "m", "--self-pairs", "keep", "--resume")
     assert again.returncode == 2 and "self_pairs" in again.stderr
     wrong = run("fit", "neighbours", tmp_path, "--out", tmp_path / "n", "--self-pairs", "never")
     assert wrong.returncode == 2 and "--self-pairs" in wrong.stderr and "keep" in wrong.stderr
+
+
+def test_ids_of_texts_to_predict_name_labels_too():
+    model = treetop.fit("neighbours", linked())
+    ids = Texts.of(["p6", ""])
+    [by_id, by_text], *_ = model.predict_known(["page5 about topic5 today"] * 2, 5, ids=ids)
+    assert "p6" in [label.id for label in by_text] and "p6" not in [label.id for label in by_id]
+    assert model.remarks(["page5 about topic5 today"] * 2, ids) == {"own": 1}
+
+
+def test_an_evaluation_warns_where_self_pairs_are_not_what_training_saw(caplog):
+    data, true = linked(), linked(true=True)
+    kept, other = treetop.fit("neighbours", data, self_pairs="keep"), treetop.fit("neighbours", true)
+    kept.evaluate(data, resamples=0)
+    assert "own label" not in caplog.text  # asked for
+    other.evaluate(data, resamples=0)
+    assert "120 documents are labels themselves, and none carries its own label, but the model may" in caplog.text
+    assert "Train with --self-pairs bar, or list these pairs in a filter file." in caplog.text
+    caplog.clear()
+    treetop.fit("neighbours", data).evaluate(true, resamples=0)
+    assert (
+        "true labels that are the document itself: 1. They count as misses, as the model never predicts" in caplog.text
+    )

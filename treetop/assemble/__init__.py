@@ -3,6 +3,7 @@
 | file | from | to |
 |---|---|---|
 | `view.py` | texts or precomputed features | the sparse matrix that a recipe trains on |
+| `char_ngrams.py`, `spoken.py` | settings that are `auto`; the texts and their language | what the data ask for |
 | `label_tree.py`, `label_graph.py` | label descriptions; co-occurring labels | a label tree; a label graph |
 | `linear/tree.py` | a tree and a sparse matrix | levels of linear rankers |
 | `linear/ensemble.py` | several such trees; the shape of the data | a model; a forecast |

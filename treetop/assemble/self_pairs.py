@@ -10,10 +10,9 @@ import numpy as np
 from treetop.core.dataset import Dataset, Ints
 from treetop.core.errors import choose
 from treetop.core.log import logger
-from treetop.predict.self_pairs import self_pairs
+from treetop.predict.self_pairs import LEAST, self_pairs
 
 Rule = Literal["auto", "keep", "bar"]
-LEAST = 20  # self pairs, none of them true, from which "auto" concludes that none ever is
 
 
 def check_rule(rule: str) -> None:

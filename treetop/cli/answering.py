@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from treetop.cli.answers import Answer
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 # Networks batch texts by length inside a chunk, so shards that began at chunks would keep every bit. They would share
 # unevenly, though (of 36,000 texts the longest of 8 had 8,192, not 4,500), and smaller chunks leave cores idle.
 CHUNK = 4096
+ALL, UNKNOWN = "all", "unknown"
 LETTERS = 2**28  # of texts in a chunk, so that very long ones do not fill the memory
 
 
 def answers_of(
     model: Any, texts: Iterator[Input], k: int, lowest: float | None, seen: Counter[str]
 ) -> Iterator[Answer]:
-    """Each text with its answer, in order; `seen` counts them all, and those of which the model knows nothing."""
-    return _counted((a for chunk in _chunks(texts) for a in _answers(model, chunk, k, lowest)), seen)
+    """Each text with its answer, in order; `seen` counts them all, the unknown ones, and those with a remark."""
+    for chunk in _chunks(texts):
+        yield from _answers(model, chunk, k, lowest, seen)
 
 
 def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
@@ -38,9 +40,12 @@ def _chunks(texts: Iterator[Input]) -> Iterator[list[Input]]:
         yield chunk
 
 
-def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> Iterator[Answer]:
-    texts = [given.text for given in inputs]
-    rows, unknown, _ = model.predict_known(texts, k, lowest)
+def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None, seen: Counter[str]) -> Iterator[Answer]:
+    from treetop.core.texts import Texts
+
+    packed, ids = Texts.of([given.text for given in inputs]), Texts.of([given.id or "" for given in inputs])
+    seen.update(model.remarks(packed, ids))
+    rows, unknown, _ = model.predict_known(packed, k, lowest, ids=ids)
     for given, row, nothing in zip(inputs, rows, unknown.tolist(), strict=True):
         answer = {
             "ids": [label.id for label in row],
@@ -48,12 +53,6 @@ def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None) -> I
             "scores": [label.score for label in row],
             "probabilities": [label.probability for label in row],
         }
+        seen[ALL] += 1
+        seen[UNKNOWN] += nothing
         yield given, {**answer, "unknown": True} if nothing else answer
-
-
-def _counted(answers: Iterable[Answer], seen: Counter[str]) -> Iterator[Answer]:
-    """The same answers; `seen` counts them all, and those to texts of which the model knows nothing."""
-    for given, answer in answers:
-        seen["all"] += 1
-        seen["unknown"] += "unknown" in answer
-        yield given, answer

@@ -63,7 +63,8 @@ def stats(
         f"{facts['labels']:,} labels, {_alike(facts['labels_alike'])}{texts['with_text']:,} with a text; "
         f"{texts['sharing_a_text']:,} share it with another label, {texts['equal_to_a_document']:,} equal a document. "
         f"Texts per label: {per_label['mean']} on average, median {per_label['median']:g}. "
-        f"Propensity constants A, B: {facts['propensity'][0]}, {facts['propensity'][1]}.",
+        f"Propensity constants A, B: {facts['propensity'][0]}, {facts['propensity'][1]}."
+        + (f" Language: {facts['language']}." if facts["language"] else ""),
         highlight=False,
         soft_wrap=True,
     )

@@ -37,17 +37,15 @@ def apply(
     model, made = carried(before, model)
     if not made.steps:
         lost = f" ({made.describe_lost()})" if made.lost else ""
+        learned = f" And {made.describe_learned()}" if made.learned else ""
         raise WorkError(
             f"{new}: there is nothing left to carry over: {made.given:,} label changes are there already, "
-            f"{len(made.lost):,} are of labels that it does not have{lost}."
+            f"{len(made.lost):,} are of labels that it does not have{lost}.{learned}"
         )
     model.save(new)
     confirm(f"{new}: {made.describe(' carried over')}")
-    if learned := sum(edit.action == "learn" for edit in before.log):
-        logger.warning(
-            "%s: what labels learned from rows is not carried over (%s changes). Run `treetop learn` on it.",
-            new, f"{learned:,}",
-        )  # fmt: skip
+    if learned := made.describe_learned():
+        logger.warning("%s: %s", new, learned)
     if made.lost:
         logger.warning("%s: it has no such label, so not applied: %s.", new, made.describe_lost())
 

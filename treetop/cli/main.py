@@ -34,7 +34,7 @@ from treetop.cli import (
     verify,
     warmup,
 )
-from treetop.core.errors import TreetopError, shortened, visible
+from treetop.core.errors import BadRow, TreetopError, shortened, visible
 from treetop.core.version import VERSION
 
 MISUSE: Any = typer.BadParameter.__base__  # of all errors about options and arguments
@@ -108,7 +108,7 @@ def _run() -> int:
     try:
         return app(prog_name="treetop", standalone_mode=False) or 0
     except TreetopError as error:
-        _refuse(str(error))
+        _refuse(f"{error} --skip-bad leaves out bad rows." if isinstance(error, BadRow) else str(error))
     except MISUSE as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help is the answer
             error.show()

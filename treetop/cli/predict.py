@@ -101,6 +101,7 @@ def predict(
     from treetop.core.target import replacing_file
     from treetop.kernels.runtime import threads as pool
     from treetop.model import load
+    from treetop.model.remarks import sentences
 
     def texts(part: str = "1/1") -> Iterator[Input]:
         return read_inputs(source, part, text_column, keep=keep, sheet=sheet, whole_file=whole_file, skip=bad.found)
@@ -124,8 +125,8 @@ def predict(
             with replacing_file(out) as file:
                 write(file, answers_of(opened, given, most, lowest, seen), form)
     bad.report()
-    if seen["unknown"]:
-        note(f"{seen['unknown']:,} of {seen['all']:,} texts have no word the model knows")
+    for sentence in sentences(seen, seen["all"]):
+        note(sentence)
 
 
 def _check_out(out: Path, source: str, *, overwrite: bool) -> None:

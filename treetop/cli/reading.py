@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ENDING = ".skipped.jsonl"
 SKIP = "Leave out bad rows and unreadable documents instead of stopping at the first; they are listed in a file."
 SKIPPED = f"With --skip-bad: the file that lists what was left out. Default: INPUT{ENDING} beside --out, else here."
+LANGUAGE = "Language of the texts, such as fi, for stems. Default: `language` in dataset.json."
+LABEL_LANGUAGE = "Language of SKOS names; several: en,fi (the first names labels). Default: that of the texts, else en."
 
 TextColumn = Annotated[
     list[str] | None,
@@ -86,11 +88,15 @@ class DataOptions:
     join_labels: Annotated[
         bool, typer.Option("--join-labels", help="Labels that differ only in case or spaces are one label.")
     ] = False
-    label_language: Annotated[
-        str, typer.Option("--label-language", help="Language of SKOS names; several: en,fi (the first names labels).")
-    ] = "en"
+    language: Annotated[str, typer.Option("--language", help=LANGUAGE)] = ""
+    label_language: Annotated[str, typer.Option("--label-language", help=LABEL_LANGUAGE)] = ""
     skip_bad: SkipBad = False
     skipped: SkippedFile = None
+
+    def __post_init__(self) -> None:
+        from treetop.core.language import stemmed_language
+
+        stemmed_language(self.language)
 
     def values(self) -> dict[str, Any]:
         """Options of `Dataset.read`, without those about bad rows."""
@@ -103,6 +109,7 @@ class DataOptions:
             "sheet": self.sheet,
             "join_labels": self.join_labels,
             "language": self.label_language,
+            "text_language": self.language,
         }
 
     def words(self) -> list[str]:

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from treetop.cli.answering import answers_of
+from treetop.cli.answering import ALL, UNKNOWN, answers_of
 from treetop.cli.answers import Form, write
 from treetop.cli.shard_folder import Folder, ends_of, name_of
 from treetop.cli.streams import note
@@ -53,8 +53,7 @@ class Answered(NamedTuple):
     """A shard as the bytes of a Parquet file, and what is worth noting."""
 
     content: bytes
-    texts: int
-    unknown: int
+    seen: Counter[str]  # texts: all, the unknown ones, those with a remark
     seconds: float
     peak: float  # bytes of memory of the process that predicted, at most so far
 
@@ -87,7 +86,7 @@ def answer_shard(inputs: list[Input], question: Question, model: Model | None = 
     answers = answers_of(opened, iter(inputs), question.k, question.lowest, seen)
     target = io.TextIOWrapper(raw, encoding="utf-8")
     write(target, answers, question.form)
-    return Answered(raw.getvalue(), seen["all"], seen["unknown"], time.monotonic() - started, _peak())
+    return Answered(raw.getvalue(), seen, time.monotonic() - started, _peak())
 
 
 def _peak() -> float:
@@ -165,10 +164,17 @@ def predict_shards(question: Question, model: Model, texts: Iterator[Input], tot
         bar.step(total - sum(_length(part, folder.parts, total) for part in wanted))
         for part, answered in zip(wanted, results, strict=True):
             folder.put(name_of(part, folder.parts), answered.content)
-            facts = {"texts": answered.texts, "unknown": answered.unknown, "seconds": round(answered.seconds, 3)}
-            folder.note(part, {**facts, "memory": answered.peak})
-            rows += answered.texts
-            bar.step(answered.texts)
+            texts_, counts = answered.seen[ALL], {key: n for key, n in answered.seen.items() if key != ALL}
+            facts = {
+                "texts": texts_,
+                UNKNOWN: 0,
+                **counts,
+                "seconds": round(answered.seconds, 3),
+                "memory": answered.peak,
+            }
+            folder.note(part, facts)
+            rows += texts_
+            bar.step(texts_)
     _say(folder, total, rows, time.monotonic() - started)
 
 
@@ -186,6 +192,8 @@ def _length(part: int, parts: int, total: int) -> int:
 
 def _say(folder: Folder, total: int, rows: int, seconds: float) -> None:
     """Totals of the whole folder, and how fast this run was."""
+    from treetop.model.remarks import is_remark, sentences
+
     lines, here = folder.noted(), executor.current()
     cores = here.cores if here.remote else count()
     peak = max((line.get("memory", 0.0) for line in lines), default=0.0)
@@ -194,5 +202,8 @@ def _say(folder: Folder, total: int, rows: int, seconds: float) -> None:
         f"{rows / max(seconds, 1e-9):,.0f} a second on {cores} {'core' if cores == 1 else 'cores'}, "
         f"at most {size(peak)} of memory in a process"
     )
-    if unknown := sum(line.get("unknown", 0) for line in lines):
-        note(f"{unknown:,} of {total:,} texts have no word the model knows")
+    seen: Counter[str] = Counter()
+    for line in lines:
+        seen.update({key: n for key, n in line.items() if is_remark(key)})
+    for sentence in sentences(seen, total):
+        note(sentence)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from treetop.core.dataset import Ints
 from treetop.core.errors import ConfigError
+from treetop.core.texts import Texts
 from treetop.core.types import Floats, Join, Level, Ranking, Shortlist, View
 
 
@@ -175,6 +176,14 @@ class MovesToDevice(ABC):
     @abstractmethod
     def to(self, device: Any) -> Self:
         """The same on another device; this one stays where it is."""
+
+
+class CutsTexts(ABC):
+    """Features with encoders that read no more than the beginning of a long text."""
+
+    @abstractmethod
+    def cut(self, texts: Texts) -> Mapping[int, NDArray[np.bool_]]:
+        """{tokens an encoder reads at most: which texts have as many or more}; of encoders that read only these."""
 
 
 class HasFastForm(ABC):

@@ -145,6 +145,7 @@ class Dataset:
     filter_pairs: Ints | None = None  # (n_pairs, 2)
     sample: NDArray[np.bool_] | None = None  # (n_documents,) rows to train on; None: all
     name: str = "data"
+    language: str = ""  # of the texts, where it is known: fi, or finnish
 
     def __post_init__(self) -> None:
         n, n_labels = self.Y.shape
@@ -247,8 +248,8 @@ class Dataset:
         """Read a folder, a file or a bundled name; see `docs/formats.md` for the formats.
 
         `options` give what a file cannot say itself: one_based, separator (of labels in a cell), fields (joined to
-        the text, such as title and content), label_field, language, sheet (of a spreadsheet), join_labels, and skip
-        (collects bad rows instead of stopping at the first).
+        the text, such as title and content), label_field, language (of SKOS names), text_language, sheet (of a
+        spreadsheet), join_labels, and skip (collects bad rows instead of stopping at the first).
         """
         return registry.find("data", "read")(path, split, strict=strict, **options)
 

@@ -3,6 +3,7 @@
     TreetopError
     ├── InputError (ValueError)          texts, labels or files of the user are wrong
     │   ├── DataError                    a row of a data file; carries file and line
+    │   │   └── BadRow                   one that reading can leave out
     │   └── LabelError                   an unknown or ambiguous label
     ├── ConfigError (ValueError)         a setting is unknown, of the wrong type or out of range
     ├── ModelError (ValueError)          a model folder is broken, foreign or unsafe
@@ -70,6 +71,10 @@ class DataError(InputError):
         self.reason, self.file, self.line = reason, file, line
         where = "" if file is None else f"{file}:{line}: " if line is not None else f"{file}: "
         super().__init__(where + reason)
+
+
+class BadRow(DataError):
+    """A row or document that reading can leave out (`skip`, --skip-bad)."""
 
 
 class LabelError(InputError):

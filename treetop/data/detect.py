@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def find_folder(folder: Path) -> Source:
     """A known layout, or a plain folder with train, test, labels and filter files."""
     for format in formats().values():
         if format.find is not None and (source := format.find(folder)) is not None:
-            return source
+            return dataclasses.replace(source, language=sidecar.read_facts(folder).get("language", ""))
     return _plain_folder(folder)
 
 
@@ -136,6 +137,7 @@ def _plain_folder(folder: Path) -> Source:
         numbered=format.file_labels is not None,
         widths=_late(format.file_widths, file) if format.file_widths is not None else lambda reading: widths,
         propensity=None if pair is None else (float(pair[0]), float(pair[1])),
+        language=facts.get("language", ""),
     )
 
 

@@ -30,6 +30,7 @@ CONTENT = {
     "status": "retired labels",
     "unused": "unused labels",
     "propensity": "propensity constants",
+    "language": "the language of the texts",
 }
 
 SPLITS = {
@@ -70,6 +71,7 @@ class Source:
     numbered: bool = False  # rows name labels by column number
     widths: Callable[[Reading], Mapping[str, int]] = lambda reading: {}
     propensity: tuple[float, float] | None = None  # where the data itself says
+    language: str = ""  # of the texts, where the data itself says
     weights: bool = False  # `relevance` holds soft targets when none is above 1 (LF files)
 
 

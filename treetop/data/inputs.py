@@ -17,7 +17,7 @@ from treetop.data.formats.table import parquet_records, table_records
 from treetop.data.parse.documents import HTML, KINDS, PDF, documents, joined, kind, read_document
 from treetop.data.parse.fields import id_of, join_text
 from treetop.data.parse.json_text import json_lines
-from treetop.data.parse.lines import lines, refuse, stream_lines
+from treetop.data.parse.lines import lines, refuse, refuse_row, stream_lines
 from treetop.data.parse.numbered import is_whole
 from treetop.data.parse.rows import Reading, listed
 from treetop.data.parse.sheets import SUFFIXES
@@ -55,7 +55,7 @@ def read_inputs(
     beside it. With `whole_file` a plain text is one document. `skip` collects bad rows.
     """
     part, parts = parse_shard(shard)
-    problem = refuse if skip is None else skip.problem
+    problem = refuse_row if skip is None else skip.problem
     reading = Reading(fields=fields, keep=keep, sheet=sheet, skip=skip, problem=problem)
 
     def texts() -> Iterator[Input]:

@@ -20,6 +20,7 @@ from treetop.data.build import Builder
 from treetop.data.format import SPLITS, Source, Split
 from treetop.data.formats import huggingface
 from treetop.data.parse.documents import KINDS
+from treetop.data.parse.lines import refuse_row
 from treetop.data.parse.rows import Reading, Row, shown
 from treetop.data.parse.skipped import Skipped
 from treetop.data.parse.space import LabelTable
@@ -31,8 +32,8 @@ T = TypeVar("T")
 def read(path: Any, split: str = "train", *, strict: bool = False, **options: Any) -> Dataset:
     """One split as a Dataset; "test" has the columns of "train" for all labels known there.
 
-    `options` are the other fields of `Reading`: one_based, separator, fields, label_field, language, sheet,
-    join_labels, and skip, a `Skipped` that collects bad rows.
+    `options` are the other fields of `Reading`: one_based, separator, fields, label_field, language, text_language,
+    sheet, join_labels, and skip, a `Skipped` that collects bad rows.
 
     >>> len(read("wordnet", "test"))
     12999
@@ -113,8 +114,8 @@ def source_splits(source: Source) -> list[str]:
 def reading(source: Source, **options: Any) -> Reading:
     """How to read a source: the user's choices, else what the source or the catalogue knows."""
     instead = catalog.facts(source.name).get("fields")
-    if (skip := options.get("skip")) is not None:
-        options["problem"] = skip.problem
+    skip = options.get("skip")
+    options.setdefault("problem", refuse_row if skip is None else skip.problem)
     return Reading(**options, **({"instead": instead} if instead else {}))
 
 
@@ -122,6 +123,7 @@ class Reader:
     """Reads splits of one source into one growing label space."""
 
     def __init__(self, source: Source, reading: Reading) -> None:
+        reading = dataclasses.replace(reading, text_language=reading.text_language or source.language)
         self.source, self.reading = source, reading
         self.table = LabelTable(
             source.labels(reading.exact), numbered=source.numbered, join=reading.join_labels, known=reading.spellings
@@ -134,7 +136,11 @@ class Reader:
         builder, pairs = self.fill(name)
         constants = self.source.propensity or catalog.propensity(self.source.name)
         dataset = builder.build(
-            weights=self.source.weights, propensity=constants, name=self.source.name, filter_pairs=pairs
+            weights=self.source.weights,
+            propensity=constants,
+            name=self.source.name,
+            filter_pairs=pairs,
+            language=self.reading.text_language,
         )
         self.least = {key: X.shape[1] for key, X in dataset.features.items() if key not in self.widths}
         return dataset

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from treetop.core.dataset import ACTIVE, RETIRED, LabelSet
-from treetop.core.errors import DataError
+from treetop.core.errors import DataError, InputError
+from treetop.core.language import stemmed_language
 from treetop.core.texts import Texts
 from treetop.core.thesaurus import Thesaurus
 from treetop.data.format import SPLITS, Writing
@@ -172,7 +173,7 @@ def write_filter(writing: Writing) -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What dataset.json says about the set: propensity constants, widths of features; empty without the file."""
+    """What dataset.json says about the set: propensity, widths of features, language; empty without the file."""
     file = folder / FACTS
     if not file.is_file():
         return {}
@@ -181,9 +182,16 @@ def read_facts(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"cannot be read as JSON ({error}). Fix or remove it.", file=file) from None
     pair, widths = facts.get("propensity"), facts.get("features", {})
-    if (pair is None or _is_pair(pair)) and isinstance(widths, dict) and all(map(_is_width, widths.values())):
-        return facts
-    raise DataError('expected {"propensity": [0.55, 1.5], "features": {"given": 5000}}, both optional.', file=file)
+    language = facts.get("language", "")
+    if isinstance(language, str):
+        try:
+            stemmed_language(language)
+        except InputError as error:
+            raise DataError(str(error), file=file) from None
+        if (pair is None or _is_pair(pair)) and isinstance(widths, dict) and all(map(_is_width, widths.values())):
+            return facts
+    expected = '{"propensity": [0.55, 1.5], "features": {"given": 5000}, "language": "fi"}'
+    raise DataError(f"expected {expected}, all optional.", file=file)
 
 
 def _is_pair(value: Any) -> bool:
@@ -198,5 +206,6 @@ def write_facts(writing: Writing) -> None:
     """dataset.json"""
     data = next(iter(writing.splits.values()))
     facts = {"propensity": list(data.propensity), "features": {name: X.shape[1] for name, X in data.features.items()}}
+    facts |= {"language": data.language}
     text = json.dumps({key: value for key, value in facts.items() if value}, indent=2)
     (writing.folder / FACTS).write_text(text + "\n", encoding="utf-8")

@@ -30,6 +30,7 @@ def describe(splits: Mapping[str, Dataset]) -> dict[str, Any]:
         "texts_per_label": {"mean": _mean(counts), "median": float(np.median(counts)) if len(counts) else 0.0},
         "label_texts": _label_texts(first, seen),
         "propensity": list(first.propensity),
+        "language": first.language,
     }
     for name, data in splits.items():
         if data is not first:

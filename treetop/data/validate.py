@@ -8,8 +8,7 @@ from typing import Any
 
 from treetop.core.errors import DataError, TreetopError
 from treetop.data import catalog
-from treetop.data.parse.rows import shown
-from treetop.data.parse.space import alike
+from treetop.data.parse.space import alike, alike_sentence
 from treetop.data.read import Reader, find, reading, source_splits
 from treetop.data.scripts import writing
 
@@ -60,15 +59,8 @@ def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: An
         if not builder.has_features:
             report.notes += [f"{name}: {sentence}." for sentence in writing(builder.texts).sentences()]
     if not source.numbered and (groups := alike(reader.table.labels().ids)):
-        report.notes.append(_alike_sentence(report.path, groups))
+        report.notes.append(alike_sentence(report.path, groups))
     return report
-
-
-def _alike_sentence(path: str, groups: list[list[str]]) -> str:
-    more = sum(map(len, groups)) - len(groups)
-    labels = "1 label differs" if more == 1 else f"{more:,} labels differ"
-    example = f"{shown(groups[0][1])} and {shown(groups[0][0])}"
-    return f"{path}: {labels} from another only in case or spaces, such as {example}; join them with --join-labels."
 
 
 def to_dict(report: Report) -> dict[str, Any]:

@@ -102,5 +102,6 @@ def contents(splits: Mapping[str, Dataset], name: str = "") -> set[str]:
         "status": bool((labels.status != ACTIVE).any()),
         "unused": not used.all(),
         "propensity": parts[0].propensity != catalog.propensity(name),
+        "language": bool(parts[0].language),
     }
     return {key for key, here in facts.items() if here}

@@ -2,8 +2,8 @@
 
 Labels are matched by id. Every change of the old log that was not undone is made again in its order, with its author,
 date and note, for those of its labels that the new model has; the rest is listed, never dropped silently. Of a label
-that was retired, merged and restored by turns only the last counts. What labels learned from rows (`treetop learn`) is
-not carried over: a new model has it from its data or not at all.
+that was retired, merged and restored by turns only the last counts. What labels learned from rows (`treetop learn`,
+`labels add --examples`) is not carried over: a new model has it from its data or not at all, which a warning says.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Transfer:
     steps: list[Step] = field(default_factory=list)
     lost: list[tuple[str, str]] = field(default_factory=list)  # (action, id) that no longer apply
     given: int = 0  # already so in the new model
+    learned: dict[str, None] = field(default_factory=dict)  # labels of the new model that the old one taught rows
 
     @property
     def done(self) -> Counter[str]:
@@ -67,7 +68,7 @@ class Transfer:
     @property
     def is_void(self) -> bool:
         """Whether there were changes, and none of them means anything to the new model."""
-        return bool(self.lost) and not self.steps and not self.given
+        return bool(self.lost) and not (self.steps or self.given or self.learned)
 
     def describe(self, what: str = "") -> str:
         """How many labels were changed, and how; `what` stands behind the total."""
@@ -75,15 +76,32 @@ class Transfer:
         listed = ", ".join(f"{count:,} {DONE[action]}" for action, count in self.done.items())
         return f"{total:,} label change{'s' if total != 1 else ''}{what}: {listed}"
 
+    def describe_learned(self) -> str:
+        """That the rows which labels learned are not part of their changes, and what to do; empty: none learned."""
+        n, ids = len(self.learned), list(self.learned)
+        if n == 0:
+            return ""
+        listed = ", ".join(ids[:SHOWN]) + (f" and {n - SHOWN:,} more" if n > SHOWN else "")
+        many = "s" if n != 1 else ""
+        return (
+            f"what {n:,} label{many} of the model before learned from rows after training ({listed}) is "
+            "not carried over. Rows that the data of the new model lack, teach it again with `treetop learn`."
+        )
+
     def describe_lost(self) -> str:
         """The first changes that no longer apply."""
         listed = ", ".join(f"{id_} ({DONE[action]})" for action, id_ in self.lost[:SHOWN])
         return listed + (f" and {len(self.lost) - SHOWN:,} more" if len(self.lost) > SHOWN else "")
 
 
-def transfer(old: LabelHistory, labels: LabelSet, *, adds: bool = True) -> Transfer:
-    """How the changes of `old` apply to a model with `labels`; `adds`: whether labels can be added to it by text."""
-    plan, live = _Plan(old, labels, adds), [old.log[place] for place in old.live()]
+def transfer(
+    old: LabelHistory, labels: LabelSet, *, adds: bool = True, untaught: frozenset[str] = frozenset()
+) -> Transfer:
+    """How the changes of `old` apply to a model with `labels`, of which those `untaught` have no training texts.
+
+    `adds`: whether labels can be added to it by text.
+    """
+    plan, live = _Plan(old, labels, adds, untaught), [old.log[place] for place in old.live()]
     last = {column: edit for edit in live if edit.action in STATUS for column in edit.part.arrays["columns"].tolist()}
     for edit in live:
         plan.take(edit, last)
@@ -92,10 +110,13 @@ def transfer(old: LabelHistory, labels: LabelSet, *, adds: bool = True) -> Trans
 
 def carried(old: LabelHistory, model: Model) -> tuple[Model, Transfer]:
     """The model with the changes of `old`, and what became of each."""
+    added = old.now[0].ids.span(len(old.trained[0]), len(old.now[0]))
+    columns = model.labels.columns
+    untaught = frozenset(id_ for id_ in added if id_ in columns and not model.counts[columns[id_]])
     try:
-        return applied(transfer(old, model.labels), model)
+        return applied(transfer(old, model.labels, untaught=untaught), model)
     except ConfigError:  # its labels cannot be added by text
-        return applied(transfer(old, model.labels, adds=False), model)
+        return applied(transfer(old, model.labels, adds=False, untaught=untaught), model)
 
 
 def applied(plan: Transfer, model: Model) -> tuple[Model, Transfer]:
@@ -107,7 +128,7 @@ def applied(plan: Transfer, model: Model) -> tuple[Model, Transfer]:
         "rename": lambda model, step: changes.rename(model, step.labels, step.by, re_encode=step.re_encode),
         "merge": lambda model, step: changes.merge(model, step.labels, step.by),
     }
-    result = Transfer(lost=plan.lost, given=plan.given)
+    result = Transfer(lost=plan.lost, given=plan.given, learned=plan.learned)
     for step in plan.steps:
         try:
             model = make[step.action](model, step)
@@ -132,6 +153,8 @@ def onto(folder: Path, model: Model) -> tuple[Model, list[str]]:
             "are listed in run.json).",
             folder, f"{len(made.lost):,}", *(("", "ies") if len(made.lost) == 1 else ("s", "y")), made.describe_lost(),
         )  # fmt: skip
+    if learned := made.describe_learned():
+        logger.warning("%s: %s", folder, learned)
     return model, [f"{DONE[action]} {id_}" for action, id_ in made.lost]
 
 
@@ -178,8 +201,8 @@ def _opened(folder: Path) -> Model | None:
 class _Plan:
     """The old log read in its order, beside the labels of the new model as they become."""
 
-    def __init__(self, old: LabelHistory, labels: LabelSet, adds: bool) -> None:
-        self.old, self.labels, self.adds = old, labels, adds
+    def __init__(self, old: LabelHistory, labels: LabelSet, adds: bool, untaught: frozenset[str]) -> None:
+        self.old, self.labels, self.adds, self.untaught = old, labels, adds, untaught
         self.result = Transfer()
         self.before: dict[str, tuple[str, str]] = {}  # names and texts that changes gave labels of the old model
         self.now: dict[str, tuple[str, str]] = {}  # the same of the new one, with labels added to it
@@ -223,6 +246,8 @@ class _Plan:
         self.before |= {id_: (name, text) for id_, name, text in rows}
         fresh = {id_: (name, text) for id_, name, text in rows if not self._known(id_)}
         self.result.given += len(rows) - len(fresh)  # now trained, or known at least
+        if "counts" in edit.part.arrays:  # by examples
+            self.result.learned |= dict.fromkeys(id_ for id_, _, _ in rows if id_ in self.untaught)
         if not self.adds:
             self._lose("add", fresh)
             return
@@ -235,7 +260,7 @@ class _Plan:
     def _learn(self, ids: list[str]) -> None:
         """Functions belong to one model; one that has the label has learned it from the data it was trained on."""
         known = [id_ for id_ in ids if self._known(id_)]
-        self.result.given += len(known)
+        self.result.learned |= dict.fromkeys(known)
         self._lose("learn", set(ids) - set(known))
 
     def _hide(self, action: str, labels: Mapping[str, str | None], by: By) -> None:

@@ -88,7 +88,11 @@ def add(
     labels of the examples that the model does not know.
     """
     if examples is not None:
-        return _learned(model, labels, examples, by)
+        from treetop.edit.examples import log_what_learns
+
+        changed = _learned(model, labels, examples, by)
+        log_what_learns(model, examples)
+        return changed
     from treetop.edit.vectors import encode, heads_of
 
     trained = model.trained
@@ -122,7 +126,7 @@ def _learned(model: Model, labels: LabelSet | Mapping[str, Any] | None, examples
 
 def learn(model: Model, rows: Dataset, by: By = ANYONE) -> Model:
     """Let labels with new rows learn them (trees of linear functions); labels the model does not know are added."""
-    from treetop.edit.examples import settings_of, unknown
+    from treetop.edit.examples import log_what_learns, settings_of, unknown
     from treetop.edit.relearn import relearn
 
     if not isinstance(rows, Dataset):
@@ -134,6 +138,7 @@ def learn(model: Model, rows: Dataset, by: By = ANYONE) -> Model:
         arrays = {"columns": columns, "counts": counts}
         ids = [model.labels.ids[column] for column in columns.tolist()]
         model = _with(model, Edit(by.entry("learn", ids), Part("edit.learn.1", {}, arrays, parts)))
+    log_what_learns(model, rows)
     return _learned(model, None, rows, by) if fresh else model
 
 

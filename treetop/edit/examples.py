@@ -18,6 +18,7 @@ from treetop.core.abilities import HasParents
 from treetop.core.config import build
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import ConfigError, InputError, LabelError
+from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import LabelTree, Level, View
@@ -34,10 +35,11 @@ PARENTS = 3  # nodes above that a new label hangs under
 TREES = ("xr_linear", "parabel", "bonsai", "extremetext")
 REFUSALS = {
     "labels add": "does not learn labels from examples. Trees of linear functions do (xr_linear, parabel, bonsai, "
-    "extremetext); recipes with an encoder add labels by their texts alone.",
+    "extremetext); recipes with an encoder add labels by their texts alone, and others are trained again on all rows.",
     "learn": "does not learn further from new rows. Trees of linear functions do (xr_linear, parabel, bonsai, "
     "extremetext); train this one again on all rows, old and new (`treetop fit ... --overwrite`).",
 }
+NEW_WORDS = 0.1  # share of the words of new rows that the model does not know, from which a warning tells
 MOST = 20_000  # kept training texts that are negatives of one label
 
 
@@ -49,6 +51,22 @@ def settings_of(model: Model, command: str) -> LinearConfig:
     if not trees or model.card.models or not isinstance(given, Mapping):
         raise ConfigError(f"{command}: '{model.card.recipe}' {REFUSALS[command]}")
     return build(LinearConfig, given)
+
+
+def log_what_learns(model: Model, rows: Dataset) -> None:
+    """Say what rows teach to a trained model, and that words it does not know teach it nothing."""
+    logger.info(
+        "%s: only the functions of their labels learn from these %s rows; words, tree, probabilities stay as trained",
+        rows.name, f"{len(rows):,}",
+    )  # fmt: skip
+    known = model.known_words(rows.texts)
+    new = 1 - float(np.nanmean(known)) if np.isfinite(known).any() else 0.0
+    if new > NEW_WORDS:
+        logger.warning(
+            "%s: %.0f %% of the words of these rows are new to the model, which does not read them. Train it again on "
+            "all rows to have them (`treetop fit ... --overwrite`).",
+            rows.name, 100 * new,
+        )  # fmt: skip
 
 
 def unknown_labels(model: Model, examples: Dataset) -> LabelSet:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Share, Shares, SharesOut
+from treetop.core.abilities import CutsTexts, Gradient, HasFastForm, MovesToDevice, Share, Shares, SharesOut
 from treetop.core.dataset import Csr
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import number, whole
@@ -23,7 +23,7 @@ from treetop.core.types import KNOWN_WORDS
 from treetop.features.encoder.transformer import Transformer
 from treetop.features.pullback import linear, normalised
 from treetop.features.tfidf.tfidf import Tfidf
-from treetop.features.views import Views
+from treetop.features.views import Views, merged_cuts
 from treetop.kernels.runtime import threads
 
 ROWS = 4096  # rows of the joined matrix per block
@@ -34,7 +34,7 @@ def view_of(name: str, m: int) -> str:
     return f"{name}-{m}" if m else name
 
 
-class Concatenated(SharesOut, MovesToDevice, HasFastForm):
+class Concatenated(SharesOut, MovesToDevice, HasFastForm, CutsTexts):
     """Views of tf-idf and of encoders as they are, and joined: `fused`, or `embedding` without the words.
 
     An encoder's last pooling is the one that is joined.
@@ -55,6 +55,9 @@ class Concatenated(SharesOut, MovesToDevice, HasFastForm):
             makers[view_of("fused", m)] = lambda v=vectors, name=last: concatenated(words["tfidf"], v[name], self.dense)
             makers[view_of("embedding", m)] = lambda v=vectors, name=last: concatenated(None, v[name])
         return Views(makers)
+
+    def cut(self, texts: Texts) -> Mapping[int, NDArray[np.bool_]]:
+        return merged_cuts(transformer.cut(texts) for transformer in self.transformers)
 
     def shares(self, text: str, view: str, gradients: Sequence[Gradient]) -> list[Shares] | None:
         if view == "tfidf":

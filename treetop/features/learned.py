@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from treetop.core import deadline
-from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
+from treetop.core.abilities import CutsTexts, Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.log import progress
 from treetop.core.store import Part
@@ -47,7 +47,7 @@ class Named(Protocol):
 P = TypeVar("P", bound=Named)
 
 
-class Learned(MovesToDevice, HasFastForm, SharesOut, Generic[P]):
+class Learned(MovesToDevice, HasFastForm, SharesOut, CutsTexts, Generic[P]):
     """Interface of such networks to levels and to training; `name` distinguishes those of one model.
 
     `encoder(packed, poolings)` gives view name -> (rows, width); it knows `view_width(pooling)` and `lay_out()`, which
@@ -100,6 +100,9 @@ class Learned(MovesToDevice, HasFastForm, SharesOut, Generic[P]):
 
         names = [self.view_name(pooling) for pooling in self.poolings]
         return Views({name: partial(get, name) for name in names})
+
+    def cut(self, texts: Texts) -> Mapping[int, NDArray[np.bool_]]:
+        return self.tokenizer.cut(texts)
 
     def vectors(self, tokens: Tokens, *, say: str | None = None) -> dict[str, NDArray[np.float32]]:
         """(rows, width) per view for tokenised texts; `say` is the title of the progress bar."""

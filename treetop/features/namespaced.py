@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from treetop.core import registry
-from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
+from treetop.core.abilities import CutsTexts, Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Features
-from treetop.features.views import Views
+from treetop.features.views import Views, merged_cuts
 
 
-class Namespaced(MovesToDevice, HasFastForm, SharesOut):
+class Namespaced(MovesToDevice, HasFastForm, SharesOut, CutsTexts):
     """Views of `held` (name -> Features), called `name/view`."""
 
     kind: ClassVar[str] = "features.apart.1"
@@ -32,6 +35,9 @@ class Namespaced(MovesToDevice, HasFastForm, SharesOut):
             for view in inner:
                 makers.setdefault(f"{self.name}/{view}", lambda inner=inner, view=view: inner[view])
         return Views(makers)
+
+    def cut(self, texts: Texts) -> Mapping[int, NDArray[np.bool_]]:
+        return merged_cuts(item.cut(texts) for item in self.held.values() if isinstance(item, CutsTexts))
 
     @property
     def movable(self) -> bool:

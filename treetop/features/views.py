@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOLD = 0.01  # share of the texts that are cut from which a user is told
 
 
 class Views(Mapping[str, Any]):
@@ -30,3 +35,12 @@ class Views(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._makers)
+
+
+def merged_cuts(found: Iterable[Mapping[int, NDArray[np.bool_]]]) -> dict[int, NDArray[np.bool_]]:
+    """What several encoders cut, in one: a text counts once for each length."""
+    merged: dict[int, NDArray[np.bool_]] = {}
+    for cuts in found:
+        for length, rows in cuts.items():
+            merged[length] = rows | merged[length] if length in merged else rows
+    return merged

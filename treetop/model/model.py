@@ -26,6 +26,7 @@ from treetop.documents.kept import Documents
 from treetop.model.display import ShowsItself
 from treetop.model.documents import KeepsTexts
 from treetop.model.labels import Relabels
+from treetop.model.remarks import Remarks
 from treetop.model.views import ReadsTexts, known_in, packed_texts
 from treetop.predict.beam import descend, one_ahead
 from treetop.predict.blend import KEEP, Blend, blended, check_blend, check_weights, checked_scores
@@ -58,7 +59,7 @@ class Label(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
+class Model(ShowsItself, ReadsTexts, Remarks, Relabels, KeepsTexts):
     """Ranks labels for texts; made by `treetop.fit` or `treetop.load`. It is immutable: edits return a new model.
 
     >>> import treetop
@@ -120,11 +121,14 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
         return self.predict_known(texts, k, threshold)[0]
 
     def predict_known(
-        self, texts: Sequence[str] | Texts, k: int = 5, threshold: float | None = None
+        self, texts: Sequence[str] | Texts, k: int = 5, threshold: float | None = None, *, ids: Texts | None = None
     ) -> tuple[list[list[Label]], NDArray[np.bool_], Floats]:
-        """Like `predict`, with which texts are `unknown` and the share of `known_words`; each text is read once."""
+        """Like `predict`, with which texts are `unknown` and the share of `known_words`; each text is read once.
+
+        `ids` are those of the texts: one with the id of a label may be that label itself.
+        """
         packed, k = packed_texts(texts), self._checked_k(k)
-        barred = self._barred(packed)
+        barred = self.own_labels(packed, ids)
         parts, unknown, known, start = [], [], [], 0
         for views in one_ahead(self.batches(packed, {})):
             parts.append(self._rank_batch(views, self._checked_k(k + most_of_a_row(barred))))
@@ -148,7 +152,7 @@ class Model(ShowsItself, ReadsTexts, Relabels, KeepsTexts):
         return self._rank(dataset.texts, dataset.features, k, dataset.ids)
 
     def _rank(self, texts: Texts, given: Mapping[str, Csr], k: int, ids: Texts | None = None) -> Ranking:
-        k, barred = self._checked_k(k), self._barred(texts, ids)
+        k, barred = self._checked_k(k), self.own_labels(texts, ids)
         deep = self._checked_k(k + most_of_a_row(barred))
         return without_pairs(ranked(partial(self._rank_rows, k=deep), texts, given), barred, k)
 

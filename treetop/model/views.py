@@ -38,7 +38,7 @@ class ReadsTexts:
     def views(self, texts: Sequence[str] | Texts, given: Mapping[str, Csr] | None = None) -> Mapping[str, View]:
         """Texts as named matrices, a row each; precomputed ones win, the others are computed when first read."""
         made = self._views(Texts.of(texts), given or {})
-        if lacking := [view for view in sorted(self._read) if view not in made]:
+        if lacking := [view for view in sorted(self.reads) if view not in made]:
             raise InputError(
                 f"texts: the model was trained on precomputed features ('{lacking[0]}'), and texts have none. Give "
                 "data that bring such features (`treetop evaluate`, Model.rank_dataset), or train on texts."
@@ -47,7 +47,7 @@ class ReadsTexts:
 
     def _views(self, texts: Texts, given: Mapping[str, Csr]) -> Mapping[str, View]:
         maps: list[Any] = [*([dict(given)] if given else []), *(item.views(texts) for item in self.features.values())]
-        if "none" in self._read:
+        if "none" in self.reads:
             maps.append({"none": sparse.csr_matrix((len(texts), 0), dtype=np.float32)})
         return maps[0] if len(maps) == 1 else ChainMap(*maps)
 
@@ -56,9 +56,13 @@ class ReadsTexts:
             raise ConfigError(f"k: {k!r} is not a number of labels. Allowed: 1 or more.")
         return min(k, len(self.labels))
 
-    def _barred(self, texts: Texts, ids: Texts | None = None) -> Ints | None:
+    def own_labels(self, texts: Texts, ids: Texts | None = None) -> Ints | None:
         """(n_pairs, 2) rows and columns of texts that are labels themselves, if those must not be answered."""
-        return self._own_labels.pairs(texts, ids) if self.bars_self else None
+        return self.self_pairs(texts, ids) if self.bars_self else None
+
+    def self_pairs(self, texts: Texts, ids: Texts | None = None) -> Ints:
+        """(n_pairs, 2) rows and columns of texts that are labels themselves."""
+        return self._own_labels.pairs(texts, ids)
 
     @cached_property
     def _own_labels(self) -> OwnLabels:
@@ -66,17 +70,17 @@ class ReadsTexts:
 
     @cached_property
     def _telling(self) -> Telling:
-        return Telling.of(self.features, self._read)
+        return Telling.of(self.features, self.reads)
 
     @cached_property
-    def _read(self) -> set[str]:
+    def reads(self) -> set[str]:
         """Names of the views that levels read."""
         return {level.view for member in self.members for level in member}
 
     @property
     def answers_texts(self) -> bool:
         """Whether a text is enough to answer; not where training read precomputed features."""
-        return self._read <= set(self._views(Texts.of([]), {}))
+        return self.reads <= set(self._views(Texts.of([]), {}))
 
     def unknown(self, texts: Sequence[str] | Texts) -> NDArray[np.bool_]:
         """(n_texts,) which texts have no term the model knows or, where an encoder reads them, no letter or digit."""

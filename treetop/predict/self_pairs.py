@@ -16,6 +16,8 @@ from treetop.core.dataset import Dataset, Ints, LabelSet
 from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 
+LEAST = 20  # self pairs, none of them true, from which it is concluded that none ever is
+
 
 @dataclass(frozen=True, eq=False)
 class OwnLabels:

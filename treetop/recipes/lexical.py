@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treetop.assemble.lexical import learn, table_of
+from treetop.assemble.spoken import spoken
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import COMPILED, Forecast, data_memory
@@ -41,7 +42,9 @@ TUNES = {  # settings that `treetop tune` tries
 class Config:
     """Settings of `lexical`."""
 
-    language: str = setting("", "language of the texts, for stemming (english, finnish, ...); empty: plural s only")
+    language: str = setting(
+        "auto", "language of the stemmer (english, finnish, ...); auto: that of the data; empty: plural s only"
+    )
     share: float = setting(0.5, "share of a name's weight that its words in the text must have", low=0.1, high=1.0)
     max_words: int = setting(8, "words of a name; longer ones are not looked for", low=1, high=LONGEST)
     frequent: int = setting(20, "most frequent labels, which are candidates even where no name is found", low=0)
@@ -62,6 +65,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Collect the forms, find them in the training texts and learn to rank them."""
+    config = spoken(config, dataset)
     documents = dataset.texts.take(np.flatnonzero(dataset.documents))
     forms = collect(dataset.labels, documents, config.language, config.max_words)
     features = Matches.of(forms, config.share)

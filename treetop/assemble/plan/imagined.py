@@ -63,7 +63,7 @@ def imagined(size: Size, *, bytes_per_token: float, described: float) -> Imagine
         "texts": _texts(size.documents, size.tokens * bytes_per_token),
         "Y": SimpleNamespace(nnz=int(size.assignments), shape=shape),
         "labels": labels, "ids": None, "roles": None, "features": {}, "relevance": None, "propensity": (0.55, 1.5),
-        "filter_pairs": None, "sample": None, "name": "imagined data", "described": described,
+        "filter_pairs": None, "sample": None, "name": "imagined data", "language": "", "described": described,
         "label_counts": _constant(int(size.assignments / size.labels), size.labels, np.int64),
     }  # fmt: skip
     data.__dict__.update(fields)

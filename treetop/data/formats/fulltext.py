@@ -33,23 +33,25 @@ def find(folder: Path) -> Source | None:
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     if any(stem(Path(name)) in SPLITS and (folder / name).is_file() for name in names):
         return None
-    if found := _documents(folder, names):
-        splits = dict.fromkeys(("train", "test", "valid"), _split(folder, found))
+    found, without = _documents(folder, names)
+    if found:
+        splits = dict.fromkeys(("train", "test", "valid"), _split(folder, found, without))
         return Source("fulltext", folder.name, splits, _labels(folder, found))
-    parts = {}
+    parts: dict[str, tuple[Path, list[Document], list[str]]] = {}
     for name in names:
         if name.lower() in SPLITS and (folder / name).is_dir():
             inner = sorted(file.name for file in (folder / name).iterdir() if not file.name.startswith("."))
-            if found := _documents(folder / name, inner):
-                parts[SPLITS[name.lower()]] = (folder / name, found)
+            found, without = _documents(folder / name, inner)
+            if found:
+                parts[SPLITS[name.lower()]] = (folder / name, found, without)
     if not parts:
         return None
     labels = _labels(folder, parts["train" if "train" in parts else next(iter(parts))][1])
     return Source("fulltext", folder.name, {name: _split(*part) for name, part in parts.items()}, labels)
 
 
-def _documents(folder: Path, names: list[str]) -> list[Document]:
-    """Documents that have subjects; of several files of one document the first kind counts."""
+def _documents(folder: Path, names: list[str]) -> tuple[list[Document], list[str]]:
+    """(documents with subjects, files of those without); of several files of one document the first kind counts."""
     there, found, without = {*names}, dict[str, Document](), list[str]()
     for name in sorted(names, key=lambda name: (KINDS.index(kind(name)) if kind(name) in KINDS else 0, name)):
         if kind(name) not in KINDS:
@@ -60,16 +62,16 @@ def _documents(folder: Path, names: list[str]) -> list[Document]:
             without.append(name)
         elif base not in found:
             found[base] = Document(base, folder / name, folder / subjects)
-    if found and without:
-        logger.warning(
-            "%s: documents without a .tsv or .key file beside them are left out: %d, such as %s.",
-            folder, len(without), without[0],
-        )  # fmt: skip
-    return [found[base] for base in sorted(found)]
+    return [found[base] for base in sorted(found)], without
 
 
-def _split(folder: Path, found: list[Document]) -> Split:
+def _split(folder: Path, found: list[Document], without: list[str]) -> Split:
     def rows(reading: Reading) -> Iterator[Row]:
+        if without:
+            logger.warning(
+                "%s: documents without a .tsv or .key file beside them are left out: %d, such as %s.",
+                folder, len(without), without[0],
+            )  # fmt: skip
         for number, document in enumerate(found, 1):
             try:
                 text = read_document(document.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from treetop.core.language import tag_of
 from treetop.core.thesaurus import Thesaurus
 from treetop.data.parse.rows import Reading
 
@@ -90,7 +91,11 @@ class Concepts:
 
 def languages_of(reading: Reading) -> list[str]:
     """The wanted language tags, first ones first."""
-    return [tag.strip().lower() for tag in reading.language.split(",") if tag.strip()]
+    return [
+        tag.strip().lower()
+        for tag in (reading.language or tag_of(reading.text_language) or "en").split(",")
+        if tag.strip()
+    ]
 
 
 def _rank(language: str, wanted: list[str]) -> int:

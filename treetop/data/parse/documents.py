@@ -184,9 +184,11 @@ def _pdf(file: Path) -> str:
 @contextmanager
 def _unlogged(name: str) -> Iterator[None]:
     """Without the remarks of a reader on files that it reads all the same."""
-    remarks = logging.getLogger(name)
-    before, remarks.disabled = remarks.disabled, True
+    remarks, nowhere = logging.getLogger(name), logging.NullHandler()
+    before, remarks.propagate = remarks.propagate, False  # loggers of its modules pass their records on to this one
+    remarks.addHandler(nowhere)
     try:
         yield
     finally:
-        remarks.disabled = before
+        remarks.removeHandler(nowhere)
+        remarks.propagate = before

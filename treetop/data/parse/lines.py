@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from treetop.core.errors import DataError
+from treetop.core.errors import BadRow, DataError
 from treetop.core.log import progress
 from treetop.data.parse.limits import Limits, how_to_raise
 
@@ -33,6 +33,11 @@ class Incomplete(DataError):
 def refuse(error: DataError) -> NoReturn:
     """The default for a bad row: stop with its error. `validate` collects instead."""
     raise error
+
+
+def refuse_row(error: DataError) -> NoReturn:
+    """The same for a row or document that could be left out, which the kind of the error says."""
+    raise error if isinstance(error, Incomplete) else BadRow(error.reason, file=error.file, line=error.line)
 
 
 class _Counted:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treetop.core.errors import DataError, InputError
 from treetop.core.log import logger
-from treetop.data.parse.lines import Problem, refuse
+from treetop.data.parse.lines import Problem, refuse, refuse_row
 from treetop.data.parse.skipped import Skipped
 from treetop.data.parse.surrogates import without_lone
 
@@ -76,7 +76,8 @@ class Reading:
     fields: Sequence[str] | None = None  # joined to one text, whatever `text` holds
     label_field: str = "labels"  # holds a row's labels
     instead: Sequence[str] = ("title", "content")  # the same where a row has no `text` and no fields are chosen
-    language: str = "en"  # of SKOS names
+    language: str = ""  # of SKOS names; empty: that of the texts, else English
+    text_language: str = ""  # of the texts, whatever the data say
 
     def __post_init__(self) -> None:
         if not isinstance(self.separator, str) or not self.separator:
@@ -92,7 +93,8 @@ class Reading:
     @property
     def exact(self) -> Reading:
         """The same for what lies beside the rows (labels, filter pairs), of which nothing is left out."""
-        return self if self.skip is None else replace(self, problem=refuse, skip=None)
+        rows = self.skip is not None or self.problem is refuse_row
+        return replace(self, problem=refuse, skip=None) if rows else self
 
     @property
     def names(self) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treetop.core.dataset import LabelSet
+from treetop.data.parse.rows import shown
 
 
 def folded(label: str) -> str:
@@ -23,6 +24,14 @@ def alike(labels: Iterable[str]) -> list[list[str]]:
     for label in labels:
         groups.setdefault(folded(label), []).append(label)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def alike_sentence(path: str, groups: list[list[str]]) -> str:
+    """How many labels these are, with an example."""
+    more = sum(map(len, groups)) - len(groups)
+    labels = "1 label differs" if more == 1 else f"{more:,} labels differ"
+    example = f"{shown(groups[0][1])} and {shown(groups[0][0])}"
+    return f"{path}: {labels} from another only in case or spaces, such as {example}; join them with --join-labels."
 
 
 class LabelTable:

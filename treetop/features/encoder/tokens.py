@@ -22,6 +22,7 @@ from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.work import Job
 from treetop.features.encoder.tokenizer_file import library_errors, read_tokenizer
+from treetop.features.views import TOLD
 from treetop.kernels.runtime import threads
 
 Long = Literal["truncate", "windows"]
@@ -32,7 +33,6 @@ FIRST, PER_TOKEN, MOST = 4096, 32, 1 << 17
 MASKS = ("[MASK]", "<mask>")
 BLANKS = (*MASKS, "[PAD]", "<pad>")
 BACK = 256  # characters within which a cut moves back to white space
-TOLD = 0.01  # share of the texts that are cut from which the log says so
 
 
 class Window(NamedTuple):
@@ -139,6 +139,18 @@ class Tokenizer:
         if len(texts) <= BLOCK:
             return self._block(texts)
         return Tokens.concat(threads.run(lambda a, b: self._block(texts.span(a, b)), threads.blocks(len(texts), BLOCK)))
+
+    def cut(self, texts: Texts) -> dict[int, NDArray[np.bool_]]:
+        """{`max_length`: which texts have as many tokens or more}; empty where windows read all of them.
+
+        A token has a byte at least, so that short texts need not be tokenised to know.
+        """
+        if self.long != "truncate":
+            return {}
+        cut = texts.lengths() + len(self.special) >= self.max_length
+        rows = np.flatnonzero(cut)
+        cut[rows] = self.encode(texts.take(rows)).lengths >= self.max_length
+        return {self.max_length: cut}
 
     def _block(self, texts: Texts) -> Tokens:
         ids: list[int] = []

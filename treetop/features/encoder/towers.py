@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from treetop.core.abilities import Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
+from treetop.core.abilities import CutsTexts, Gradient, HasFastForm, MovesToDevice, Shares, SharesOut
 from treetop.core.errors import ModelError
 from treetop.core.part_checks import floats
 from treetop.core.store import Part
@@ -79,7 +80,7 @@ class DeviceTower:
         return F.normalize(projected, dim=1) if self.tower.unit else projected
 
 
-class Towers(MovesToDevice, HasFastForm, SharesOut):
+class Towers(MovesToDevice, HasFastForm, SharesOut, CutsTexts):
     """Views of texts by a transformer and the heads on it.
 
     `encoder/dual` and `encoder/classifier` are the heads' vectors; `encoder/search` joins them, each at its weight, and
@@ -116,6 +117,9 @@ class Towers(MovesToDevice, HasFastForm, SharesOut):
                 self.view_name(f"search-{tower.name}"): lambda tower=tower: tower.scaled(views_[base]),
             }
         return Views(makers)
+
+    def cut(self, texts: Texts) -> Mapping[int, NDArray[np.bool_]]:
+        return self.transformer.cut(texts)
 
     def join(self, base: Floats) -> Floats:
         """The search vectors of the encoder's vectors."""

@@ -60,7 +60,9 @@ class TfidfConfig:
         "character n-gram range in scripts without spaces between words, such as Chinese, Japanese and Thai; "
         "null: as words; tokenizer sklearn: always as words",
     )
-    stem: str | None = setting(None, "language of the Snowball stemmer for words, such as english; null: no stemming")
+    stem: str | None = setting(
+        None, "language of the Snowball stemmer for words, such as english; auto: that of the data; null: no stemming"
+    )
     min_word_length: int = setting(2, "minimum word length in characters", low=1)
     lowercase: bool = setting(True, "lowercase texts")
     sublinear: bool = setting(True, "sublinear term frequency: 1 + log(count)")
@@ -83,7 +85,7 @@ class TfidfConfig:
             if span not in (None, AUTO) and not 1 <= span[0] <= span[1] <= 15:
                 raise ConfigError(f"{name}: {list(span)} is not a range. Give [min, max] within 1 to 15.")
         if self.stem is not None:
-            choose("stem", self.stem, LANGUAGES)
+            choose("stem", self.stem, (AUTO, *LANGUAGES))
         for name in ("min_df", "max_df"):
             if isinstance(share := getattr(self, name), float) and not 0.0 <= share <= 1.0:
                 raise ConfigError(f"{name}: {share} is not a fraction. Give 0.0 to 1.0, or a whole number of texts.")
