@@ -45,8 +45,8 @@ WHEN = {
     "ngame": "label texts and a GPU, trained in two stages.",
     "unidec": "the first choice with label texts and a GPU.",
 }
-EXAMPLES = """Scripts of `examples/`: each runs in seconds, by itself, in any folder. `examples/notebooks/` has three notebooks:
-a first model, two models compared, and explanations and label changes."""
+EXAMPLES = """Scripts of `examples/`: each runs in seconds, by itself, in any folder. `examples/notebooks/` has three
+notebooks: a first model, two models compared, and explanations and label changes."""
 NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 
