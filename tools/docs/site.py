@@ -88,9 +88,17 @@ def relinked(markdown: str, page: str) -> str:
         goal = PROJECT.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
         if not goal:
             return words
+        if re.fullmatch(r"`?[\w/]+\.md`?", words):
+            words = _title(ROOT / file) or words
         return f"{picture}[{words}]({posixpath.relpath(goal, posixpath.dirname(page) or '.')}{anchor})"
 
     return LINK.sub(place, markdown)
+
+
+def _title(file: Path) -> str:
+    """The heading of a page, which says more than the name of its file."""
+    found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), flags=re.M)
+    return found[1].replace("`", "") if found else ""
 
 
 def spaced(markdown: str) -> str:

@@ -66,6 +66,10 @@ def test_links_are_those_of_the_site():
     assert relinked("![a](images/page-tag.png)", "page.md") == "![a](images/page-tag.png)"
 
 
+def test_pages_are_called_by_their_title():
+    assert relinked("([metrics.md](metrics.md#report))", "start.md") == "([Metrics](metrics.md#report))"
+
+
 def test_files_without_a_page_are_only_named():
     assert relinked("see [test_battery](tests/test_battery.py).", "project/readme.md") == "see test_battery."
     kept = "[a](https://example.org/x) [b](#here) [c](gone.md)"
