@@ -50,6 +50,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return spaced(relinked(markdown, page.file.src_uri))
 
 
+def on_post_build(config: Any, **_: Any) -> None:
+    """The index of the search as a script, which a page opened from a disk may read (`docs/search.js`)."""
+    folder = Path(config.site_dir) / "search"
+    index = (folder / "search_index.json").read_text(encoding="utf-8")
+    (folder / "search_index.js").write_text(f"var __index = {index}", encoding="utf-8")
+
+
 def expanded(nav: Nav, root: Path) -> Nav:
     """The navigation with the pages of a folder in the place of `folder/*`; recipes by group."""
     found: Nav = []
