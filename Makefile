@@ -7,7 +7,7 @@ WANTS := pyproject.toml constraints.txt
 AXE := build/axe/node_modules/axe-core/axe.min.js
 GPU_PROGRAMS := $(addprefix tests/kernels/gpu/test_,full_bce_low.py one_pass_layers.py packed_attention.py)
 
-.PHONY: demo test check lint warm setup docs slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
+.PHONY: demo test check lint warm setup docs site slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
 	container test-container clean
 
 demo: .venv/.core
@@ -36,6 +36,10 @@ setup: .venv/.all
 
 docs: .venv/.test
 	.venv/bin/python -m tools.docs
+
+# The documentation as a site in build/site; links and anchors that lead nowhere end it.
+site: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
 slow: .venv/.test
 	.venv/bin/python -m pytest -m slow
@@ -111,6 +115,11 @@ clean:
 .venv/.core: $(WANTS)
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
 	$(PIP) -e .
+	touch $@
+
+.venv/.docs: $(WANTS)
+	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	$(PIP) -e '.[docs]'
 	touch $@
 
 .venv/.test: $(WANTS)

@@ -50,16 +50,6 @@ def test_files_named_in_the_architecture_exist():
         assert any((ROOT / "treetop").rglob(name)), name
 
 
-def test_commands_in_the_readme_exist():
-    from typer.main import get_command
-
-    from treetop.cli.main import app
-
-    commands = get_command(app).commands
-    for line in re.findall(r"^(?:echo .* \| )?treetop ([a-z]+)", (ROOT / "README.md").read_text(), flags=re.M):
-        assert line in commands, line
-
-
 def test_generated_pages_and_tables_are_up_to_date():
     from tools.docs.generated import stale
     from tools.docs.pages import pages

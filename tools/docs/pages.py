@@ -1,5 +1,5 @@
-"""Documentation made from the code: `docs/cli.md` from the commands, `docs/recipes/` and
-`docs/augmentations/` from docstrings and settings.
+"""Documentation made from the code: `docs/cli.md` from the commands, `docs/api.md` from public functions and classes,
+`docs/examples.md` from `examples/`, `docs/recipes/` and `docs/augmentations/` from docstrings and settings.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ NOTE = "<!-- made by `make docs`; edit the source instead -->"
 
 def pages(docs: Path) -> dict[str, str]:
     """Path below docs/ -> text of every generated page; what was written by hand behind it stays."""
-    written = {"cli.md": _commands()}
+    from tools.docs import api
+
+    written = {"cli.md": _commands(), "api.md": api.page(), "examples.md": _examples(docs.parent / "examples")}
     for name in registry.names("recipe"):
         written[f"recipes/{name}.md"] = _recipe(name, docs)
         written[f"settings/{name}.md"] = _reference(name)
@@ -58,6 +60,17 @@ def pages(docs: Path) -> dict[str, str]:
     for name in registry.names("augment"):
         written[f"augmentations/{name}.md"] = _augmentation(name) + _tail(docs / f"augmentations/{name}.md")
     return written
+
+
+def _examples(folder: Path) -> str:
+    """The scripts of examples/ with what they show."""
+    parts = [NOTE, "# Examples", "Scripts of `examples/`: each runs in seconds, by itself, in any folder."]
+    for file in sorted(folder.glob("[0-9]*.py")):
+        text = file.read_text(encoding="utf-8")
+        shown, code = str(ast.get_docstring(ast.parse(text))), text.partition('"""\n\n')[2]
+        title = file.stem.replace("_", " ")
+        parts += [f"## {title}", f"`{file.name}`: {shown}", f"```py\n{code}```"]
+    return "\n\n".join(parts) + "\n"
 
 
 def _tail(file: Path) -> str:

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from tools import records
-from tools.docs import fast, few, languages, pairs, recipes, runs, serve
+from tools.docs import auto, fast, few, languages, pairs, recipes, runs, serve
 from tools.docs.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
@@ -232,6 +232,7 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "char_ngrams": languages.char_ngrams,
     "long_documents": languages.long_documents,
     "few_documents": few.few_documents,
+    "auto": auto.auto,
     "gandalf": pairs.gandalf,
     "augmented": pairs.augmented,
 }

@@ -26,7 +26,7 @@ from treetop.rank.dense_neighbours import DenseNeighbours
 from treetop.shortlist.everything import Everything
 from treetop.train.task import TrainConfig
 
-GROUP = "baselines"
+GROUP = "embeddings"
 REFITS = True  # texts are read once, so training again on all documents costs little
 TUNES = {"k": [10, 30, 100, 300], "power": [1.0, 3.0, 10.0, 20.0]}  # settings that `treetop tune` tries
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from treetop.core.spill import Spill
 from treetop.kernels import reference
 from treetop.kernels.linear import descent
 from treetop.kernels.sparse import Rows, csr_of, gather, rows_of, scramble, shuffle
@@ -9,7 +10,7 @@ from treetop.kernels.sparse import Rows, csr_of, gather, rows_of, scramble, shuf
 NOTHING = Rows(np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
 
 
-def solve(X, Y, *, rows=None, inside=None, costs=None, left_out=None, seed=3, **settings):
+def solve(X, Y, *, rows=None, inside=None, costs=None, left_out=None, seed=3, place=None, **settings):
     """Dense weights (n_features + 1, n_problems), the bias last."""
     n, d = X.shape
     rows = np.arange(n, dtype=np.uint32) if rows is None else rows
@@ -21,7 +22,8 @@ def solve(X, Y, *, rows=None, inside=None, costs=None, left_out=None, seed=3, **
     problems = descent.Problems(positives, NOTHING if left_out is None else rows_of(left_out.tocsc()))
     scratch = np.zeros(d, np.uint32), np.zeros(n, np.uint32)
     group = descent.Group(np.arange(Y.shape[1], dtype=np.uint32), rows, inside, seed)
-    made = descent.solve_group(rows_of(X), problems, group, descent.Settings(**settings), scratch)
+    task = (rows_of(X), problems, group, descent.Settings(**settings), scratch)
+    made = descent.solve_group(*task) if place is None else descent.solve_group_spilled(*task, place)
     assert not scratch[0].any()
     assert not scratch[1].any()
     W = np.zeros((d + 1, Y.shape[1]), np.float64)
@@ -245,3 +247,20 @@ def test_sleeping_rows_are_looked_at_again():
             y = np.where(Y.toarray()[:, k] > 0, 1.0, -1.0)
             values = [reference.linear_objective(dense(X), y, costs, W[:, k], "logistic") for W in (loose, best)]
             assert values[0] <= values[1] * (1 + 5e-5)  # rows left asleep: 1e-4 to 1e-3
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+@pytest.mark.parametrize("n_problems", [2, 37])
+def test_arrays_in_files_hold_the_same_weights(tmp_path, loss, n_problems):
+    X, Y = toy(n=200, n_problems=n_problems)
+    settings = {"loss": descent.LOSSES[loss], "rows": np.arange(0, 200, 2, dtype=np.uint32)}
+    place = Spill(tmp_path, 1)
+    np.testing.assert_array_equal(solve(X, Y, **settings), solve(X, Y, place=place, **settings))
+    assert len(place.bytes_written) == 5 and [*tmp_path.iterdir()] == []  # rows, their terms, and three arrays of lanes
+
+
+def test_the_largest_arrays_of_a_group_are_its_lanes_or_its_entries():
+    rows = np.zeros(100, np.uint32)
+    few, many = (descent.Group(np.zeros(n, np.uint32), rows, rows.astype(np.uint8), 0) for n in (2, 3))
+    assert [descent.solving_bytes(few, 10), descent.solving_bytes(many, 10)] == [800, 6400]
+    assert descent.solving_bytes(many, 5000) == 20_000

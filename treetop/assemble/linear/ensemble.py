@@ -31,6 +31,7 @@ from treetop.predict.blend import Blend
 # Peak memory, fitted to trainings on data of seven shapes.
 BASE = 2.0e8  # bytes of the interpreter and compiled kernels
 PER_TERM = 18.0  # bytes per non-zero of all label descriptions
+DUALS = 128.0  # bytes per text of the first level: dual and cost in sixteen lanes
 COPIES = 2.1  # bytes per byte of the model, at the end of a level and when the model is written
 MARGIN = 1.06  # factor for safety
 SAMPLE = 20_000  # texts on which the cost of pruning is measured if all weights would need too much memory
@@ -118,9 +119,11 @@ def forecast_trees(dataset: Dataset, config: TreesConfig) -> Forecast:
     floor = MARGIN * (inputs + PER_TERM * described)
     shared = max(8.0 * nnz + 16.0 * dataset.Y.nnz, 8.0 * described)  # rows and targets of a level; labels to cluster
     needs = Forecast(0, 0, seconds, shrinks=True, copies=MARGIN * COPIES, beside=MARGIN * inputs, floor=floor)
-    # the first level copies all rows; in files lie texts, rows (twice), descriptions and a copy by features, weights
-    spilled = BASE + 9.0 * nnz + 30.0 * dataset.Y.nnz + 24.0 * len(dataset) + 5.0 * names + min(6e8, vocabulary)
-    files = len(dataset.texts.blob) + 16.0 * nnz + 16.0 * described + 12.0 * dataset.Y.nnz + model
+    # in files lie texts, rows (the first level copies them), duals, descriptions and a copy by features, weights
+    spilled = BASE + 30.0 * dataset.Y.nnz + 40.0 * len(dataset) + 5.0 * names + min(6e8, vocabulary)
+    files = (
+        len(dataset.texts.blob) + 16.0 * nnz + DUALS * len(dataset) + 16.0 * described + 12.0 * dataset.Y.nnz + model
+    )
     return dataclasses.replace(
         needs.sized(model), shared=MARGIN * shared, spilled=MARGIN * spilled, files=MARGIN * files
     )

@@ -11,16 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treetop.core import deadline
+from treetop.core import deadline, spill
 from treetop.core.config import setting
 from treetop.core.dataset import Csr, Ints
 from treetop.core.errors import choose
 from treetop.core.executor import executor
 from treetop.core.log import progress
+from treetop.core.spill import Spill
 from treetop.core.store import Part
 from treetop.core.types import TRANSFORMS, Join, LabelTree, Level
 from treetop.core.work import Job, fingerprint
-from treetop.kernels.linear.descent import LOSSES, Columns, Group, Problems, Settings, solve_group
+from treetop.kernels.linear.descent import (
+    LOSSES,
+    Columns,
+    Group,
+    Problems,
+    Settings,
+    solve_group,
+    solve_group_spilled,
+    solving_bytes,
+)
 from treetop.kernels.sparse import NO_VALUES, Rows, read_only, rows_of
 from treetop.kernels.tree import chunks
 from treetop.predict.beam import descend_rows
@@ -236,6 +246,7 @@ class _Level(NamedTuple):
     seed: int
     solver: Settings
     convert: Convert
+    place: Spill | None  # where large arrays lie
 
 
 def solve_level(
@@ -248,7 +259,9 @@ def solve_level(
     rows_per_chunk = np.full(1, n_rows) if task.members is None else np.diff(task.members[0].indptr)
     costs = rows_per_chunk * np.diff(slot_ptr)
     order = np.argsort(-costs, kind="stable")
-    level = _Level(task.shape, read_only(task.problems), task.members, (slot_ptr, ids), task.seed, solver, convert)
+    level = _Level(
+        task.shape, read_only(task.problems), task.members, (slot_ptr, ids), task.seed, solver, convert, spill.current()
+    )
     here = executor.current()
     shards = [order[start:stop] for start, stop in executor.cut(costs[order], here.pieces)]
     with progress(f"level {t + 1} of {len(tree.parents)}", len(order)) as bar:
@@ -267,9 +280,18 @@ def _solve(chunks_: NDArray[Any], X: Rows, level: _Level) -> list[tuple[int, Any
     for chunk in chunks_.tolist():
         children = ids[slot_ptr[chunk] : slot_ptr[chunk + 1]]
         group = Group(children.astype(np.uint32), *_rows_of(level.members, chunk, n_rows), level.seed + chunk)
-        columns = solve_group(X, level.problems, group, level.solver, scratch)
+        columns = _solved(X, level, group, scratch)
         solved.append((chunk, level.convert(columns, (scratch[0], marks))))
     return solved
+
+
+def _solved(X: Rows, level: _Level, group: Group, scratch: Any) -> Columns:
+    """Weights of a group; in files if its arrays are large and large ones lie there."""
+    if level.place is not None:
+        entries = int((X.indptr[group.rows + np.uint32(1)] - X.indptr[group.rows]).sum())
+        if level.place.takes(solving_bytes(group, entries)):
+            return solve_group_spilled(X, level.problems, group, level.solver, scratch, level.place)
+    return solve_group(X, level.problems, group, level.solver, scratch)
 
 
 def _rows_of(members: Any, chunk: int, n_rows: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

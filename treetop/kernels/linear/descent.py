@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treetop.core.spill import Spill
 from treetop.kernels.linear.lane_steps import AWAKE, FAR, MOVED, box_step, logistic_step
 from treetop.kernels.linear.lanes import (
     BIAS,
@@ -29,7 +30,7 @@ from treetop.kernels.linear.lanes import (
 from treetop.kernels.linear.prune import collect, keep_largest
 from treetop.kernels.runtime.compile import kernel, tight
 from treetop.kernels.runtime.prefetch import prefetch
-from treetop.kernels.sparse import F32, U32, Local, Rows, gather, grown, scramble, shuffle
+from treetop.kernels.sparse import F32, U32, Local, Rows, gather, gather_spilled, grown, scramble, shuffle
 
 SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
 LOSSES = {"squared_hinge": SQUARED_HINGE, "hinge": HINGE, "logistic": LOGISTIC}
@@ -89,13 +90,25 @@ class _Lanes(NamedTuple):
 
 @kernel
 def _new_lanes(n_rows: int, n_features: int, settings: Settings, width: Any) -> _Lanes:
-    return _Lanes(
-        np.zeros((n_features, len(width)), np.float32),
-        np.full((n_rows, len(width)), _first(settings), np.float32),
-        np.full((n_rows, len(width)), _side(settings, 0.0), np.float32),
-        np.zeros((STEP + 1, len(width)), np.float32),
+    return _as_new(
+        (
+            np.empty((n_features, len(width)), np.float32),
+            np.empty((n_rows, len(width)), np.float32),
+            np.empty((n_rows, len(width)), np.float32),
+        ),
+        settings,
         width,
     )
+
+
+@kernel
+def _as_new(arrays: Any, settings: Settings, width: Any) -> _Lanes:
+    """Lanes without problems, in arrays for (w, alpha, side)."""
+    w, alpha, side = arrays
+    w[:] = np.float32(0)
+    alpha[:] = _first(settings)
+    side[:] = _side(settings, 0.0)
+    return _Lanes(w, alpha, side, np.zeros((STEP + 1, len(width)), np.float32), width)
 
 
 @tight
@@ -211,28 +224,56 @@ def _diagonal(local: Local, bias: float) -> Any:
 def solve_group(X: Rows, problems: Problems, group: Group, settings: Settings, scratch: Any) -> Columns:
     """Weights of every problem of the group; `scratch` is one zero per feature and one per row, left zero."""
     counts, place = scratch
+    rows, inside, order, state = _shuffled(group, place)
+    local = gather(X, rows, counts)
+    given, task = (problems, inside, place), (group.problems, order, state, settings)
+    if len(group.problems) <= len(NARROW):
+        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, NARROW), given, task)
+    else:
+        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, WIDE), given, task)
+    place[rows] = np.uint32(0)
+    return solved
+
+
+def solve_group_spilled(
+    X: Rows, problems: Problems, group: Group, settings: Settings, scratch: Any, spill: Spill
+) -> Columns:
+    """The same with large arrays in files."""
+    counts, place = scratch
+    rows, inside, order, state = _shuffled(group, place)
+    local = gather_spilled(X, rows, counts, spill)
+    width = NARROW if len(group.problems) <= len(NARROW) else WIDE
+    lengths = (len(local.features), len(rows), len(rows))
+    lanes = _as_new(tuple(spill.empty((n, len(width)), np.float32) for n in lengths), settings, width)
+    task = (group.problems, order, np.uint64(state), settings)  # kernels return plain integers
+    solved = _run(local, lanes, (problems, inside, place), task)
+    place[rows] = np.uint32(0)
+    return solved
+
+
+def solving_bytes(group: Group, entries: int) -> int:
+    """Bytes of the largest arrays of a group whose rows have so many entries."""
+    width = len(NARROW) if len(group.problems) <= len(NARROW) else len(WIDE)
+    return 4 * max(entries, len(group.rows) * width)
+
+
+@kernel
+def _shuffled(group: Group, place: U32) -> Any:
+    """(rows in random order, whether each is inside, the order, random state); `place` learns where rows are."""
     rows, inside = group.rows.copy(), np.empty(len(group.rows), np.uint8)
     order = np.arange(len(rows)).astype(np.uint32)
     state = shuffle(order, scramble(np.uint64(group.seed)))
     for i in range(len(rows)):
         rows[i], inside[i] = group.rows[order[i]], group.inside[order[i]]
         place[rows[i]] = np.uint32(i + 1)
-    local = gather(X, rows, counts)
-    diagonal = _diagonal(local, settings.bias)
-    given, task = (problems, inside, place), (group.problems, order, state, settings)
-    if len(group.problems) <= len(NARROW):
-        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, NARROW), diagonal, given, task)
-    else:
-        solved = _run(local, _new_lanes(len(rows), len(local.features), settings, WIDE), diagonal, given, task)
-    for row in rows:
-        place[row] = np.uint32(0)
-    return solved
+    return rows, inside, order, state
 
 
 @kernel
-def _run(local: Local, lanes: _Lanes, diagonal: Any, given: Any, task: Any) -> Columns:
+def _run(local: Local, lanes: _Lanes, given: Any, task: Any) -> Columns:
     """Passes until every problem is done; a lane that is done takes the next problem at once."""
     wanted, order, state, settings = task
+    diagonal = _diagonal(local, settings.bias)
     n, width, rule = len(wanted), len(lanes.width), (np.float32(settings.threshold), settings.loss == LOGISTIC)
     counts, bias = np.zeros(n, np.uint32), np.zeros(n, np.float32)
     starts, spare = np.zeros(n, np.int64), np.empty(max(0, settings.max_nonzeros), np.float32)
