@@ -12,11 +12,17 @@ from treetop.data.inputs import Input
 ANSWERS = [
     (
         Input("a cat", "d1", 1, kept={"nr": 7, "who": "=Ann"}),
-        {"ids": ["c", "p"], "labels": ["Cat", "=pet|s"], "scores": [0.51234, 0.25], "probabilities": [0.9, None]},
+        {
+            "ids": ["c", "p"],
+            "labels": ["Cat", "=pet|s"],
+            "scores": [0.51234, 0.25],
+            "probabilities": [0.9, None],
+            "known_words": 0.6667,
+        },
     ),
     (
         Input("x", None, 2, kept={"nr": [1], "who": None}),
-        {"ids": [], "labels": [], "scores": [], "probabilities": [], "unknown": True},
+        {"ids": [], "labels": [], "scores": [], "probabilities": [], "known_words": None, "unknown": True},
     ),
 ]
 KEEP = ("nr", "who")
@@ -71,3 +77,15 @@ def test_parquet(tmp_path):
     assert rows[1]["nr"] == "[1]" and rows[1]["ids"] == [] and rows[1]["id"] is None
     rows = parquet.read_table(written(tmp_path / "b.parquet", long=True, digits=1)).to_pylist()
     assert [(row["row"], row["rank"], row["score"]) for row in rows] == [(1, 1, 0.5), (1, 2, 0.2)]
+
+
+def test_the_share_of_known_words_on_request(tmp_path):
+    lines = written(tmp_path / "a.jsonl", digits=2, known_words=True).read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["known_words"] for row in rows] == [0.67, None]
+    assert "known_words" not in json.loads(written(tmp_path / "b.jsonl").read_text().splitlines()[0])
+    assert [row["known_words"] for row in table(written(tmp_path / "a.csv", known_words=True))] == ["0.6667", ""]
+    assert table(written(tmp_path / "b.csv", known_words=True, long=True))[1]["known_words"] == "0.6667"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = parquet.read_table(written(tmp_path / "a.parquet", known_words=True)).to_pylist()
+    assert [row["known_words"] for row in rows] == [0.6667, None]

@@ -183,6 +183,8 @@ def test_a_model_with_one_level_learns_and_adds_labels_too(tmp_path):
     data = toy.dataset()
     flat = treetop.fit("xr_linear", without(data), settings={"tfidf": {"min_df": 1}}, calibrate=False)
     assert len(flat.members[0]) == 1
+    with pytest.raises(ConfigError, match=r"Give examples of the new ones \(--examples\)"):
+        flat.add_labels({"N1": "words"})
     after = flat.learn(new_rows())
     ids = {after.labels.ids[c] for edit in after.edits.log for c in edit.part.arrays.get("columns", [])}
     old, new = scores(flat), scores(after)

@@ -45,13 +45,14 @@ def _answers(model: Any, inputs: list[Input], k: int, lowest: float | None, seen
 
     packed, ids = Texts.of([given.text for given in inputs]), Texts.of([given.id or "" for given in inputs])
     seen.update(model.remarks(packed, ids))
-    rows, unknown, _ = model.predict_known(packed, k, lowest, ids=ids)
-    for given, row, nothing in zip(inputs, rows, unknown.tolist(), strict=True):
+    rows, unknown, known = model.predict_known(packed, k, lowest, ids=ids)
+    for given, row, nothing, share in zip(inputs, rows, unknown.tolist(), known.tolist(), strict=True):
         answer = {
             "ids": [label.id for label in row],
             "labels": [label.name for label in row],
             "scores": [label.score for label in row],
             "probabilities": [label.probability for label in row],
+            "known_words": None if share != share else share,  # NaN: the model cannot tell
         }
         seen[ALL] += 1
         seen[UNKNOWN] += nothing

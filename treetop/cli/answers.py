@@ -21,7 +21,8 @@ Answer: TypeAlias = "tuple[Input, dict[str, Any]]"
 TABLES = {".csv": ",", ".tsv": "\t"}  # endings that give a table, and their delimiters
 LISTS = ("ids", "labels", "scores", "probabilities")
 SINGLE = ("label_id", "label", "score", "probability")  # the same of one suggestion
-TAKEN = {*LISTS, *SINGLE, "unknown", "row", "rank", "file"}
+KNOWN = "known_words"
+TAKEN = {*LISTS, *SINGLE, KNOWN, "unknown", "row", "rank", "file"}
 BATCH = 4096  # rows of a Parquet file that are written at a time
 
 
@@ -36,6 +37,7 @@ class Form:
     delimiter: str | None = None  # of columns
     bom: bool = False
     keep: tuple[str, ...] = ()  # columns of the input
+    known_words: bool = False  # whether the share of a text's words that the model knows is among them
 
     @classmethod
     def of(cls, out: Path | None, **options: Any) -> Form:
@@ -78,7 +80,11 @@ def _records(answers: Iterable[Answer], form: Form) -> Iterator[dict[str, Any]]:
         start |= {} if given.id is None else {"id": given.id}
         start |= {} if given.file is None else {"file": given.file}
         start |= {name: value for name, value in given.kept.items() if name not in start}
-        rounded = answer | {name: _rounded(answer[name], form.digits) for name in ("scores", "probabilities")}
+        share = answer.get(KNOWN)
+        if form.known_words:
+            start[KNOWN] = _rounded([share], form.digits)[0]
+        rounded = {key: value for key, value in answer.items() if key != KNOWN}
+        rounded |= {name: _rounded(answer[name], form.digits) for name in ("scores", "probabilities")}
         if not form.long:
             yield {**start, **rounded}
             continue
@@ -92,7 +98,7 @@ def _rounded(values: list[float | None], digits: int | None) -> list[float | Non
 
 def _columns(form: Form, *, files: bool) -> list[str]:
     kept = [name for name in form.keep if name not in ("id", "text")]
-    named = ["id", *(["file"] if files else []), *kept]
+    named = ["id", *(["file"] if files else []), *kept, *([KNOWN] if form.known_words else [])]
     if form.long:
         return ["row", *named, *(["text"] if "text" in form.keep else []), "rank", *SINGLE]
     return [*named, "text", *LISTS]
@@ -144,7 +150,7 @@ def _write_parquet(target: TextIO, answers: Iterable[Answer], form: Form) -> Non
     pyarrow, parquet = extra("pyarrow", "data"), extra("pyarrow.parquet", "data")
     rows, columns = _with_text(answers, form)
     string, number = pyarrow.string(), pyarrow.float64()
-    kinds = {"row": pyarrow.int64(), "rank": pyarrow.int64(), "score": number, "probability": number}
+    kinds = {"row": pyarrow.int64(), "rank": pyarrow.int64(), "score": number, "probability": number, KNOWN: number}
     kinds |= {"ids": pyarrow.list_(string), "labels": pyarrow.list_(string)}
     kinds |= {"scores": pyarrow.list_(number), "probabilities": pyarrow.list_(number)}
     schema = pyarrow.schema([(name, kinds.get(name, string)) for name in columns])

@@ -27,6 +27,7 @@ SHARDS = "Write --out as a folder of this many Parquet files. Default with --clu
 RESUME = "Go on with a folder of shards: only missing ones are predicted."
 LONG = "A row for each suggestion (row, id, rank, label_id, label, score, probability) instead of each text."
 KEEP = "Column or field of the input to copy to the output; repeatable."
+KNOWN = "Add `known_words`: the share of each text's words that the model knows."
 WHOLE = "A plain text file, or standard input, is one document instead of one text per line."
 THRESHOLD = "Print only labels with at least this probability (needs a calibrated model)."
 PRECISION = "Lowest threshold that reached this precision on held-out documents, such as 0.9."
@@ -53,6 +54,7 @@ def predict(
     digits: Annotated[int | None, typer.Option(min=0, max=17, help="Decimals of scores and probabilities.")] = None,
     separator: Annotated[str, typer.Option(help="Separator of labels within one cell of a .csv or .tsv.")] = "|",
     delimiter: Annotated[str | None, typer.Option(help="Separator of columns in a .csv or .tsv, such as ';'.")] = None,
+    known_words: Annotated[bool, typer.Option("--known-words", help=KNOWN)] = False,
     bom: Annotated[bool, typer.Option("--bom", help="Start a .csv or .tsv with a byte-order mark, for Excel.")] = False,
     skip_bad: SkipBad = False,
     skipped: SkippedFile = None,
@@ -93,7 +95,8 @@ def predict(
     elif out is not None and shard != "1/1" and out.is_dir():
         out /= name_of(*parse_shard(shard))
     target = Path("shard.parquet") if in_folder else out
-    form = Form.of(target, long=long, digits=digits, separator=separator, delimiter=delimiter, bom=bom, keep=keep)
+    table = {"separator": separator, "delimiter": delimiter, "bom": bom}
+    form = Form.of(target, long=long, digits=digits, keep=keep, known_words=known_words, **table)
     if out is not None and not in_folder:
         _check_out(out, source, overwrite=overwrite)
     bad = BadRows(skip_bad, skipped, source, out)

@@ -22,6 +22,7 @@ from treetop.core.log import logger
 from treetop.core.store import Part
 from treetop.core.texts import Texts
 from treetop.core.types import Floats, Level
+from treetop.edit.examples import TREES
 from treetop.labels.text import texts_of
 from treetop.predict.beam import nodes_above
 from treetop.rank.dual import Dual
@@ -57,7 +58,8 @@ def heads_of(model: Model) -> list[Head]:
     halves = len(heads) == 2 and all(type(head) is Dual for head in heads) and _are_halves(*heads)
     for head, levels in zip(heads, model.members, strict=True):
         if type(head) not in (Head, Dual) or (isinstance(head, Dual) and "dual" not in head.widths and not halves):
-            by = "Give examples of the new ones (--examples). " if len(levels) > 1 and isinstance(head, Linear) else ""
+            tree = len(levels) > 1 or name.rpartition("+")[2] in TREES  # few labels are a tree of one level
+            by = "Give examples of the new ones (--examples). " if tree and isinstance(head, Linear) else ""
             raise ConfigError(f"labels add: '{name}' learns labels from training texts only ({head.kind}). {by}{can}")
     if len(heads) > 1 and model.blend != "average":
         raise ConfigError(f"labels add: '{name}' blends its members by '{model.blend}', not by 'average'. {can}")
