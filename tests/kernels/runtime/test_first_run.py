@@ -4,6 +4,9 @@ import subprocess
 import sys
 
 from command import ENV
+from treetop.kernels.linear import descent
+from treetop.kernels.runtime import cache
+from treetop.training import plan
 
 ASK = """
 import numba, numpy as np
@@ -24,3 +27,20 @@ def test_the_first_compilation_is_told(tmp_path):
         subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, env=env) for _ in range(2)
     )
     assert first.returncode == second.returncode == 0 and first.stderr == SENTENCE and second.stderr == "", first.stderr
+
+
+def test_compiling_counts_in_the_forecast_until_it_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    tree, neighbours = plan("xr_linear"), plan("neighbours")
+    assert tree.compiling > neighbours.compiling > 0
+    (tmp_path / "metrics-find_hits-0123").touch()
+    assert tree.compiling > neighbours.compiling == 0
+    (tmp_path / "descent-solve_group-0123").touch()
+    assert tree.compiling == 0
+    monkeypatch.setattr(cache, "folder", lambda: None)  # compiled in every process
+    assert tree.compiling > neighbours.compiling > 0
+
+
+def test_the_kernel_whose_code_is_looked_for_is_one_of_the_solver():
+    kernel = descent.solve_group._cache  # type: ignore[attr-defined]
+    assert kernel._name(()).startswith("descent-solve_group-")

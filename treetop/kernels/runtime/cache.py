@@ -182,6 +182,12 @@ def _sources() -> str:
     return digest.hexdigest()[:16]
 
 
+def holds(kernel: str) -> bool:
+    """Whether code of a kernel (its module and name, or the start of them) is on disk."""
+    place = folder()
+    return place is not None and any(file.name.startswith(kernel) for file in place.iterdir())
+
+
 @functools.cache
 def _announce_compilation(*, cached: bool) -> None:
     """Log that kernels are being compiled, once per process."""
