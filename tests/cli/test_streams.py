@@ -168,3 +168,17 @@ def test_a_full_or_wrongly_opened_output_is_told(home):
         with Path(place).open(mode) as out:
             done = subprocess.run(call, stdout=out, stderr=subprocess.PIPE, text=True, env=ENV)
         assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_only_the_first_process_of_torchrun_says_what_is_done(tmp_path):
+    words = ["-c", "from treetop.cli.streams import confirm; confirm('saved')"]
+    said = {
+        rank: subprocess.run([sys.executable, *words], env={**ENV, **rank_of}, capture_output=True, text=True).stdout
+        for rank, rank_of in {"alone": {}, "first": {"RANK": "0"}, "second": {"RANK": "1"}}.items()
+    }
+    assert said == {"alone": "saved\n", "first": "saved\n", "second": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", "treetop", "data", "stats", "nowhere"], env={**ENV, "RANK": "1"}, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.startswith("error: ")  # a mistake is told by every process

@@ -102,7 +102,9 @@ def fit(
             needs = planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts, device=device)
             needs = on_cluster(needs)
             echo(describe(dataset))
-            echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
+            echo(
+                f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time + planned.compiling)}"
+            )
             needs.check(limits, out)
             return
         train(

@@ -90,7 +90,8 @@ def _options(
 
     from treetop.core import log
 
-    log.show(level=logging.WARNING if quiet else logging.INFO, bars=not quiet)
+    level = (logging.WARNING if quiet else logging.INFO) if streams.speaks() else logging.ERROR
+    log.show(level=level, bars=level == logging.INFO)
 
 
 def main() -> None:

@@ -57,9 +57,14 @@ def echo(text: str) -> None:
 
 
 def confirm(text: str) -> None:
-    """Print a line about work that is done and saved; where standard output is closed, it is left out."""
-    if not isinstance(sys.stdout, _Closed):
+    """Print a line about work that is done and saved, once; where standard output is closed, it is left out."""
+    if speaks() and not isinstance(sys.stdout, _Closed):
         echo(text)
+
+
+def speaks() -> bool:
+    """Whether this is the only process of a command, or the first of those that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def note(text: str) -> None:
