@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -102,9 +103,8 @@ def fit(
             needs = planned.forecast(dataset, probe=True, held=held, keep_texts=keep_texts, device=device)
             needs = on_cluster(needs)
             echo(describe(dataset))
-            echo(
-                f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time + planned.compiling)}"
-            )
+            needs = dataclasses.replace(needs, time=needs.time + planned.compiling)
+            echo(f"memory  {size(needs.memory)}\nmodel   {size(needs.model)}\ntime    {duration(needs.time)}")
             needs.check(limits, out)
             return
         train(

@@ -175,17 +175,17 @@ def trial(p, size=7000, n=1000, seed=0):
     return Trial("t", size, hits, 1.0, 1.0)
 
 
-def test_a_blend_is_chosen_only_where_it_wins_by_more_than_chance_and_fits():
+def test_a_blend_is_chosen_only_where_it_is_better_and_fits():
     same, clear = trial(0.5), trial(0.7, seed=1)
     singles = [estimate(XR, 0.5, 0.3), estimate(NEAR, 0.4, 0.2)]
     blend, trials = estimate(BOTH, 0.7, 0.4), {XR: [same], NEAR: [same], BOTH: [clear]}
     assert choose([*singles, blend], trials).estimate is blend
     assert choose([*singles, dataclasses.replace(blend, fits=False)], trials).estimate is singles[0]
-    chance = choose([*singles, estimate(BOTH, 0.51, 0.31)], trials | {BOTH: [same]})
-    assert chance.estimate is singles[0] and "by more than chance" in chance.reason
+    equal = choose([*singles, estimate(BOTH, 0.51, 0.31)], trials | {BOTH: [same]})
+    assert equal.estimate is singles[0] and "no blend that fits is better" in equal.reason
     assert choose([*singles, estimate(BOTH, 0.49, 0.29)], trials).estimate is singles[0]  # wins now, not in the end
     assert not wins(clear, None) and not wins(clear, trial(0.1, n=10)) and wins(clear, same) and not wins(same, clear)
-    assert isinstance(chance, Choice) and chance.estimate.command == "xr_linear"
+    assert isinstance(equal, Choice) and equal.estimate.command == "xr_linear"
     assert blend.command == "blend --set sources=xr_linear,neighbours"
     assert estimate(("unidec:cpu",), 0.1, 0.1).command == "unidec --preset cpu"
 
