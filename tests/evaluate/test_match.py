@@ -29,6 +29,9 @@ class Descending:
     def probabilities(self, ranking):
         return None
 
+    def log_remarks(self, dataset, name):
+        pass
+
     def rank_dataset(self, dataset, k):
         self.asked.append((len(dataset), k))
         n = min(k, len(self.labels))
