@@ -59,6 +59,29 @@ def test_too_few_documents_give_no_probabilities_and_one_line_says_why(held_out,
     assert sum(reason in line for line in caplog.messages) == 1
 
 
+@pytest.mark.parametrize(("n", "warns"), [(50, False), (600, True)])
+def test_only_documents_that_were_used_for_the_calibration_are_warned_of(n, warns, caplog):
+    given = toy.dataset(1, n=n)
+    model = treetop.fit("popular", TRAIN, held_out=given)
+    with caplog.at_level(logging.WARNING, logger="treetop"):
+        model.evaluate(given, resamples=0)
+        model.evaluate(TEST, resamples=0)
+    assert sum("was calibrated on these texts" in line for line in caplog.messages) == warns
+
+
+def test_documents_that_taught_nothing_are_not_warned_of(monkeypatch, caplog):
+    from treetop import training
+
+    def refuse(*_):
+        raise InputError("nothing to learn")
+
+    monkeypatch.setattr(training, "fitted_to_held_out", refuse)
+    model = treetop.fit("xr_linear", TRAIN, held_out=VALID)
+    with caplog.at_level(logging.WARNING, logger="treetop"):
+        model.evaluate(VALID, resamples=0)
+    assert caplog.messages == ["scores without probabilities: nothing to learn"]
+
+
 def test_a_finished_run_is_taken_for_the_same_job_only(tmp_path):
     made = treetop.fit("popular", TRAIN, held_out=VALID, out=tmp_path / "m")
     again = treetop.fit("popular", TRAIN, held_out=VALID, out=tmp_path / "m", resume=True)

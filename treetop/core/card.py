@@ -61,7 +61,8 @@ class Card:
 
     def fitted_on(self, fingerprint: str) -> bool:
         """Whether a fusion or probabilities were fitted on the data with this hash."""
-        return any(fingerprint in str(found) for found in (self.data.get("hold_out"), self.config.get("held_out")))
+        given = self.data.get("hold_out") if self.data.get("held_out") != 0 else ""  # 0: given, but too few
+        return any(fingerprint in str(found) for found in (given, self.config.get("held_out")))
 
     def recipes(self, n: int) -> list[str]:
         """The recipe that trained each of the model's `n` members."""

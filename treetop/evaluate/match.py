@@ -138,7 +138,7 @@ def match(model: Ranks, dataset: Dataset, *, depth: int = DEPTH, strict: bool = 
     Labels the model does not know and rows without labels stay in and count as misses; `strict` refuses them. `name`
     tells models apart in messages.
     """
-    _warn_trained_on(model.card, dataset, name or "the model")
+    _warn_seen(model, dataset, name or "the model")
     dataset = dataset.align(model.labels)
     if not dataset.documents.all():
         dataset = dataset.take(np.flatnonzero(dataset.documents))
@@ -213,19 +213,21 @@ def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) ->
         )
 
 
-def _warn_trained_on(card: Card, dataset: Dataset, model: str) -> None:
-    """Warn if the data are the model's training data; a data set of another size is not hashed."""
+def _warn_seen(model: Ranks, dataset: Dataset, name: str) -> None:
+    """Warn if the model was trained or calibrated on these data."""
+    card = model.card
+    # Data of another size are not hashed.
     if card.data.get("texts") == len(dataset) and card.data.get("sha256") == dataset.fingerprint:
         logger.warning(
             "%s: these are the texts %s was trained on, so scores say nothing about new ones. Evaluate on others, "
             "held out before training (`treetop data split`, then --split valid).",
-            dataset.name, model,
+            dataset.name, name,
         )  # fmt: skip
-    elif card.fitted_on(dataset.fingerprint):
+    elif model.calibration is not None and card.fitted_on(dataset.fingerprint):
         logger.warning(
             "%s: %s was calibrated on these texts, so its scores are slightly too good. Evaluate on others for a "
             "final figure.",
-            dataset.name, model,
+            dataset.name, name,
         )  # fmt: skip
 
 
