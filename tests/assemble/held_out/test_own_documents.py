@@ -57,3 +57,9 @@ def test_a_taxonomy_is_calibrated_on_documents_that_are_no_labels():
         and len(split.held_out) >= 500
         and not own_documents(data)[np.isin(np.asarray(list(data.texts)), np.asarray(list(split.held_out.texts)))].any()
     )
+
+
+def test_own_documents_do_not_count_where_there_are_too_few(caplog):
+    with caplog.at_level("INFO", logger="treetop"):
+        assert HoldOut().split(taxonomy(n=400, others=300), 0) is None
+    assert "300 documents besides those that are labels are too few." in caplog.text

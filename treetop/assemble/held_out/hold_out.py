@@ -10,7 +10,7 @@ import numpy as np
 
 from treetop.assemble.held_out.calibration import MIN_DOCUMENTS
 from treetop.assemble.held_out.fusion import Aim
-from treetop.assemble.held_out.own_documents import hold_out
+from treetop.assemble.held_out.own_documents import hold_out, own_documents
 from treetop.core.dataset import Dataset, LabelSet
 from treetop.core.errors import InputError, choose
 from treetop.core.log import logger
@@ -69,8 +69,7 @@ class HoldOut:
                 return None
             return Split(dataset, rows, None)
         if not self.holds_out(dataset):
-            n = int(dataset.documents.sum())
-            _log_reason(f"{n:,} documents are too few to hold any out, {int(LEAST / MAX_FRACTION):,} are needed")
+            _log_reason(_too_few(dataset))
             return None
         kept, out = hold_out(dataset, _fraction(dataset), SEED + seed, MAX_FRACTION)
         if len(out) < MIN_DOCUMENTS:
@@ -92,6 +91,17 @@ def _fraction(dataset: Dataset) -> float:
     """Fraction of the documents to hold out; above MAX_FRACTION there are too few of them."""
     n = int(dataset.documents.sum())
     return min(MOST, max(FRACTION * n, LEAST)) / max(n, 1)
+
+
+def _too_few(dataset: Dataset) -> str:
+    """How many documents there are and would be needed: `folds.py` does with fewer, but trains several models."""
+    own = own_documents(dataset)
+    n, besides = int((dataset.documents & ~own).sum()), " besides those that are labels" if own.any() else ""
+    return (
+        f"{n:,} documents{besides} are too few. Recipes that train in seconds, and blend, need {MIN_DOCUMENTS}, "
+        f"networks {int(LEAST / MAX_FRACTION):,}. Or give {MIN_DOCUMENTS} documents that are not trained on: as split "
+        "valid (held_out= in Python), or later to `treetop calibrate`."
+    )
 
 
 def _log_reason(reason: str) -> None:
