@@ -114,5 +114,5 @@ def test_presets_of_published_data_sets_exist():
     text = (ROOT / "docs/packs.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(paper-[\w.-]+)` \| (.*) \|$", text, flags=re.M)
     presets = ROOT / "treetop" / "presets"
-    named = {(name, preset) for preset, names in rows for name in re.findall(r"`(\w+)`", names.split(";")[0])}
+    named = {(name, preset) for preset, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert {(file.parent.name, file.stem) for file in presets.rglob("*.yaml")} >= named and len(named) > 20

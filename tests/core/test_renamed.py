@@ -1,7 +1,9 @@
 """Old names of settings: people are told the new one, saved models open."""
 
 import dataclasses
+import re
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,20 @@ def groups(kind: type) -> list[type]:
 def test_an_old_name_is_answered_with_the_new_one(recipe, given, said):
     with pytest.raises(ConfigError, match=said):
         plan(recipe, settings=given)
+
+
+@pytest.mark.parametrize("data", ["amazon-670k", "amazoncat-13k", "eurlex-4k", "wiki-500k"])
+def test_an_old_name_of_a_preset_is_answered_with_the_new_one(data):
+    old, new = "paper-" + data.replace("-", ""), f"paper-{data}"
+    with pytest.raises(ConfigError, match=f"^preset '{old}': unknown for lightxml. .* Did you mean '{new}'\\?$"):
+        plan("lightxml", preset=old)
+    assert plan("lightxml", preset=new).config.encoder.model
+
+
+def test_presets_have_a_hyphen_before_the_number_of_labels():
+    names = {file.stem for file in (Path(treetop.__file__).parent / "presets").rglob("paper-*.yaml")}
+    sizes = {name: re.search(r"(.)(?<![\d.])[\d.]+[km]\b", name) for name in names}
+    assert len(names) > 20 and {found[1] for found in sizes.values() if found} == {"-"}
 
 
 def test_every_new_name_is_a_setting_and_no_group_has_two_for_one_old_name():
