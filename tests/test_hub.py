@@ -56,6 +56,21 @@ def same(one: Path, other: Path) -> bool:
     return files(one) == files(other)
 
 
+def test_import_treetop_is_enough_and_loads_no_client():
+    code = (
+        "import sys, treetop; before = {'treetop.hub', 'huggingface_hub'} & {*sys.modules}; treetop.hub.push; "
+        "treetop.hub.pull; print(before, 'huggingface_hub' in sys.modules, 'hub' in dir(treetop))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set() False True\n"
+
+
+def test_paths_may_be_strings(hub, model, tmp_path):
+    done = treetop.hub.push(str(model), "me/strings")
+    treetop.hub.pull("me/strings", str(tmp_path / "back"), revision=done.revision)
+    assert same(model, tmp_path / "back")
+
+
 def test_a_model_comes_back_as_it_was_pushed(hub, model, tmp_path):
     done = push(model, NAME)
     assert "run.json" not in hub.files(NAME)  # it tells of the machine

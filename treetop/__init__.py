@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from treetop.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from treetop import hub
     from treetop.assemble.adapt import adapt
     from treetop.assemble.blend import blend
     from treetop.core.dataset import Dataset
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from treetop.model import Model, load
     from treetop.training import fit
 
-__all__ = ["Dataset", "Model", "__version__", "adapt", "blend", "cluster", "fit", "load"]
+__all__ = ["Dataset", "Model", "__version__", "adapt", "blend", "cluster", "fit", "hub", "load"]
 _HOMES = {
     "Dataset": "treetop.core.dataset",
     "Model": "treetop.model",
@@ -31,10 +32,13 @@ _HOMES = {
     "fit": "treetop.training",
     "load": "treetop.model",
 }
+_MODULES = ("hub",)
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import treetop` and `treetop --help` stay fast."""
+    if name in _MODULES:
+        return importlib.import_module(f"treetop.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'treetop' has no attribute '{name}'. Public names: {', '.join(__all__)}.")
     found = getattr(importlib.import_module(_HOMES[name]), name)

@@ -42,7 +42,7 @@ class Place:
 
 
 def push(
-    folder: Path,
+    folder: str | Path,
     repository: str,
     *,
     branch: str = "main",
@@ -55,7 +55,7 @@ def push(
     Files of an earlier model there are removed in the same commit; others, such as pictures of the card, stay.
     Training texts that the model keeps are pushed with it only if `with_texts`.
     """
-    hub = _hub(repository)
+    hub, folder = _hub(repository), Path(folder)
     model = load(folder, check="full")
     model.check_golden()
     if model.documents is not None and not with_texts:
@@ -78,10 +78,10 @@ def push(
 
 
 def pull(
-    repository: str, out: Path, *, revision: str = "main", overwrite: bool = False, token: str | None = None
+    repository: str, out: str | Path, *, revision: str = "main", overwrite: bool = False, token: str | None = None
 ) -> Place:
     """Download the model of a repository to a new folder; nothing is put in place before all of it is verified."""
-    hub = _hub(repository)
+    hub, out = _hub(repository), Path(out)
     check_target(out, overwrite=overwrite)
     with _answered(repository, "read"):
         info = _api(hub, token).model_info(repository, revision=revision, files_metadata=True)
