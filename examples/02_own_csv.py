@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import treetop
-from treetop.data.parse.skipped import Skipped
 
 Path("books.csv").write_text(
     "id;title;subjects\n"
@@ -14,7 +13,7 @@ Path("books.csv").write_text(
     "5;Recycling of household waste;waste management, recycling\n",
     encoding="utf-8",
 )
-skipped = Skipped()
+skipped = treetop.Skipped()
 books = treetop.Dataset.read("books.csv", fields=["title"], label_field="subjects", separator=", ", skip=skipped)
 print(f"{len(books)} rows, {books.n_labels} labels; left out: {len(skipped)}")
 

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from treetop.assemble.blend import blend
     from treetop.core.dataset import Dataset
     from treetop.core.executor.ray import cluster
+    from treetop.data.parse.skipped import Skipped
     from treetop.model import Model, load
     from treetop.training import fit
 
-__all__ = ["Dataset", "Model", "__version__", "adapt", "blend", "cluster", "fit", "hub", "load"]
+__all__ = ["Dataset", "Model", "Skipped", "__version__", "adapt", "blend", "cluster", "fit", "hub", "load"]
 _HOMES = {
     "Dataset": "treetop.core.dataset",
     "Model": "treetop.model",
+    "Skipped": "treetop.data.parse.skipped",
     "adapt": "treetop.assemble.adapt",
     "blend": "treetop.assemble.blend",
     "cluster": "treetop.core.executor.ray",

@@ -12,7 +12,7 @@ import treetop
 from command import run
 from treetop.cli.reading import DataOptions
 from treetop.core.dataset import Dataset
-from treetop.core.errors import DataError, MissingExtraError
+from treetop.core.errors import DataError, InputError, MissingExtraError
 from treetop.data.parse.skipped import Skipped
 from treetop.data.validate import validate
 
@@ -87,6 +87,17 @@ def test_what_is_left_is_what_good_data_give(bad):
     found = Skipped()
     data = Dataset.read(bad / "bad.jsonl", skip=found)
     assert data.fingerprint == Dataset.read(bad / "good.jsonl").fingerprint and len(found) == 3
+
+
+def test_bad_rows_are_collected_in_a_public_object(bad, tmp_path):
+    skipped = treetop.Skipped()
+    assert type(skipped) is Skipped
+    Dataset.read(bad / "bad.jsonl", skip=skipped)
+    skipped.save(str(tmp_path / "list.jsonl"))
+    listed = [json.loads(line) for line in (tmp_path / "list.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"]) for row in listed] == [*skipped.rows]
+    with pytest.raises(InputError, match=r"^skip: expected a treetop.Skipped\(\), got bool.$"):
+        Dataset.read(bad / "bad.jsonl", skip=True)
 
 
 def test_skip_bad_in_evaluate_data_and_predict(model, bad):

@@ -24,6 +24,7 @@ CLASSES = (  # heading, where, class, methods
     ("Model", "treetop", "Model", MODEL),
     ("Label", "treetop.model.model", "Label", ()),
     ("Dataset", "treetop", "Dataset", DATASET),
+    ("Skipped", "treetop", "Skipped", ("save",)),
     ("Scores", "treetop.core.types", "Scores", ("to_dict",)),
     ("treetop.sklearn.XMCClassifier", "treetop.sklearn", "XMCClassifier", ESTIMATOR),
 )

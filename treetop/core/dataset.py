@@ -249,7 +249,7 @@ class Dataset:
 
         `options` give what a file cannot say itself: one_based, separator (of labels in a cell), fields (joined to
         the text, such as title and content), label_field, language (of SKOS names), text_language, sheet (of a
-        spreadsheet), join_labels, and skip (collects bad rows instead of stopping at the first).
+        spreadsheet), join_labels, and skip (a `treetop.Skipped` that collects bad rows instead of stopping at one).
         """
         return registry.find("data", "read")(path, split, strict=strict, **options)
 

@@ -65,6 +65,8 @@ def read_all(path: Any, *, strict: bool = False, **options: Any) -> dict[str, Da
 
 def _restart(skip: Skipped | None) -> Callable[[], None]:
     """Forgets the bad rows of this read, so that files that changed can be read again."""
+    if skip is not None and not isinstance(skip, Skipped):
+        raise InputError(f"skip: expected a treetop.Skipped(), got {type(skip).__name__}.")
     before = {} if skip is None else dict(skip.rows)
 
     def restart() -> None:

@@ -18,7 +18,15 @@ Place = tuple[str, int | None]
 
 
 class Skipped:
-    """Collects the bad rows of one or several reads; `problem` is the handler of `Reading`."""
+    """Collects bad rows, which are left out: `Dataset.read(path, skip=Skipped())`.
+
+    `len` counts them; `rows` has the reason of each by file and line. One object may serve several reads.
+
+    >>> import treetop
+    >>> skipped = treetop.Skipped()
+    >>> len(treetop.Dataset.read("wordnet", "test", skip=skipped)), len(skipped)
+    (12999, 0)
+    """
 
     def __init__(self) -> None:
         self.rows: dict[Place, str] = {}
@@ -29,7 +37,7 @@ class Skipped:
         return len(self.rows)
 
     def problem(self, error: DataError) -> None:
-        """Note a bad row; what is no fault of a single row still stops the reading."""
+        """Note a bad row, as the handler of `Reading`; what is no fault of a single row still stops the reading."""
         if isinstance(error, Incomplete):
             raise error
         self.reports += 1
@@ -59,9 +67,9 @@ class Skipped:
         """Whether the row at this place was reported."""
         return (str(file), line) in self.rows
 
-    def save(self, target: Path) -> None:
-        """One JSON object per bad row: file, line and reason."""
-        with replacing_file(target) as out:
+    def save(self, target: str | Path) -> None:
+        """Write one JSON object per bad row: file, line and reason."""
+        with replacing_file(Path(target)) as out:
             for (file, line), reason in self.rows.items():
                 record = {"file": file, "line": line, "reason": reason}
                 out.write(visible(json.dumps(record, ensure_ascii=False)) + "\n")
