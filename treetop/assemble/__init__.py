@@ -3,7 +3,8 @@
 | file | from | to |
 |---|---|---|
 | `view.py` | texts or precomputed features | the sparse matrix that a recipe trains on |
-| `char_ngrams.py`, `spoken.py` | settings that are `auto`; the texts and their language | what the data ask for |
+| `char_ngrams.py` | settings that are `auto`; the texts | whether character n-grams stand beside words |
+| `stated_language.py` | settings that are `auto`; the language that the data state | settings that name it |
 | `label_tree.py`, `label_graph.py` | label descriptions; co-occurring labels | a label tree; a label graph |
 | `linear/tree.py` | a tree and a sparse matrix | levels of linear rankers |
 | `linear/ensemble.py` | several such trees; the shape of the data | a model; a forecast |

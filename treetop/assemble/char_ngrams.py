@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treetop.assemble.plan.imagined import Imagined
-from treetop.assemble.spoken import spoken
+from treetop.assemble.stated_language import with_stated_language
 from treetop.core.dataset import Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts
@@ -62,7 +62,7 @@ def facts(texts: Texts, config: TfidfConfig) -> Facts:
 
 def settled(config: TfidfConfig, dataset: Dataset, *, say: bool = False) -> TfidfConfig:
     """The settings with `auto` replaced by what the documents of `dataset` ask for."""
-    config = spoken(config, dataset)
+    config = with_stated_language(config, dataset)
     if config.char_ngrams != AUTO:
         return config
     known = _known(dataset, config)
@@ -86,7 +86,7 @@ def _known(dataset: Dataset, config: TfidfConfig) -> Facts | None:
 
 def settle(config: Any, dataset: Dataset, *, say: bool = False) -> Any:
     """A recipe's settings with `auto` settled wherever they hold tf-idf, and the language that the data state."""
-    config = spoken(config, dataset, say=say)
+    config = with_stated_language(config, dataset, say=say)
     changed = {
         field.name: settled(value, dataset, say=say)
         for field in dataclasses.fields(config)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treetop.assemble.lexical import learn, table_of
-from treetop.assemble.spoken import spoken
+from treetop.assemble.stated_language import with_stated_language
 from treetop.core.config import setting
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import COMPILED, Forecast, data_memory
@@ -65,7 +65,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
     """Collect the forms, find them in the training texts and learn to rank them."""
-    config = spoken(config, dataset)
+    config = with_stated_language(config, dataset)
     documents = dataset.texts.take(np.flatnonzero(dataset.documents))
     forms = collect(dataset.labels, documents, config.language, config.max_words)
     features = Matches.of(forms, config.share)

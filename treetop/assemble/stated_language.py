@@ -1,4 +1,4 @@
-"""Settings that name a language: `auto` is the one that the data set states (dataset.json, --language)."""
+"""Settings that name a language: `auto` becomes the one that the data set states (dataset.json, --language)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from treetop.features.tfidf.tfidf import TfidfConfig
 T = TypeVar("T")
 
 
-def spoken(config: T, dataset: Dataset, *, say: bool = False) -> T:
-    """The same settings with `auto` settled wherever they name the language of a stemmer."""
+def with_stated_language(config: T, dataset: Dataset, *, say: bool = False) -> T:
+    """The same settings, with the language of the data wherever that of a stemmer is `auto`."""
     if not is_dataclass(config):
         return config
     changed: dict[str, Any] = {}
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     if isinstance(config, TfidfConfig):
         if config.stem == AUTO:
-            changed["stem"] = _stated("tfidf.stem", dataset) or None
+            changed["stem"] = _stemmer("tfidf.stem", dataset) or None
     elif values.get("language") == AUTO:
         changed["language"] = stemmed_language(dataset.language)
     for name, part in values.items():
-        if isinstance(part, TfidfConfig) and (settled := spoken(part, dataset)) is not part:
+        if isinstance(part, TfidfConfig) and (settled := with_stated_language(part, dataset)) is not part:
             changed[name] = settled
     if say and changed.get("language"):
         logger.info("%s: words are compared by their %s stems", dataset.name, changed["language"])
     return replace(config, **changed) if changed else config  # type: ignore[type-var]
 
 
-def _stated(where: str, dataset: Dataset) -> str:
+def _stemmer(where: str, dataset: Dataset) -> str:
     if not dataset.language:
         raise ConfigError(
             f"{where}: 'auto' is the language of the data, and these state none. Give --language, put "
