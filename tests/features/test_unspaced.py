@@ -123,7 +123,7 @@ def test_stemmed_rows_are_those_of_texts_that_were_stemmed_before():
 
 def test_an_unknown_language_and_a_missing_package_are_one_sentence(monkeypatch):
     with pytest.raises(
-        ConfigError, match=r"^tfidf\.stem: unknown value 'finish'\. Choose one of 'arabic', .*'finnish'\?$"
+        ConfigError, match=r"^tfidf\.stem: unknown value 'finish'\. Choose one of 'auto', 'arabic', .*'finnish'\?$"
     ):
         build_config.build(TfidfConfig, {"stem": "finish"}, path="tfidf")
     monkeypatch.setitem(sys.modules, "Stemmer", None)
