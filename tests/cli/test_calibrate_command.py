@@ -1,6 +1,7 @@
 """`treetop calibrate`, a learnt `treetop blend`, and what `treetop predict` makes of probabilities."""
 
 import json
+import logging
 import math
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_evaluate_prints_f1_at_thresholds(home):
     ("words", "reason"),
     [
         (["predict", "{home}/plain", "-", "--threshold", "0.5"], "not calibrated"),
-        (["calibrate", "{home}/both", "{home}/data"], "fitted on these documents"),
+        (["calibrate", "{home}/both", "{home}/data"], "fusion was fitted on these documents"),
         (["predict", "{home}/sure", "-", "--threshold", "0.5", "--precision", "0.5"], "Give one of them"),
         (["predict", "{home}/sure", "-", "--recall", "0.9999"], "out of reach"),
         (["predict", "{home}/sure", "-", "--precision", "1.5"], "out of range"),
@@ -166,6 +167,56 @@ def test_rows_of_the_training_are_refused(home):
         calibrated(most, toy.dataset(n=700))
     with pytest.raises(InputError, match="trained on rows of this data"):
         treetop.blend([home / "xr_linear", home / "neighbours"], held_out=toy.dataset(n=700))
+
+
+def warnings_of(caplog, home, model, data, *options):
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="treetop"):
+        assert run("evaluate", home / model, data, "--json", *options).exit_code == 0
+    return [line for line in caplog.messages if "slightly too good" in line]
+
+
+def test_evaluate_warns_of_the_documents_that_the_probabilities_are_from(home, tmp_path, caplog):
+    both, more = tmp_path / "both", home / "more.jsonl"
+    both.mkdir()
+    toy.write_rows(toy.dataset(n=300), both / "train.jsonl")
+    toy.write_rows(toy.dataset(1, n=600), both / "valid.jsonl")
+    treetop.fit(
+        "xr_linear", treetop.Dataset.read(both), held_out=treetop.Dataset.read(both, "valid"), out=home / "fitted"
+    )
+    (line,) = warnings_of(caplog, home, "fitted", both, "--split", "valid")
+    assert "was calibrated on these texts" in line
+    assert not warnings_of(caplog, home, "fitted", more)
+    assert run("calibrate", home / "fitted", more, "--split", "train", "--out", home / "again").exit_code == 0
+    (line,) = warnings_of(caplog, home, "again", more)
+    assert "was calibrated on these texts" in line and "calibrated_on" in (home / "again/README.md").read_text()
+    assert not warnings_of(caplog, home, "again", both, "--split", "valid")
+    assert len(warnings_of(caplog, home, "fitted", both, "--split", "valid")) == 1  # the first model stays as it was
+
+
+def test_evaluate_warns_of_the_documents_that_a_fusion_is_from(home, caplog):
+    (line,) = warnings_of(caplog, home, "sure", home / "data", "--split", "valid")  # calibrated on others since
+    assert "the fusion of" in line and "was learned on these texts" in line
+    (line,) = warnings_of(caplog, home, "sure", home / "more.jsonl")
+    assert "was calibrated on these texts" in line
+    assert not warnings_of(caplog, home, "both", home / "more.jsonl")
+
+
+def test_a_blend_is_not_calibrated_on_the_documents_of_its_models(home, tmp_path, caplog):
+    model, more = tmp_path / "model", home / "more.jsonl"
+    assert run("calibrate", home / "plain", more, "--split", "train", "--out", model).exit_code == 0
+    treetop.blend([model, home / "neighbours"], held_out=treetop.Dataset.read(home / "data", "valid")).save(
+        home / "joined"
+    )
+    assert not warnings_of(caplog, home, "joined", more)
+    assert len(warnings_of(caplog, home, "joined", home / "data", "--split", "valid")) == 1
+
+
+def test_probabilities_may_be_fitted_to_the_same_documents_again(home, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run("calibrate", home / "sure", home / "more.jsonl", "--split", "train", "--out", first).exit_code == 0
+    assert run("calibrate", first, home / "more.jsonl", "--split", "train", "--out", second).exit_code == 0
+    assert treetop.load(second).card == treetop.load(first).card == treetop.load(home / "sure").card
 
 
 def test_labels_of_a_fused_model_can_be_changed(home):

@@ -36,7 +36,7 @@ class Stub:
         self.card = Card(name)
         self.sign = -1 if name == "reverse" else 1
 
-    calibration = None
+    calibration = fusion = None
     members = ((),)
 
     def probabilities(self, ranking):

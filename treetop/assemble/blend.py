@@ -16,7 +16,7 @@ import numpy as np
 
 from treetop.assemble.held_out.fusion import Aim
 from treetop.assemble.held_out.scores import check_unseen, fused, unfitted_fusion
-from treetop.core.card import BLEND, Card
+from treetop.core.card import BLEND, CALIBRATED, Card
 from treetop.core.dataset import Dataset
 from treetop.core.errors import ConfigError, InputError
 from treetop.core.log import logger
@@ -174,7 +174,8 @@ def _card(models: Sequence[Model], weights: Sequence[float], how: str, held_out:
         for model, weight in zip(models, weights, strict=True)
     ]
     joined = {"how": how} if held_out is None else {"how": f"learnt, {aim}", "held_out": held_out.fingerprint}
-    return Card(BLEND, {**joined, "models": parts}, models[0].card.seed, models[0].card.data)
+    data = {name: value for name, value in models[0].card.data.items() if name != CALIBRATED}
+    return Card(BLEND, {**joined, "models": parts}, models[0].card.seed, data)
 
 
 class _Pool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from treetop.core.errors import ModelError, shortened, visible
@@ -15,6 +15,7 @@ LONGEST = 300  # characters of a value in a model card
 # Nothing that Markdown or HTML reads as more than letters.
 _HARMLESS = re.compile(r"(?!.*www\.)[\w .,+%()/'-]*")
 BLEND = "blend"  # in the place of a recipe's name
+CALIBRATED = "calibrated_on"  # in `data`: the hash of the documents that `treetop calibrate` was given
 
 
 class Origin(NamedTuple):
@@ -59,10 +60,21 @@ class Card:
         """The origin of a model that was trained on so many documents."""
         return Origin(str(self.data.get("sha256", "")), n_train)
 
-    def fitted_on(self, fingerprint: str) -> bool:
-        """Whether a fusion or probabilities were fitted on the data with this hash."""
-        given = self.data.get("hold_out") if self.data.get("held_out") != 0 else ""  # 0: given, but too few
-        return any(fingerprint in str(found) for found in (given, self.config.get("held_out")))
+    def with_calibration(self, fingerprint: str) -> Card:
+        """The card of the model with probabilities that were fitted anew, on the data with this hash."""
+        return replace(self, data={**self.data, CALIBRATED: fingerprint})
+
+    def calibrated_on(self, fingerprint: str) -> bool:
+        """Whether the probabilities were fitted on the data with this hash: after training, else during it."""
+        given = self.data.get(CALIBRATED)
+        return self.fused_on(fingerprint) if given is None else given == fingerprint
+
+    def fused_on(self, fingerprint: str) -> bool:
+        """Whether training or blending fitted a fusion or probabilities on the data with this hash."""
+        if self.models:  # what the first of them was calibrated on is not in the blend
+            return self.config.get("held_out") == fingerprint
+        # 0 documents: they were given, but too few.
+        return self.data.get("held_out") != 0 and fingerprint in str(self.data.get("hold_out"))
 
     def recipes(self, n: int) -> list[str]:
         """The recipe that trained each of the model's `n` members."""

@@ -41,6 +41,8 @@ class Ranks(Protocol):
     def card(self) -> Card: ...
     @property
     def calibration(self) -> HasThreshold | None: ...
+    @property
+    def fusion(self) -> object | None: ...
     def rank_dataset(self, dataset: Dataset, k: int) -> Ranking: ...
     def log_remarks(self, dataset: Dataset, name: str) -> None: ...
     def unknown_in(self, dataset: Dataset) -> NDArray[np.bool_]: ...
@@ -223,10 +225,16 @@ def _warn_seen(model: Ranks, dataset: Dataset, name: str) -> None:
             "held out before training (`treetop data split`, then --split valid).",
             dataset.name, name,
         )  # fmt: skip
-    elif model.calibration is not None and card.fitted_on(dataset.fingerprint):
+    elif model.calibration is not None and card.calibrated_on(dataset.fingerprint):
         logger.warning(
             "%s: %s was calibrated on these texts, so its scores are slightly too good. Evaluate on others for a "
             "final figure.",
+            dataset.name, name,
+        )  # fmt: skip
+    elif model.fusion is not None and card.fused_on(dataset.fingerprint):
+        logger.warning(
+            "%s: the fusion of %s was learned on these texts, so its scores are slightly too good. Evaluate on "
+            "others for a final figure.",
             dataset.name, name,
         )  # fmt: skip
 

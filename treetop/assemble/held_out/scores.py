@@ -29,10 +29,10 @@ SHARED = 2  # so many golden inputs among the given texts show that it was train
 def calibrated(model: Model, dataset: Dataset) -> Model:
     """The model with probabilities fitted on `dataset`, whose documents it was not trained on."""
     rows = _held_out(model, dataset)
-    if model.fusion is not None and model.card.fitted_on(dataset.fingerprint):
+    if model.fusion is not None and model.card.fused_on(dataset.fingerprint):
         raise InputError(
-            f"{dataset.name}: the model's fusion and its probabilities were already fitted on these documents. Give "
-            "other documents."
+            f"{dataset.name}: the model's fusion was fitted on these documents, so its scores on them are too good. "
+            "Give other documents."
         )
     ranking = model.rank_dataset(rows, DEPTH + rows.most_filtered)
     if model.fusion is not None:  # its score lifts rare labels, its `own` score is the probability without that
@@ -40,7 +40,7 @@ def calibrated(model: Model, dataset: Dataset) -> Model:
     rows, [ranking] = leave_out(emptied(rows, model.counts), rows, [ranking])
     judged = Judged.of([ranking], rows, _counts(model, rows), model.n_train)
     calibration = learn_calibration(judged, model.counts, np.diff(rows.Y.indptr))
-    return replace(model, calibration=calibration)
+    return replace(model, calibration=calibration, card=model.card.with_calibration(dataset.fingerprint))
 
 
 def fitted_to_held_out(
