@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -191,3 +194,15 @@ def test_probabilities_where_the_model_is_calibrated():
             assert found[row, list(many.classes_).index(label.id)] == pytest.approx(label.probability)
     without = XMCClassifier("popular", calibrate=False).fit(list(data.texts), lists(data))
     assert not hasattr(without, "predict_proba")
+
+
+def test_import_treetop_is_enough_and_needs_no_scikit_learn():
+    code = (
+        "import sys, treetop; print({'sklearn', 'treetop.sklearn'} & {*sys.modules}); "
+        "print(treetop.sklearn.XMCClassifier('popular'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\nXMCClassifier(recipe='popular')\n"
+    code = "import sys; sys.modules['sklearn'] = None; from treetop import *; treetop = sys.modules['treetop']; "
+    done = subprocess.run([sys.executable, "-c", code + "print(fit); treetop.sklearn"], capture_output=True, text=True)
+    assert "function fit" in done.stdout and "pip install" in done.stderr

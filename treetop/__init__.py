@@ -15,6 +15,7 @@ from treetop.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from treetop import hub
+    from treetop import sklearn as sklearn
     from treetop.assemble.adapt import adapt
     from treetop.assemble.blend import blend
     from treetop.core.dataset import Dataset
@@ -34,7 +35,7 @@ _HOMES = {
     "fit": "treetop.training",
     "load": "treetop.model",
 }
-_MODULES = ("hub",)
+_MODULES = ("hub", "sklearn")  # sklearn is not in __all__: `from treetop import *` must not need scikit-learn
 
 
 def __getattr__(name: str) -> Any:
