@@ -53,6 +53,18 @@ def test_latin_texts_of_several_words_are_not_worth_a_line():
     assert writing(Texts.of([])).sentences() == []
 
 
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        (["", "?", "one", "two words"], "2 of 4 texts have no word or character to learn from, and 1 only one"),
+        (["", "?", "two words"], "2 of 3 texts have no word or character to learn from"),
+        (["one", "two words"], "1 of 2 texts have only one word or character to learn from"),
+    ],
+)
+def test_a_count_of_zero_is_not_said(texts, sentence):
+    assert writing(Texts.of(texts)).sentences() == [sentence]
+
+
 def test_stats_and_validate_name_scripts_and_texts_without_terms(folder):
     run = CliRunner().invoke(app, ["data", "stats", str(folder), "--json"])
     train = json.loads(run.stdout)["splits"]["train"]
@@ -62,7 +74,7 @@ def test_stats_and_validate_name_scripts_and_texts_without_terms(folder):
     assert "Han 6" in table and "texts without terms" in table
     notes = CliRunner().invoke(app, ["data", "validate", str(folder)]).stdout
     assert "note: train: scripts: Han 6" in notes
-    assert "note: train: 2 of 8 texts have no word or character to learn from, and 0 only one." in notes
+    assert "note: train: 2 of 8 texts have no word or character to learn from." in notes
 
 
 def test_fit_says_so_and_warns_where_settings_make_words_of_clauses(caplog):
@@ -75,4 +87,4 @@ def test_fit_says_so_and_warns_where_settings_make_words_of_clauses(caplog):
     with caplog.at_level(logging.INFO, "treetop"):
         fit("neighbours", JAPANESE, labels, settings=["tfidf.unspaced=null"])
     assert "Set tfidf.tokenizer=unicode and tfidf.unspaced=[1, 2]." in caplog.text
-    assert "0 of 6 texts have no word or character to learn from, and 6 only one" in caplog.text
+    assert "6 of 6 texts have only one word or character to learn from" in caplog.text

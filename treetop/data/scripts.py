@@ -33,10 +33,10 @@ class Writing:
         if named and set(named) != {"Latin"}:
             lines.append("scripts: " + ", ".join(f"{name} {share:.0%}" for name, share in named.items()))
         if self.without_terms + self.with_one_term > NOTEWORTHY * self.texts:
-            lines.append(
-                f"{self.without_terms:,} of {self.texts:,} texts have no word or character to learn from, and "
-                f"{self.with_one_term:,} only one"
-            )
+            counts = [(self.without_terms, "no"), (self.with_one_term, "only one")]
+            (n, few), *more = [(count, few) for count, few in counts if count]
+            also = "".join(f", and {count:,} {few}" for count, few in more)
+            lines.append(f"{n:,} of {self.texts:,} texts have {few} word or character to learn from{also}")
         return lines
 
 
