@@ -6,7 +6,7 @@ Model and prediction are unchanged. Filter pairs are not counted; one that exclu
 for a label text equal to that text, and a label excluded for its own text gets no row. Labels with equal text get the
 largest of their targets; a label without texts has only itself as target.
 
-Deviations: `delta` is 0.2 and 1 is added to each label frequency (`shrink`), so that a single co-occurrence with a
+Deviations: `delta` is 0.2 and 1 is added to each label frequency (`shrinkage`), so that a single co-occurrence with a
 label of one text is uncertain; the paper has 0.1 and no shrinkage.
 """
 

@@ -1,13 +1,13 @@
 """DiSMEC (WSDM 2017, DiSMEC++ 2021): one linear classifier per label over all texts, small weights pruned immediately.
 
 Features: tf-idf. Tree: flat. Shortlist: everything. Rank: linear, L2-regularised squared hinge, one-vs-all. Key idea:
-pruning. A weight below `threshold` carries little information, and pruning right after a label is solved makes
+pruning. A weight below `linear.threshold` carries little information, and pruning right after a label is solved makes
 thousands of labels fit into memory and into a small model.
 
 Deviations: each problem is solved on a working set of texts and checked against all of them, which reaches the same
-minimum as Newton steps over all texts (`solver: newton`) in a tenth of the time; the mean-separating initialisation
-selects the first working set. Blocks of labels are stages of one job instead of jobs on many machines. A label none of
-whose texts has a known word is never returned.
+minimum as Newton steps over all texts (`linear.solver: newton`) in a tenth of the time; the mean-separating
+initialisation selects the first working set. Blocks of labels are stages of one job instead of jobs on many machines. A
+label none of whose texts has a known word is never returned.
 """
 
 from __future__ import annotations

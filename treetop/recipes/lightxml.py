@@ -3,13 +3,13 @@
 Features: transformer, mean of the last layer (the paper: first token of the last five layers, as in the presets
 `paper-...`). Labels: PIFA. Tree: one level of balanced clusters, more on request, or none for small label sets.
 Shortlist: descend (negatives are the labels of the clusters the generator currently ranks highest). Rank: head with a
-projection (bottleneck). Key idea: dynamic negative sampling; negatives are easy at first and get harder as the
+projection (`projection_dim`). Key idea: dynamic negative sampling; negatives are easy at first and get harder as the
 generator learns. Score: product of the probabilities. `members` trains an ensemble and averages scores.
 
 Deviations: label vectors are initialised from label text, which is worth three points P@1 on short texts, and biases
 with the log odds; padding is masked instead of repeating the last label; labels whose cluster is not shortlisted are
-left out instead of overwriting negatives (keep exceeds the number of clusters of any document); losses are summed over
-candidates, so the 1 : 1 weighting of the two means becomes `ranker_weight`; the published code accidentally turns
+left out instead of overwriting negatives (`beam` exceeds the number of clusters of any document); losses are summed
+over candidates, so the 1 : 1 weighting of the two means becomes `ranker_weight`; the published code accidentally turns
 dropout off after the first evaluation, which is not reproduced.
 """
 

@@ -7,8 +7,8 @@ Key idea: gains of 1 / propensity, in the splits and in the leaves, so that rare
 Preset `fastxml` is FastXML: gains of 1, no centroids.
 
 Deviations: leaves keep their documents, whose mean label vector is formed when a text arrives, instead of its 100 best
-labels: the model is smaller, and an explanation can name the training texts behind a label. `cost` 3 instead of 1, as
-texts are scaled to length 1 here, so that nodes of a few dozen texts find no separator at 1.
+labels: the model is smaller, and an explanation can name the training texts behind a label. `tree.cost` is 3 instead of
+1, as texts are scaled to length 1 here, so that nodes of a few dozen texts find no separator at 1.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Score: product of both. The published ensemble has nine members, three label des
 (`label_features`, `encoders`; presets `paper-...`).
 
 Deviations: mean of the last layer instead of the first token; losses are summed over clusters; label texts are
-described by tf-idf instead of word vectors; PIFA over embeddings reads those of the voter before it that has the same
+described by tf-idf instead of word vectors; PIFA over embeddings reads those of the member before it that has the same
 encoder, or of the encoder as it comes; a label set that fits into one cluster has a cluster for each label.
 """
 
@@ -108,7 +108,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """For each voter cluster the labels, fine-tune an encoder on the clusters, then train its ranker."""
+    """For each member cluster the labels, fine-tune an encoder on the clusters, then train its ranker."""
     _check(dataset, config)
     if dataset.features:
         logger.info("precomputed features of %s are ignored: tf-idf is computed from the texts", dataset.name)

@@ -111,7 +111,7 @@ def forecast(dataset: Dataset, config: Config) -> Forecast:
 
 
 def fit(dataset: Dataset, config: Config, job: Job) -> Model:
-    """Fine-tune an encoder for each voter, then train its ranker."""
+    """Fine-tune an encoder for each member, then train its ranker."""
     _check(dataset, config)
     if dataset.features:
         logger.info("precomputed features of %s are ignored: tf-idf is computed from the texts", dataset.name)
