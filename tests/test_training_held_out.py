@@ -59,6 +59,13 @@ def test_too_few_documents_give_no_probabilities_and_one_line_says_why(held_out,
     assert sum(reason in line for line in caplog.messages) == 1
 
 
+@pytest.mark.parametrize("n", [400, 600])
+def test_too_few_given_documents_are_told_when_none_would_be_enough(n, caplog):
+    with caplog.at_level(logging.INFO, logger="treetop"):
+        treetop.fit("popular", toy.dataset(n=n), held_out=toy.dataset(1, n=50))
+    assert ("Without any, recipes that train in seconds" in caplog.text) == (n == 600)
+
+
 @pytest.mark.parametrize(("n", "warns"), [(50, False), (600, True)])
 def test_only_documents_that_were_used_for_the_calibration_are_warned_of(n, warns, caplog):
     given = toy.dataset(1, n=n)

@@ -60,7 +60,7 @@ def test_the_model_says_and_keeps_what_was_chosen(tmp_path, caplog):
     short = data(words=8)
     with caplog.at_level(logging.INFO, logger="treetop"):
         model = treetop.fit("xr_linear", short, out=tmp_path / "model")
-    line = "300 texts of 7 words, 0% of the words of a new one unknown: n-grams of 2 to 4 characters beside words"
+    line = "300 texts of about 7 words; of a new text 0% would be unknown. Features are words and n-grams of 2"
     assert [line in message for message in caplog.messages].count(True) == 1
     assert model.card.config["tfidf"]["char_ngrams"] == [2, 4]
     again = treetop.load(tmp_path / "model")

@@ -46,8 +46,10 @@ class Facts(NamedTuple):
     def describe(self) -> str:
         """The facts, and what follows, in one line."""
         span = f"{NGRAMS[0]} to {NGRAMS[1]} characters"
-        seen = f"{self.documents:,} texts of {self.words:.0f} words, {self.new:.0%} of the words of a new one unknown"
-        return f"{seen}: n-grams of {span} beside words (char_ngrams=null: words alone)"
+        seen = (
+            f"{self.documents:,} texts of about {self.words:.0f} words; of a new text {self.new:.0%} would be unknown"
+        )
+        return f"{seen}. Features are words and n-grams of {span} (tfidf.char_ngrams=null: words alone)"
 
 
 def facts(texts: Texts, config: TfidfConfig) -> Facts:

@@ -222,9 +222,9 @@ def _line(step: Step, *, last: bool) -> Any:
     name = "label" if last else f"node {step.node}"
     below = "" if last or not step.names else f" ({', '.join(map(_brief, step.names))})"
     margin = "" if step.margin is None else f"margin {step.margin:+.2f}, "
-    line = Text(f"  {name}{below}: {margin}own {step.own:.3f}, so far {step.score:.3f}: ", style="dim")
+    line = Text(f"  {name}{below}: {margin}score {step.own:.3f}, of the path {step.score:.3f}: ", style="dim")
     for word in step.words[:SHOWN]:
-        line.append(f"{visible(word.term)} ")
+        line.append(f"{_term(word.term)} ")
         line.append(f"{word.contribution:+.2f}  ", style="green" if word.contribution > 0 else "red")
     rest = len(step.words) - SHOWN
     line.append((f"and {rest} more, " if rest > 0 else ""), style="dim")
@@ -232,6 +232,16 @@ def _line(step: Step, *, last: bool) -> Any:
         line.append(", ".join(f"{name} {part:+.2f}" for name, part in step.parts.items()) + "; ", style="dim")
     line.append("no words known" if step.base is None else f"without words {step.base:+.2f}", style="dim")
     return line
+
+
+def _term(term: str) -> str:
+    """A word, or a character n-gram with marks for the blanks at the edges of its word.
+
+    >>> _term("domestic cat"), _term(" cat"), _term("at ")
+    ('domestic cat', '_cat', 'at_')
+    """
+    before, after = len(term) - len(term.lstrip(" ")), len(term) - len(term.rstrip(" "))
+    return "_" * before + visible(term.strip(" ")) + "_" * after
 
 
 def _neighbours(model: Model, key: str, given: Dataset, k: int, as_json: bool) -> None:

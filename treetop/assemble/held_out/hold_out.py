@@ -18,6 +18,7 @@ from treetop.core.log import logger
 FRACTION, MOST = 0.05, 5000  # fraction of the documents to hold out, and their maximum number
 LEAST = 560  # documents to hold out at least: a hash chooses them, so that their number varies around this
 MAX_FRACTION = 0.1  # if LEAST documents are a larger fraction, nothing is held out
+WITHOUT = ". Without any, recipes that train in seconds, and blend, learn them on the training documents"
 SEED = 10**9  # added to the run's seed, so that other documents are chosen than by `data split` or for validation
 
 
@@ -65,7 +66,8 @@ class HoldOut:
             aligned = self.given.align(dataset.labels)
             rows = aligned.take(np.flatnonzero(aligned.documents))
             if len(rows) < MIN_DOCUMENTS:
-                _log_reason(f"{len(rows):,} held-out documents, {MIN_DOCUMENTS} are needed")
+                enough = int(dataset.documents.sum()) >= MIN_DOCUMENTS
+                _log_reason(f"{len(rows):,} held-out documents, {MIN_DOCUMENTS} are needed{WITHOUT if enough else ''}")
                 return None
             return Split(dataset, rows, None)
         if not self.holds_out(dataset):

@@ -64,7 +64,9 @@ def fit_trees(
 
     grown = [tree_stage(job, f"tree-{m:02d}", partial(grow, job.seed + m)) for m in range(config.trees)]
     for m, tree in enumerate(grown):
-        logger.info("tree-%02d: %s", m, " → ".join(f"{size:,}" for size in tree.sizes))
+        logger.info(
+            "tree %d of %d: nodes per level %s", m + 1, config.trees, " → ".join(f"{size:,}" for size in tree.sizes)
+        )
 
     def train(config: LinearConfig, stage: str, data: Dataset = dataset, X: Csr = view.X) -> list[list[Level]]:
         task = Task(X, data.Y, data.relevance, data.filter_pairs)
