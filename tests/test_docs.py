@@ -29,6 +29,13 @@ def test_the_readme_shows_what_its_example_prints(tmp_path, monkeypatch, capsys)
     assert capsys.readouterr().out == found[2]
 
 
+def test_the_changelog_has_each_kind_of_change_once_and_in_order():
+    order = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for version in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        kinds = re.findall(r"^### (.*)$", version, flags=re.M)
+        assert kinds == [kind for kind in order if kind in kinds]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
