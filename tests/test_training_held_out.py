@@ -50,7 +50,7 @@ def test_documents_that_are_given_are_not_trained_on_and_nothing_is_trained_twic
 @pytest.mark.parametrize(
     ("held_out", "reason"),
     [(None, "300 documents are too few. Recipes that train in seconds, and blend, need 500, networks 5,600. Or"),
-     (toy.dataset(1, n=50), "50 held-out documents, 500 are needed")],
+     (toy.dataset(1, n=50), "50 held-out documents are too few to learn probabilities from, 500 are needed")],
 )  # fmt: skip
 def test_too_few_documents_give_no_probabilities_and_one_line_says_why(held_out, reason, caplog):
     with caplog.at_level(logging.INFO, logger="treetop"):
@@ -60,10 +60,12 @@ def test_too_few_documents_give_no_probabilities_and_one_line_says_why(held_out,
 
 
 @pytest.mark.parametrize("n", [400, 600])
-def test_too_few_given_documents_are_told_when_none_would_be_enough(n, caplog):
+def test_training_documents_take_the_place_of_too_few_given_ones(n, caplog):
+    train, few = toy.dataset(n=n), toy.dataset(1, n=50)
     with caplog.at_level(logging.INFO, logger="treetop"):
-        treetop.fit("popular", toy.dataset(n=n), held_out=toy.dataset(1, n=50))
-    assert ("Without any, recipes that train in seconds" in caplog.text) == (n == 600)
+        model, without = treetop.fit("popular", train, held_out=few), treetop.fit("popular", train)
+    assert sum("50 held-out documents are too few" in line for line in caplog.messages) == 1
+    assert (model.calibration is not None) == (n == 600) and model.predict("cat") == without.predict("cat")
 
 
 @pytest.mark.parametrize(("n", "warns"), [(50, False), (600, True)])

@@ -19,7 +19,7 @@ from treetop.assemble.char_ngrams import lengths_of, settle
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.folds import FOLDS, fitted_by_folds, may_fold
 from treetop.assemble.held_out.fusion import Aim
-from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split
+from treetop.assemble.held_out.hold_out import OFF, HoldOut, Split, enough
 from treetop.assemble.held_out.scores import fitted_to_held_out
 from treetop.assemble.on_cluster import check_recipe, on_cluster
 from treetop.assemble.probe import probed
@@ -232,7 +232,7 @@ def fit(
     started, dataset = time.monotonic(), _dataset(texts, labels)
     planned = plan(recipe, preset=preset, settings=settings).settled(dataset, say=True)
     folder = None if out is None else Path(out)
-    limits, held = parse_budget(budget), HoldOut(calibrate, aim, held_out)
+    limits, held = parse_budget(budget), HoldOut(calibrate, aim, enough(held_out) if calibrate else held_out)
     if (
         folder is not None
         and resume

@@ -10,7 +10,19 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import toy
-from treetop.network.forecast import READING, SHAPES, START, START_GPU, EncoderSize, gpu_memory, within_room
+from treetop.assemble.plan.imagined import Size, imagined
+from treetop.core.texts import Texts
+from treetop.network.forecast import (
+    READING,
+    SHAPES,
+    START,
+    START_GPU,
+    EncoderSize,
+    expected_tokens,
+    gpu_memory,
+    tokens_of_label,
+    within_room,
+)
 from treetop.network.head import HeadPlan
 from treetop.tensors import devices
 from treetop.train.task import TrainConfig
@@ -113,3 +125,17 @@ def test_time_is_that_of_the_device(monkeypatch, encoder):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=66))
     on_card = planned.forecast(data, device="cuda").time
     assert (on_cpu - START) / (on_card - START_GPU) == pytest.approx(0.5 * devices.GPU_FLOPS / devices.CPU_FLOPS)
+
+
+def test_tokens_are_counted_text_by_text_up_to_the_limit():
+    texts = Texts.of(["a" * 22, "", "b" * 4400])
+    assert expected_tokens(texts, 128) == pytest.approx((5 + 2) + 2 + 128)
+    assert expected_tokens(Texts.of([]), 128) == 0
+    size = Size(documents=1e8, labels=1e6, tokens=32, labels_per_document=3.0, label_tokens=4.0)
+    made = imagined(size, bytes_per_token=5.5, described=1.0)  # a hundred million texts that take no memory
+    assert expected_tokens(made.texts, 128) == pytest.approx(1e8 * (32 * 5.5 / 4.4 + 2), rel=0.01)
+
+
+def test_a_label_is_read_by_its_text_or_its_name_whichever_is_longer():
+    labels = SimpleNamespace(texts=Texts.of(["", "c" * 44]), names=Texts.of(["d" * 8, "e" * 8]))
+    assert tokens_of_label(SimpleNamespace(labels=labels, n_labels=2), 128) == pytest.approx((2 + 12) / 2)

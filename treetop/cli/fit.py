@@ -65,7 +65,7 @@ def fit(
 ) -> None:
     """Train a recipe and save the model."""
     from treetop.assemble.held_out.fusion import Aim
-    from treetop.assemble.held_out.hold_out import HoldOut
+    from treetop.assemble.held_out.hold_out import HoldOut, enough
     from treetop.assemble.on_cluster import check_recipe, on_cluster
     from treetop.assemble.self_pairs import Rule
     from treetop.core import spill
@@ -95,7 +95,7 @@ def fit(
         with spill.beside(None if dry_run else out, limits.get("memory")):
             source = reading.source(data, out)
             dataset = source.read()
-            given = source.read("valid") if calibrate and "valid" in splits(data) else None
+            given = enough(source.read("valid")) if calibrate and "valid" in splits(data) else None
         dataset = dataset if with_feedback is None else _corrected(dataset, with_feedback, given)
         held = HoldOut(calibrate, aim, given)  # type: ignore[arg-type]
         if dry_run:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from treetop.core import forecast
 from treetop.core.dataset import Dataset
 from treetop.core.forecast import Forecast
 from treetop.core.log import logger
+from treetop.core.texts import Texts
 from treetop.features.encoder.sources import local_config, read_encoder_config
 from treetop.features.words.vectors import WordsConfig
 from treetop.kernels.gpu.full_bce_low import CHUNK, HELD
@@ -28,6 +30,7 @@ from treetop.tensors import devices
 from treetop.train.batches import Rows
 from treetop.train.task import TrainConfig
 
+BYTES, SIZED = 4.4, 20_000  # bytes of a token (3.8 to 5.2 on five data sets); texts whose length is looked at
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 STEP = 7.2  # bytes a CPU takes for every saved activation: itself, attention, and gradients
 FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
@@ -122,20 +125,18 @@ def forecast_member(
     """
     n, epochs, device = len(dataset), training.epochs, devices.pick(forecast.device())
     speed = devices.training_speed(device)
-    tokens = min(len(dataset.texts.blob) / 4.0, most_tokens * n) + 2.0 * n
+    tokens = expected_tokens(dataset.texts, most_tokens)
     weights = 4.0 * size.parameters
     states = 16.0 * (counts.vectors - counts.low) + 2.0 * counts.low + (0.0 if counts.frozen else 4.0 * weights)
     model = weights + 4.0 * counts.vectors + len(dataset.labels.names.blob) * 2.0
     memory, kept = 8e8 + 2 * weights + states + 6.0 * tokens, 0.0
     if size.inner and not counts.frozen and device.type == "cpu":  # on a GPU they lie there
-        texts, names = dataset.labels.texts.blob, dataset.labels.names.blob
-        about = min(max(len(texts), len(names)) / max(1, dataset.n_labels) / 4.0, most_tokens) + 2.0
-        step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * about
+        step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * tokens_of_label(dataset, most_tokens)
         kept = STEP * size.kept * step / training.accumulate
     if counts.frozen:  # all views in single precision and as they are kept, and what the matrix library holds
         memory += 6.0 * counts.frozen * n + ENCODING + SHAPES * min(1.0, tokens / MANY)
     reads = tokens * (float(bool(counts.frozen)) + min(1.0, counts.sampled / max(1, n)))
-    reads += 6.0 * dataset.n_labels * counts.label_texts
+    reads += counts.label_texts * dataset.n_labels * tokens_of_label(dataset, most_tokens)
     reads, start = (reads / READING, START) if device.type == "cpu" else (reads, START_GPU)
     time = start + 2.0 * reads * size.layers / speed + learning_time(n, tokens, epochs, size, counts)
     # A part's block and its place in attention are two square matrices; some fifteen activations are saved.
@@ -143,6 +144,22 @@ def forecast_member(
     time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / speed
     memory += kept + 4.0 * training.batch_size * dataset.n_labels
     return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
+
+
+def expected_tokens(texts: Texts, most: float) -> float:
+    """Tokens that are read of all texts, by the bytes of a sample of them; `most` is the limit for each."""
+    n = len(texts)
+    rows = np.linspace(0, max(0, n - 1), min(n, SIZED)).astype(np.int64)
+    lengths = texts.offsets[rows + 1] - texts.offsets[rows]
+    if not lengths.any():  # imagined data, which have bytes but no single texts
+        lengths = np.full(1, len(texts.blob) / max(1, n))
+    return float(n * np.minimum(lengths / BYTES + 2.0, most).mean())
+
+
+def tokens_of_label(dataset: Dataset, most: float) -> float:
+    """Tokens of a label's text, or of its name where that is longer, on average."""
+    found = max(expected_tokens(texts, most) for texts in (dataset.labels.texts, dataset.labels.names))
+    return found / max(1, dataset.n_labels)
 
 
 def learning_time(rows: int, tokens: float, epochs: float, size: EncoderSize, counts: ParameterCounts) -> float:

@@ -28,7 +28,7 @@ from treetop.features.encoder.towers import Towers
 from treetop.labels.text import label_words, warn_wordless
 from treetop.model import Model
 from treetop.network.fit import all_or_none, cut, report
-from treetop.network.forecast import EncoderSize, count, forecast_member, gpu_memory, within_room
+from treetop.network.forecast import EncoderSize, count, forecast_member, gpu_memory, tokens_of_label, within_room
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.mining import mine as mine_labels
@@ -193,13 +193,15 @@ def forecast_dual(dataset: Dataset, config: DualEncoderConfig, plan: DualPlan) -
     heads = plan.heads_over(view, dataset.n_labels)
     low = [head for head in heads if head.name == "classifier" and plan.low]
     counts = replace(
-        count(heads), low=count(low).vectors, label_texts=2.0, sampled=SAMPLED,  # before training, and for the search
+        count(heads), low=count(low).vectors, sampled=SAMPLED,
+        label_texts=1.0 if config.frozen else 2.0,  # before training, and for the search
         frozen=view * config.encoder.kept_windows(dataset.texts) if config.frozen else 0.0,
         pool=heads[0].pool if plan.dual is not None and not config.frozen else 0,
     )  # fmt: skip
     needs = forecast_member(dataset, size, counts, plan.train, config.encoder.most_tokens)
     speed = devices.training_speed(devices.pick(forecast.device()))
-    read = 6.0 * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
+    name = tokens_of_label(dataset, config.encoder.most_tokens)
+    read = name * counts.pool * plan.train.epochs * max(1.0, len(dataset) / plan.train.batch_size)
     heads_alone = POOLING * 6.0 * plan.train.epochs * len(dataset) * counts.scored if config.frozen else 0.0
     return replace(needs, time=needs.time + (6.0 * read * size.layers + heads_alone) / speed)
 

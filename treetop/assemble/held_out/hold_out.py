@@ -18,7 +18,6 @@ from treetop.core.log import logger
 FRACTION, MOST = 0.05, 5000  # fraction of the documents to hold out, and their maximum number
 LEAST = 560  # documents to hold out at least: a hash chooses them, so that their number varies around this
 MAX_FRACTION = 0.1  # if LEAST documents are a larger fraction, nothing is held out
-WITHOUT = ". Without any, recipes that train in seconds, and blend, learn them on the training documents"
 SEED = 10**9  # added to the run's seed, so that other documents are chosen than by `data split` or for validation
 
 
@@ -65,10 +64,6 @@ class HoldOut:
         if self.given is not None:
             aligned = self.given.align(dataset.labels)
             rows = aligned.take(np.flatnonzero(aligned.documents))
-            if len(rows) < MIN_DOCUMENTS:
-                enough = int(dataset.documents.sum()) >= MIN_DOCUMENTS
-                _log_reason(f"{len(rows):,} held-out documents, {MIN_DOCUMENTS} are needed{WITHOUT if enough else ''}")
-                return None
             return Split(dataset, rows, None)
         if not self.holds_out(dataset):
             _log_reason(_too_few(dataset))
@@ -81,6 +76,17 @@ class HoldOut:
 
 
 OFF = HoldOut(calibrate=False)
+
+
+def enough(given: Dataset | None) -> Dataset | None:
+    """Held-out documents that a user gave, if they are enough to learn from; None: training documents do instead."""
+    if not isinstance(given, Dataset) or int(given.documents.sum()) >= MIN_DOCUMENTS:
+        return given
+    logger.info(
+        "%s: %s held-out documents are too few to learn probabilities from, %d are needed; training documents are used",
+        given.name, f"{int(given.documents.sum()):,}", MIN_DOCUMENTS,
+    )  # fmt: skip
+    return None
 
 
 def expected_size(dataset: Dataset) -> int:
