@@ -1,6 +1,7 @@
 """Forecasts of encoders on a CPU beside what training took: time, peak memory, size of the model.
 
     python benchmarks/speed/forecasts.py DATA [--cells lightxml:cpu,wordnet-taxonomy,4000 ...] --record FILE
+    python benchmarks/speed/forecasts.py DATA --today FILE    # trains nothing: records beside what is forecast now
 
 DATA is a folder of data sets. Each cell is a process of its own (`treetop fit` without held-out documents) with kernels
 compiled beforehand; the seconds include what torch compiles. Run it on a quiet machine: time is what a clock shows.
@@ -28,17 +29,28 @@ CELLS = (
     "renee,wordnet-taxonomy,1000",
     "renee,finna-yso-en-25k,600",
 )
-CHILD = """
+ROWS = """
 import json, sys, time
 import numpy as np
 from pathlib import Path
 import treetop
-from treetop.bench.measure import _peak_mb
 from treetop.training import plan
 recipe, preset, folder, rows, out, *settings = sys.argv[1:]
 data = treetop.Dataset.read(folder)
 documents = np.random.default_rng(0).permutation(np.flatnonzero(data.documents))[: int(rows) or None]
 data = data.take(np.sort(documents))
+"""
+FORECAST = (
+    ROWS
+    + """
+needs = plan(recipe, preset=preset, settings=settings).forecast(data, device="cpu")
+print(json.dumps({"time_s": needs.time, "memory_mb": needs.memory / 1e6, "model_mb": needs.model / 1e6}))
+"""
+)
+CHILD = (
+    ROWS
+    + """
+from treetop.bench.measure import _peak_mb
 needs = plan(recipe, preset=preset, settings=settings).forecast(data)
 started, used = time.monotonic(), time.process_time()
 model = treetop.fit(recipe, data, preset=preset, settings=settings, device="cpu", calibrate=False, out=out)
@@ -51,16 +63,29 @@ print(json.dumps({
     "model_mb": {"forecast": needs.model / 1e6, "actual": size / 1e6},
 }))
 """
+)
 
 
-def measure(folder: Path, cell: str, work: str) -> dict:
+def run(code: str, folder: Path, cell: str, work: str = "") -> dict:
     name, data, rows, *settings = cell.split(",")
     recipe, _, preset = name.partition(":")
     words = [recipe, preset or "default", str(folder / data), rows, str(Path(work) / "model"), *settings]
-    done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr[-3000:])
-    values = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def today(folder: Path, file: Path) -> None:
+    """What was measured, divided by what is forecast now."""
+    for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        values = run(FORECAST, folder, line["name"])
+        print(line["name"], {key: round(line[key]["actual"] / value, 2) for key, value in values.items()}, flush=True)
+
+
+def measure(folder: Path, cell: str, work: str) -> dict:
+    name, data, _, *settings = cell.split(",")
+    values = run(CHILD, folder, cell, work)
     ratios = {
         key: round(values[key]["actual"] / values[key]["forecast"], 3) for key in ("time_s", "memory_mb", "model_mb")
     }
@@ -78,7 +103,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--cells", nargs="*", default=list(CELLS), help="RECIPE[:PRESET],DATA,ROWS[,SETTING=VALUE...]")
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--today", type=Path, help="file of records")
     options = parser.parse_args()
+    if options.today is not None:
+        today(options.data, options.today)
+        return
     for cell in options.cells:
         with tempfile.TemporaryDirectory() as work:
             record = measure(options.data, cell, work)

@@ -31,11 +31,12 @@ from treetop.train.batches import Rows
 from treetop.train.task import TrainConfig
 
 BYTES, SIZED = 4.4, 20_000  # bytes of a token (3.8 to 5.2 on five data sets); texts whose length is looked at
+MARGIN = 1.07  # of memory with a frozen encoder (benchmarks/results/forecasts.jsonl)
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 STEP = 7.2  # bytes a CPU takes for every saved activation: itself, attention, and gradients
 FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
 ENCODING = 2.0e8  # programs and room of a CPU's matrix library, never given back
-SHAPES, MANY = 6.0e8, 1.5e5  # what it keeps for the shapes of batches, from so many tokens on
+SHAPES, MANY = 6.0e8, 6.0e4  # what it keeps for the shapes of batches, from so many tokens on
 # Seconds before and after training, on a CPU and on a GPU, and how much faster than training a CPU reads texts alone.
 START, START_GPU, READING = 6.0, 20.0, 2.2  # benchmarks/results/forecasts.jsonl
 
@@ -143,7 +144,13 @@ def forecast_member(
     memory += 60.0 * counts.composed
     time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / speed
     memory += kept + 4.0 * training.batch_size * dataset.n_labels
-    return Forecast(memory=memory, model=model, time=time, step=kept, parts=training.accumulate)
+    return Forecast(
+        memory=MARGIN * memory if counts.frozen else memory,
+        model=model,
+        time=time,
+        step=kept,
+        parts=training.accumulate,
+    )
 
 
 def expected_tokens(texts: Texts, most: float) -> float:
