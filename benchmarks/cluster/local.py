@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.update(RAY_USAGE_STATS_ENABLED="0", OMP_NUM_THREADS="1", GOMP_SPINCOUNT="0", RAY_AUTH_MODE="token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "cluster.jsonl"
 os.environ["PYTHONPATH"] = str(ROOT)  # for nodes too
