@@ -1,0 +1,110 @@
+"""Places to install the wheel in: an empty environment of a Python that is here, and roots of Debian releases.
+
+A root is made of Debian's packages alone (`mmdebstrap`); wheels for its Python come from PyPI as pip chooses them for a
+stranger, without this project's constraints. The trial then runs without a network, but for the loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TRIAL = Path(__file__).with_name("trial.py")
+ALONE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+
+
+@dataclass(frozen=True)
+class Here:
+    """An empty environment of a Python of this machine."""
+
+    python: str
+
+    @property
+    def name(self) -> str:
+        return "an empty environment"
+
+    def prepare(self, work: Path, wheel: Path, extras: str) -> list[str]:
+        """The command that starts the environment's Python in an empty folder."""
+        (work / "empty").mkdir()
+        subprocess.run([self.python, "-m", "venv", str(work / "venv")], check=True)
+        python = str(work / "venv" / "bin" / "python")
+        subprocess.run([python, "-m", "pip", "install", "-q", f"{wheel}{extras}"], check=True)
+        shutil.copy(TRIAL, work / "trial.py")
+        return ["env", "-C", str(work / "empty"), python, "-I", str(work / "trial.py")]
+
+    def without_numba(self, work: Path) -> None:
+        pip = [str(work / "venv" / "bin" / "python"), "-m", "pip"]
+        subprocess.run([*pip, "uninstall", "-q", "-y", "numba", "llvmlite"], check=True)
+
+
+@dataclass(frozen=True)
+class Debian:
+    """The root of a Debian release with one of its Pythons."""
+
+    suite: str
+    version: str  # of Python, "3.13"
+
+    @property
+    def name(self) -> str:
+        return f"Debian {self.suite}"
+
+    def prepare(self, work: Path, wheel: Path, extras: str) -> list[str]:
+        """The command that starts Python in the root."""
+        root, python = work / "root", f"python{self.version}"
+        subprocess.run(
+            ["mmdebstrap", "--quiet", "--variant=essential", f"--include={python},{python}-venv,libstdc++6,libgomp1",
+             self.suite, str(root)], check=True,
+        )  # fmt: skip
+        wheels = root / "wheels"
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--python-version", self.version,
+             "-d", str(wheels), f"{wheel}{extras}"], check=True,
+        )  # fmt: skip
+        shutil.copy(TRIAL, root / "trial.py")
+        (root / "empty").mkdir()
+        self._inside(root, python, "-m", "venv", "/venv")
+        name = wheel.name + extras
+        self._inside(root, "/venv/bin/pip", "install", "-q", "--no-index", "--find-links", "/wheels", f"/wheels/{name}")
+        shutil.rmtree(wheels)
+        return self._words(root, "env", "-C", "/empty", "/venv/bin/python", "-I", "/trial.py")
+
+    def without_numba(self, work: Path) -> None:
+        self._inside(work / "root", "/venv/bin/pip", "uninstall", "-q", "-y", "numba", "llvmlite")
+
+    def _inside(self, root: Path, *words: str) -> None:
+        subprocess.run(self._words(root, *words), check=True)
+
+    @staticmethod
+    def _words(root: Path, *words: str) -> list[str]:
+        """A command in the root, with a /proc and a /dev of its own and nothing of this process's environment."""
+        mounts = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
+        clean = ["env", "-i", "PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "HOME=/root"]
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", mounts, str(root), *clean, *words]
+
+
+Room = Here | Debian
+
+
+def try_in(room: Room, wheel: Path, extras: str, work: Path) -> dict[str, Any]:
+    """Install and try the wheel with and then without numba; what both trials told."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    start = room.prepare(work, wheel.resolve(), f"[{extras}]" if extras else "")
+    told = _tried(start, room.name)
+    room.without_numba(work)
+    told["seconds"] |= _tried(start, room.name)["seconds"]
+    shutil.rmtree(work)
+    return {"where": room.name, "extras": extras, **told}
+
+
+def _tried(start: list[str], name: str) -> dict[str, Any]:
+    done = subprocess.run([*ALONE, *start], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stdout}{done.stderr}")
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
