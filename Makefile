@@ -8,7 +8,7 @@ AXE := build/axe/node_modules/axe-core/axe.min.js
 GPU_PROGRAMS := $(addprefix tests/kernels/gpu/test_,full_bce_low.py one_pass_layers.py packed_attention.py)
 
 .PHONY: demo test check lint warm setup docs site slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
-	container test-container clean
+	container test-container package package-debian clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
@@ -103,6 +103,15 @@ container: .venv/.test
 
 test-container: .venv/.test
 	.venv/bin/python -m pytest -m container tests/deploy
+
+# What a release consists of, in build/package, the same bytes twice; then as a stranger would use it, on this Python.
+package: .venv/.test
+	.venv/bin/python -m tools.package --here $(PYTHON)
+
+# The same on the Pythons of Debian's releases, in roots made of Debian's packages; needs root.
+package-debian: .venv/.test
+	which mmdebstrap > /dev/null || apt-get install -y mmdebstrap
+	.venv/bin/python -m tools.package --debian bookworm:3.11 --debian trixie:3.13 --debian sid:3.14 --debian sid:3.15
 
 build/node_modules:
 	which npm > /dev/null || apt-get install -y nodejs npm

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 TRIAL = Path(__file__).with_name("trial.py")
+OLD_MIRROR = ["--aptopt=Acquire::Check-Valid-Until false"]  # signed all the same; a mirror may be weeks behind
 ALONE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
 
@@ -57,8 +58,8 @@ class Debian:
         """The command that starts Python in the root."""
         root, python = work / "root", f"python{self.version}"
         subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=essential", f"--include={python},{python}-venv,libstdc++6,libgomp1",
-             self.suite, str(root)], check=True,
+            ["mmdebstrap", "--quiet", "--variant=essential", *OLD_MIRROR,
+             f"--include={python},{python}-venv,libstdc++6,libgomp1", self.suite, str(root)], check=True,
         )  # fmt: skip
         wheels = root / "wheels"
         subprocess.run(
