@@ -64,7 +64,7 @@ from treetop.core.forecast import (
 from treetop.core.log import logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
+from treetop.core.work import KEY, Job, beyond, is_finished, open_work, remove_work, target_of, work_lock
 from treetop.data.frame import from_lists
 from treetop.data.parse.space import alike, alike_sentence
 from treetop.edit import carry
@@ -414,9 +414,8 @@ def _train_into(
     folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool, carries: bool
 ) -> Model:
     key = _key(planned, dataset, held, job)
-    rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
-    target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
-    work = open_work(target, key, resume=resume, overwrite=overwrite)
+    rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    work = open_work(target_of(folder, rank), key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
     with work_lock(work):
         try:
@@ -439,7 +438,8 @@ def _train_into(
                 run |= {"label_changes_lost": lost} if lost else {}
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
-            remove_work(work)
+            for done in (work, *(beyond(folder, size) if rank == 0 else ())):
+                remove_work(done)
         except WorkError as error:
             logger.warning("%s The model is complete.", error)
     return model
