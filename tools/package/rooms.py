@@ -1,15 +1,15 @@
 """Places to install the wheel in: an empty environment of a Python that is here, and roots of Debian releases.
 
-A root is made of Debian's packages alone (`mmdebstrap`); wheels for its Python come from PyPI as pip chooses them for a
-stranger, without this project's constraints. The trial then runs without a network, but for the loopback.
+A root is made of Debian's packages alone (`mmdebstrap`). pip installs the wheel and what it needs as for a stranger,
+without this project's constraints. The trial then runs without a network, but for the loopback.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,17 +61,11 @@ class Debian:
             ["mmdebstrap", "--quiet", "--variant=essential", *OLD_MIRROR,
              f"--include={python},{python}-venv,libstdc++6,libgomp1", self.suite, str(root)], check=True,
         )  # fmt: skip
-        wheels = root / "wheels"
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--python-version", self.version,
-             "-d", str(wheels), f"{wheel}{extras}"], check=True,
-        )  # fmt: skip
-        shutil.copy(TRIAL, root / "trial.py")
+        for file in (TRIAL, wheel, *filter(None, [os.environ.get("PIP_CERT"), "/etc/resolv.conf"])):
+            shutil.copy(file, root / {"resolv.conf": "etc"}.get(Path(file).name, ""))
         (root / "empty").mkdir()
         self._inside(root, python, "-m", "venv", "/venv")
-        name = wheel.name + extras
-        self._inside(root, "/venv/bin/pip", "install", "-q", "--no-index", "--find-links", "/wheels", f"/wheels/{name}")
-        shutil.rmtree(wheels)
+        self._inside(root, "/venv/bin/pip", "install", "-q", f"/{wheel.name}{extras}")
         return self._words(root, "env", "-C", "/empty", "/venv/bin/python", "-I", "/trial.py")
 
     def without_numba(self, work: Path) -> None:
@@ -85,6 +79,7 @@ class Debian:
         """A command in the root, with a /proc and a /dev of its own and nothing of this process's environment."""
         mounts = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
         clean = ["env", "-i", "PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "HOME=/root"]
+        clean += [f"PIP_CERT=/{Path(os.environ['PIP_CERT']).name}"] if "PIP_CERT" in os.environ else []
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", mounts, str(root), *clean, *words]
 
 
