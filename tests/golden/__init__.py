@@ -1,4 +1,4 @@
-"""Models that released versions have written, and the answers they gave (docs/release.md): they open for ever.
+"""What released versions have promised (docs/release.md): models they wrote with their answers, and public names.
 
-`python -m tests.golden` writes those of this version, once, before it is released; `test_models.py` opens all of them.
+`python -m tests.golden` writes those of this version, once, before it is released.
 """

@@ -1,4 +1,4 @@
-"""Write the models of this version to `tests/golden/models/<version>/`, each with its answers."""
+"""Write the models of this version, each with its answers, and its public names, below `tests/golden/`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ import toy
 import treetop
 from toy_encoder import write_encoder
 from treetop import Model
+
+from .names import current
 
 TEXTS = [*toy.dataset(seed=5, n=4).texts, "a cats and dogs", "", "unseen words only"]
 K = 6
@@ -69,4 +71,7 @@ def write(target: Path) -> None:
 
 if __name__ == "__main__":
     os.environ["OMP_NUM_THREADS"] = "1"
+    names = HERE / "names" / f"{treetop.__version__}.txt"
+    names.parent.mkdir(exist_ok=True)
+    names.write_text("\n".join(current()) + "\n", encoding="utf-8")
     write(HERE / "models" / treetop.__version__)
