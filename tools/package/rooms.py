@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 TRIAL = Path(__file__).with_name("trial.py")
+CERTIFICATES = [Path(file) for file in (os.environ.get("PIP_CERT"),) if file]  # of a proxy between pip and its index
 OLD_MIRROR = ["--aptopt=Acquire::Check-Valid-Until false"]  # signed all the same; a mirror may be weeks behind
 ALONE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
@@ -61,8 +62,9 @@ class Debian:
             ["mmdebstrap", "--quiet", "--variant=essential", *OLD_MIRROR,
              f"--include={python},{python}-venv,libstdc++6,libgomp1", self.suite, str(root)], check=True,
         )  # fmt: skip
-        for file in (TRIAL, wheel, *filter(None, [os.environ.get("PIP_CERT"), "/etc/resolv.conf"])):
-            shutil.copy(file, root / {"resolv.conf": "etc"}.get(Path(file).name, ""))
+        for file in (TRIAL, wheel, *CERTIFICATES):
+            shutil.copy(file, root)
+        shutil.copy("/etc/resolv.conf", root / "etc")
         (root / "empty").mkdir()
         self._inside(root, python, "-m", "venv", "/venv")
         self._inside(root, "/venv/bin/pip", "install", "-q", f"/{wheel.name}{extras}")
@@ -79,7 +81,7 @@ class Debian:
         """A command in the root, with a /proc and a /dev of its own and nothing of this process's environment."""
         mounts = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
         clean = ["env", "-i", "PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "HOME=/root"]
-        clean += [f"PIP_CERT=/{Path(os.environ['PIP_CERT']).name}"] if "PIP_CERT" in os.environ else []
+        clean += [f"PIP_CERT=/{file.name}" for file in CERTIFICATES]
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", mounts, str(root), *clean, *words]
 
 

@@ -51,7 +51,7 @@ def write(root: Path) -> None:
     told = report(root)
     found = packages(told)
     (ours,) = (item["metadata"] for item in told["install"] if item["metadata"]["name"] == NAME)
-    named = {canonicalize_name(Requirement(line).name) for line in ours["requires_dist"]}
+    named = {str(canonicalize_name(Requirement(line).name)) for line in ours["requires_dist"]}
     for file, text in _files(document(found, VERSION, named & found.keys())):
         (root / file).write_text(text, encoding="utf-8")
 

@@ -49,8 +49,8 @@ def report(root: Path) -> dict[str, Any]:
 
 def packages(told: Mapping[str, Any]) -> dict[str, Package]:
     """The packages of a report by their normalised names, treetop aside."""
-    metadata = {canonicalize_name(item["metadata"]["name"]): item for item in told["install"]}
-    found = {}
+    metadata = {str(canonicalize_name(item["metadata"]["name"])): item for item in told["install"]}
+    found: dict[str, Package] = {}
     for name, item in sorted(metadata.items()):
         facts = item["metadata"]
         sha256 = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", "")
