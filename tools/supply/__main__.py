@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tomllib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -32,6 +34,7 @@ def stale(root: Path) -> list[str]:
         version = versions.get(canonicalize_name(wanted.name))
         if version is not None and version not in wanted.specifier:
             found.append(f"{BOM} has {wanted.name} {version}, constraints.txt {wanted.specifier}")
+    found += [f"{BOM} lacks {name}, which pyproject.toml names" for name in sorted(_named(root) - versions.keys())]
     if content["metadata"]["component"]["version"] != VERSION:
         found.append(f"{BOM} is of another version than {VERSION}")
     return found
@@ -40,6 +43,13 @@ def stale(root: Path) -> list[str]:
 def _files(text: str) -> list[tuple[str, str]]:
     content = json.loads(text)
     return [(BOM, text), ("constraints-hashes.txt", locked(content)), ("docs/licences.md", page(content))]
+
+
+def _named(root: Path) -> set[str]:
+    """What treetop needs by pyproject.toml, extras included."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    return {str(canonicalize_name(Requirement(line).name)) for line in lines} - {NAME}
 
 
 def _read(file: Path) -> str:
