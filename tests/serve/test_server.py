@@ -275,6 +275,17 @@ def test_it_ends_within_five_seconds_and_texts_are_nowhere_in_the_log(server):
     half.close()
 
 
+def test_an_impatient_second_signal_changes_nothing(plain):
+    made = Server(plain, "--workers", 1)
+    half = socket.create_connection(("127.0.0.1", made.port))
+    half.sendall(request(["cat"])[:-1])
+    made.process.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    seconds, code = made.end()
+    half.close()
+    assert seconds < 5 and code == 0 and len(made.lines) == 1, made.lines
+
+
 def test_a_damaged_model_is_refused(plain, tmp_path):
     shutil.copytree(plain, tmp_path / "m")
     (tmp_path / "m" / "manifest.json").write_text("{}")

@@ -56,20 +56,17 @@ class Parent:
 
     def run(self) -> None:
         """Look after the workers until SIGTERM or SIGINT; SIGHUP makes them open the models again."""
-        wake, woken = socket.socketpair()
-        woken.setblocking(False)
-        wake.setblocking(False)
-        signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGHUP, self._reload)
-        while not self._stopping:
-            wait([wake, *(child.process.sentinel for child in self.children.values())])
-            with contextlib.suppress(BlockingIOError):
-                wake.recv(1024)
-            for slot, child in list(self.children.items()):
-                if not self._stopping and not child.process.is_alive():
-                    self._replace(slot, child)
+        with _woken_by_signals() as wake:
+            while not self._stopping:
+                wait([wake, *(child.process.sentinel for child in self.children.values())])
+                with contextlib.suppress(BlockingIOError):
+                    wake.recv(1024)
+                for slot, child in list(self.children.items()):
+                    if not self._stopping and not child.process.is_alive():
+                        self._replace(slot, child)
 
     def close(self) -> None:
         """End all workers, and remove the file of figures."""
@@ -138,6 +135,20 @@ def serve(settings: Settings) -> None:
         parent.run()
     finally:
         parent.close()
+
+
+@contextlib.contextmanager
+def _woken_by_signals() -> Iterator[socket.socket]:
+    """A socket that a signal makes readable."""
+    wake, woken = socket.socketpair()
+    with wake, woken:
+        woken.setblocking(False)
+        wake.setblocking(False)
+        signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+        try:
+            yield wake
+        finally:
+            signal.set_wakeup_fd(-1)  # another signal, while workers end, must not be written to what is closed
 
 
 @contextlib.contextmanager
