@@ -28,7 +28,9 @@ class OneWrite:
         self.close, self.is_closing = transport.close, transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send, but for the head."""
+        """Send, but for the head; nothing, where the client has gone."""
+        if self.is_closing():
+            return
         if self.head:
             self.transport.write(self.head + data)
             self.head = b""
@@ -67,8 +69,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        self._count(len(name) + len(value))
+        """One header, with a colon, a blank and the line's end."""
+        self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
