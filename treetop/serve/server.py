@@ -16,6 +16,7 @@ from multiprocessing.context import SpawnProcess
 from treetop.core.errors import ModelError, ResourceError
 from treetop.core.log import logger
 from treetop.serve import metrics
+from treetop.serve.feedback.store import FeedbackStore
 from treetop.serve.settings import Settings
 from treetop.serve.sockets import listen
 
@@ -127,6 +128,10 @@ class Parent:
 
 def serve(settings: Settings) -> None:
     """Serve until told to stop."""
+    if settings.feedback is not None:
+        store = FeedbackStore(settings.feedback)
+        store.open()
+        store.close()
     parent = Parent(settings)
     try:
         parent.start()
