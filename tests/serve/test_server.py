@@ -298,6 +298,23 @@ def test_it_ends_within_five_seconds_and_texts_are_nowhere_in_the_log(server):
     half.close()
 
 
+def listening(port):
+    """How many sockets take connections on a port."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
+def test_connections_to_a_worker_that_has_ended_are_refused(plain):
+    made = Server(plain, "--workers", 2)
+    slow, _ = made.workers()
+    assert listening(made.port) == 2
+    os.kill(slow, signal.SIGSTOP)
+    made.process.send_signal(signal.SIGTERM)
+    eventually(lambda: listening(made.port) == 1, 4)
+    os.kill(slow, signal.SIGCONT)
+    assert made.end()[1] == 0
+
+
 def test_an_impatient_second_signal_changes_nothing(plain):
     made = Server(plain, "--workers", 1)
     half = socket.create_connection(("127.0.0.1", made.port))

@@ -72,6 +72,8 @@ class Parent:
     def close(self) -> None:
         """End all workers, and remove the file of figures."""
         deadline = time.monotonic() + END
+        for sock in self.sockets:  # or else clients could connect to a socket that nobody answers any more
+            sock.close()
         for child in self.children.values():
             child.process.terminate()
         for child in self.children.values():
@@ -79,8 +81,6 @@ class Parent:
             if child.process.is_alive():
                 child.process.kill()
                 child.process.join()
-        for sock in self.sockets:
-            sock.close()
         self.figures.unlink(missing_ok=True)
 
     def _spawn(self, slot: int) -> Child:
