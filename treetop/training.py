@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.char_ngrams import lengths_of, settle
+from treetop.assemble.encoders import pin
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.folds import FOLDS, fitted_by_folds, may_fold
 from treetop.assemble.held_out.fusion import Aim
@@ -98,8 +99,10 @@ class Plan:
             devices.pick(device)
 
     def settled(self, dataset: Dataset, *, say: bool = False) -> Plan:
-        """The same recipe with settings that ask for the data (`auto`) settled on these."""
-        return dataclasses.replace(self, config=settle(self.config, dataset, say=say))
+        """The same recipe with settings that ask for the data (`auto`) settled on these, encoders of a hub pinned."""
+        config = pin(settle(self.config, dataset, say=say), say=say)
+        added = tuple(dataclasses.replace(a, config=pin(a.config, say=say)) for a in self.augmentations)
+        return dataclasses.replace(self, config=config, augmentations=added)
 
     def forecast(
         self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
