@@ -62,7 +62,7 @@ from treetop.core.forecast import (
     size,
     with_documents,
 )
-from treetop.core.log import logger
+from treetop.core.log import each_once, logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
 from treetop.core.work import KEY, Job, beyond, is_finished, open_work, remove_work, target_of, work_lock
@@ -155,12 +155,16 @@ class Plan:
 def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | Iterable[str] = ()) -> Plan:
     """A recipe's settings: its defaults, then the preset, then single settings (a dict, or 'a.b=c' strings).
 
-    `recipe` may have augmentations before it, as in gandalf+lightxml; presets are the recipe's, and what augmentations
-    need is set under their names, as in gandalf.delta.
+    `recipe` may have augmentations before it, as in gandalf+lightxml, and a preset behind it, as in unidec:cpu; presets
+    are the recipe's, and what augmentations need is set under their names, as in gandalf.delta.
     """
     for what, name in (("recipe", recipe), ("preset", preset)):
         if not isinstance(name, str):
             raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
+    recipe, colon, named = recipe.partition(":")
+    if colon and preset not in ("default", named):
+        raise ConfigError(f"preset: '{preset}', but {recipe}:{named} names one already. Give one of them.")
+    preset = named if colon else preset
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(preset_file(base, preset))
@@ -270,7 +274,8 @@ def fit(
     job = dataclasses.replace(job, self_pairs=self_pairs)
     ends = started + STEPS * limits.get("time", np.inf)
     room = limits.get("memory", available_memory())
-    with pool.limited(threads), deadline.ending(steps=ends), spill.beside(folder if in_files else None, room):
+    files_at = folder if in_files else None
+    with pool.limited(threads), deadline.ending(steps=ends), spill.beside(files_at, room), each_once():
         if folder is None:
             return _train(planned, dataset, held, job)
         return _train_into(folder, planned, dataset, held, job, resume, overwrite, carries)
@@ -307,7 +312,8 @@ def check_trainable(dataset: Dataset) -> None:
         beside = f" and {others:,} rows of other roles" if others else ""
         raise InputError(
             f"{dataset.name}: {len(dataset) - others:,} texts with 0 labels{beside}. Training needs at least one text "
-            "with one label (and a target above 0), in the role of a document."
+            "with one label (and a target above 0), in the role of a document. Fill in labels, or name the column that "
+            "has them with --label-column (label_field=)."
         )
     if not (dataset.labels.status == ACTIVE).any():
         raise InputError(
