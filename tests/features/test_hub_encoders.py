@@ -11,6 +11,7 @@ import toy_encoder
 import treetop
 from toy_hub import Hub, sha
 from treetop.core.errors import ConfigError, ModelError
+from treetop.core.store import read_part
 from treetop.features.encoder import sources
 from treetop.features.encoder.sources import find_encoder, local_config, pinned
 
@@ -63,6 +64,9 @@ def test_a_model_keeps_the_commit_it_was_trained_with(hub, tmp_path, caplog):
     manifest = json.loads((tmp_path / "model" / "manifest.json").read_bytes())
     assert manifest["config"]["encoder"]["model"] == SECOND
     assert SECOND in (tmp_path / "model" / "README.md").read_text()
+    kept = read_part(tmp_path / "model").parts["features"].parts["encoder"]
+    assert kept.config["source"] == SECOND
+    assert find_encoder(str(tmp_path / "model")).commit == SECOND  # and so does what is trained from it
     hub.repositories[NAME].append(hub.repositories[NAME][0])  # its owner publishes another
     sources._at_commit.cache_clear()
     assert pinned(NAME) != SECOND

@@ -6,6 +6,7 @@ Whatever the source, an encoder arrives as plain data: settings, weights and `to
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ class Source:
     config: dict[str, Any]
     weights: dict[str, NDArray[Any]]
     tokenizer: bytes
+    commit: str = ""  # owner/name@commit of the hub it came from; empty: from none
 
     def __post_init__(self) -> None:
         for key, array in self.weights.items():
@@ -148,7 +150,7 @@ def from_part(part: Part, name: str) -> Source:
     config = part.config.get("encoder")
     if raw is None or not isinstance(config, dict):
         raise ModelError(f"{part.kind}: tokenizer.json or the encoder's settings are missing. Copy the model again.")
-    return Source(name, config, weights, raw)
+    return Source(name, config, weights, raw, str(part.config.get("source", "")))
 
 
 def _from_folder(folder: Path, name: str) -> Source:
@@ -187,7 +189,7 @@ def _from_hub(name: str) -> Source:
             f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
             f"{command_for('offline')}, which includes {DEFAULT}."
         ) from None
-    return _from_folder(folder, there)
+    return dataclasses.replace(_from_folder(folder, there), commit=there)
 
 
 def pinned(name: str) -> str:

@@ -134,6 +134,7 @@ class Transformer(Learned[Pooling]):
             "l2": self.l2,
             "name": self.name,
         }
+        config |= {"source": self.encoder.commit} if self.encoder.commit else {}
         return Part(self.kind, config, weights, files={"tokenizer.json": self.tokenizer.raw})
 
     @classmethod
