@@ -125,7 +125,7 @@ locked:
 	build/locked/bin/pip check
 	cd build && for model in ../tests/golden/models/*/*/; do locked/bin/treetop verify $$model; done
 
-# Known faults of these versions, by PyPI's advisories (needs its JSON API) or, with SERVICE=osv, by osv.dev.
+# Known faults of these versions, by PyPI's advisories (needs its JSON API) or, with SERVICE=osv, by those of OSV.
 audit: SERVICE ?= pypi
 audit:
 	test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && build/audit/bin/pip install -q pip-audit; }
