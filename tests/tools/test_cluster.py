@@ -25,7 +25,8 @@ def test_nodes_kills_and_predictions(tmp_path):
     ]
     rows = cluster.cluster(tables(tmp_path, "cluster.jsonl", found), ()).splitlines()[2:]
     assert rows == [
-        "| batch prediction | d | 2 | 1,000 texts in 7 s, 2 kills, largest process 500 MB of 1,000 | **no** |",
+        "| batch prediction | d | 2 | 1,000 texts in 7 s, 2 kills; a process may have 1,000 MB of its own, with mapped "
+        "files the largest had 500 MB | **no** |",
         "| training over two network namespaces | d | 2 | 12 s, one process 10 s, 3 MB sent | yes |",
         "| training, a core each | d | 4 | 12 s, one process 10 s | yes |",
         "| training, killed at random | d | 4 | 5 trainings, 3 kills (1 of a command, 2 of a node) | 4 of 5 |",
