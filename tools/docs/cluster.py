@@ -34,8 +34,8 @@ def _row(values: records.Record) -> list[str] | None:
     if kind == "predict":
         own, mapped = (f"{values[name] / 1e6:,.0f} MB" for name in ("memory_limit", "memory_peak"))
         shown = (
-            f"{values['texts']:,} texts in {values['seconds']:,.0f} s, {values['kills']} kills; a process may have {own} "
-            f"of its own, with mapped files the largest had {mapped}"
+            f"{values['texts']:,} texts in {values['seconds']:,.0f} s, {values['kills']} kills; a process may have "
+            f"{own} of its own, with mapped files the largest had {mapped}"
         )
         same = values["rows_differing"] == 0 and values["rows"] == values["texts"]
         return ["batch prediction", values["data"], str(values["nodes"]), shown, SAME[same]]
