@@ -279,7 +279,7 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
     """
     rules, here = options or Options(), executor.current()
     rows: Any = Z if isinstance(Z, np.ndarray) else read_only(rows_of(Z))
-    filled = Z.any(1) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
+    filled: A = np.asarray(Z.any(1)) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
     place = None if here.remote else spill.current()
     shared = here.share((rows, filled, Z.shape[1], place))
     nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]
