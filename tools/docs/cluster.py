@@ -14,8 +14,8 @@ SAME = {True: "yes", False: "**no**"}
 def cluster(results: Path, words: Sequence[str]) -> str:
     """`cluster`: Ray nodes on this machine beside one process."""
     found = records.usable(results / "cluster.jsonl").values()
-    rows = [row for values in found if (row := _row(values)) is not None]
-    return markdown(["what", "data", "nodes", "result", "same answers"], sorted(rows, key=lambda row: row[:2]), left=4)
+    rows = [row for row in map(_row, found) if row is not None]
+    return markdown(["what", "data", "nodes", "result", "same answers"], sorted(rows), left=4)
 
 
 def _row(values: records.Record) -> list[str] | None:
