@@ -1,11 +1,11 @@
 """Networks trained by torchrun in two network namespaces, one process each (Gloo), beside one process.
 
-    sudo python benchmarks/cluster/networks.py [--recipes renee unidec lightxml cascadexml] [--seeds 3] [--table 300000]
+    sudo python benchmarks/cluster/networks.py [--recipes renee unidec lightxml cascadexml] [--seeds 3] [--table 2000000]
 
-3,000 rows of WordNet and a small random encoder whose tokenizer knows the rows' words. One process trains with several
-seeds, which shows the noise; two processes train with the first of them. Peak memory is that of each process. Last,
-`renee` on 500 rows and a table of `--table` labels, where the table is most of the memory. Dropout is on, and processes
-draw their own. Adds a record per recipe to benchmarks/results/cluster.jsonl.
+2,000 rows of WordNet with the labels they carry, and a small random encoder whose tokenizer knows the rows' words. One
+process trains with several seeds, which shows the noise; two processes train with the first of them. Peak memory is
+that of each process. Last, the memory that `renee`'s table of `--table` labels takes of each process, alone. Dropout is
+on, and processes draw their own. Adds a record per recipe to benchmarks/results/cluster.jsonl.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from namespaces import ADDRESSES, NAMES, cable, inside
 
 from treetop.core.dataset import Dataset
 from treetop.core.provenance import append, provenance, versions
-from treetop.data.write import write
 from treetop.model import load
 
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 from toy_encoder import SPECIAL, write_encoder, write_tokenizer
 
-ROWS, TEST, WIDTH = 3000, 2000, 64
+ROWS, TEST, WIDTH = 2000, 2000, 64
 SETTINGS = (
     "encoder.max_length=32", "train.batch_size=64", "train.epochs=8.0", "encoder_optimizer.lr=0.001",
     "head_optimizer.lr=0.01",
@@ -110,27 +109,63 @@ def compared(recipe: str, work: Path, seeds: int, test: Dataset) -> dict[str, An
     }
 
 
-def table(work: Path, n_labels: int) -> dict[str, Any]:
-    """Memory of `renee` where the label table is most of it."""
-    folder, rng = work / "table", np.random.default_rng(0)
-    folder.mkdir()
-    with (folder / "labels.jsonl").open("w") as out:
-        out.writelines(json.dumps({"id": f"L{k}", "name": f"label {k}"}) + "\n" for k in range(n_labels))
-    with (folder / "train.jsonl").open("w") as out:
-        for k in rng.integers(0, n_labels, 500).tolist():
-            out.write(json.dumps({"text": f"thing {k}", "labels": [f"L{k}"]}) + "\n")
-    settings = [f"encoder.model={work / 'encoder'}", *SETTINGS, "train.epochs=1.0"]
-    words = command("renee", folder, work / "model", settings, 0)
-    one, two = fit(words, processes=1), fit(words, processes=2)
-    return {"labels": n_labels, "width": WIDTH, "table_mb": n_labels * WIDTH * 4 / 1e6, "memory_mb_one": one,
+TABLE = """
+import sys, torch
+from treetop.network.vectors.full import FullTable
+from treetop.tensors.devices import World
+from treetop.train.optim import AdamConfig
+
+def held():
+    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) / 1024
+
+torch.set_num_threads(1)
+world, before = World.join(torch.device("cpu")), held()
+table = FullTable(int(sys.argv[1]), int(sys.argv[2]), AdamConfig(), torch.device("cpu"), world=world)
+for tensor in table.state().values():
+    tensor.fill_(1.0)
+print(held() - before)
+"""
+
+
+def table(n_labels: int) -> dict[str, Any]:
+    """Megabytes that a table of all labels with its moments takes of one process, and of each of two."""
+    words = ["-c", TABLE, str(n_labels), str(WIDTH)]
+    one = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    place = {"MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29512", "WORLD_SIZE": "2"}
+    started = [
+        subprocess.Popen(
+            inside(
+                name, "env", f"GLOO_SOCKET_IFNAME={name}", f"RANK={rank}", f"LOCAL_RANK={rank}",
+                *(f"{key}={value}" for key, value in place.items()), sys.executable, *words,
+            ),
+            cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        )
+        for rank, name in enumerate(NAMES)
+    ]  # fmt: skip
+    two = [float(process.communicate()[0]) for process in started]
+    return {"labels": n_labels, "width": WIDTH, "table_mb": n_labels * WIDTH * 12 / 1e6, "memory_mb_one": [float(one)],
             "memory_mb_two": two}  # fmt: skip
+
+
+def write_data(train: Dataset, folder: Path) -> None:
+    """The rows, and the labels that one of them carries."""
+    folder.mkdir()
+    used, ids = np.unique(train.Y.indices), list(train.labels.ids)
+    with (folder / "labels.jsonl").open("w") as out:
+        for column in used.tolist():
+            label = {"id": ids[column], "name": train.labels.names[column], "text": train.labels.texts[column]}
+            out.write(json.dumps(label) + "\n")
+    with (folder / "train.jsonl").open("w") as out:
+        for row, text in enumerate(train.texts):
+            columns = train.Y.indices[train.Y.indptr[row] : train.Y.indptr[row + 1]].tolist()
+            out.write(json.dumps({"text": text, "labels": [ids[column] for column in columns]}) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", nargs="*", default=["renee", "unidec", "lightxml", "cascadexml"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", type=int, default=300_000)
+    parser.add_argument("--table", type=int, default=2_000_000)
     options = parser.parse_args()
     train, rng = Dataset.read("wordnet", "train"), np.random.default_rng(0)
     test = Dataset.read("wordnet", "test").align(train.labels)
@@ -138,11 +173,11 @@ def main() -> None:
     test = test.take(np.sort(rng.permutation(len(test))[:TEST]))
     with tempfile.TemporaryDirectory() as folder, cable():
         work = Path(folder)
-        write({"train": train}, work / "data", "jsonl")
+        write_data(train, work / "data")
         encoder_for(list(train.texts), work / "encoder")
         jobs = [(f"networks {recipe}", lambda recipe=recipe: compared(recipe, work, options.seeds, test))
                 for recipe in options.recipes]  # fmt: skip
-        jobs += [("networks table", lambda: table(work, options.table))] if options.table else []
+        jobs += [("networks table", lambda: table(options.table))] if options.table else []
         for name, job in jobs:
             record = {**provenance(seed=0), "versions": versions(), "name": name, "processes": 2, **job()}
             append(RESULTS, record)

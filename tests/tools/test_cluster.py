@@ -53,12 +53,12 @@ def test_processes_memory_and_plans(tmp_path):
     score = {"P@1": 50.0, "P@5": 20.5}
     found = [
         {"name": "networks unidec", "one": [score, score], "two": score, **memory},
-        {"name": "networks table", "labels": 300_000, "table_mb": 76.8, **memory},
+        {"name": "networks table", "table_mb": 76.8, **memory},
     ]
     rows = cluster.processes(tables(tmp_path, "cluster.jsonl", found), ()).splitlines()[2:]
     assert rows == [
         "| `unidec` | 50.00 / 20.50, 50.00 / 20.50 | 50.00 / 20.50 | 500 | 410, 390 |",
-        "| `renee`, 300,000 labels (table 77 MB) | – | – | 500 | 410, 390 |",
+        "| a table of 77 MB alone | – | – | 500 | 410, 390 |",
     ]
     run = {"seconds": 69.3, "cpu_s": 60.1, "peak_gb": 0.494, "disk_gb": 1.33}
     limited = {"name": "gen-1m xr_linear 6e+08", "limit": 6e8, "model_gb": 0.471, "same_bytes": True, **run}

@@ -69,7 +69,7 @@ def processes(results: Path, words: Sequence[str]) -> str:
             continue
         memory = [", ".join(f"{mb:,.0f}" for mb in values[f"memory_mb_{name}"]) for name in ("one", "two")]
         if "table_mb" in values:
-            what, scores = f"`renee`, {values['labels']:,} labels (table {values['table_mb']:.0f} MB)", [MISSING] * 2
+            what, scores = f"a table of {values['table_mb']:,.0f} MB alone", [MISSING] * 2
         else:
             what = f"`{values['name'].removeprefix('networks ')}`"
             scores = [", ".join(f"{one['P@1']:.2f} / {one['P@5']:.2f}" for one in values["one"])]
