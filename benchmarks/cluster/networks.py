@@ -1,6 +1,6 @@
 """Networks trained by torchrun in two network namespaces, one process each (Gloo), beside one process.
 
-    sudo python benchmarks/cluster/networks.py [--recipes renee unidec lightxml cascadexml] [--seeds 3] [--table 2000000]
+    sudo python benchmarks/cluster/networks.py [--recipes renee unidec lightxml cascadexml] [--seeds 3] [--table 2e6]
 
 2,000 rows of WordNet with the labels they carry, and a small random encoder whose tokenizer knows the rows' words. One
 process trains with several seeds, which shows the noise; two processes train with the first of them. Peak memory is
@@ -165,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", nargs="*", default=["renee", "unidec", "lightxml", "cascadexml"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", type=int, default=2_000_000)
+    parser.add_argument("--table", type=float, default=2e6)
     options = parser.parse_args()
     train, rng = Dataset.read("wordnet", "train"), np.random.default_rng(0)
     test = Dataset.read("wordnet", "test").align(train.labels)
@@ -177,7 +177,7 @@ def main() -> None:
         encoder_for(list(train.texts), work / "encoder")
         jobs = [(f"networks {recipe}", lambda recipe=recipe: compared(recipe, work, options.seeds, test))
                 for recipe in options.recipes]  # fmt: skip
-        jobs += [("networks table", lambda: table(options.table))] if options.table else []
+        jobs += [("networks table", lambda: table(int(options.table)))] if options.table else []
         for name, job in jobs:
             record = {**provenance(seed=0), "versions": versions(), "name": name, "processes": 2, **job()}
             append(RESULTS, record)
