@@ -13,6 +13,7 @@ from treetop.core.dataset import LABEL_TEXT, RETIRED
 from treetop.core.errors import ConfigError, InputError, ModelError, WorkError
 from treetop.core.texts import Texts
 from treetop.core.work import open_work
+from treetop.training import plan
 
 
 def with_roles(data):
@@ -25,6 +26,13 @@ def with_targets_of_nothing(data):
 
 def with_retired_labels(data):
     return dataclasses.replace(data, labels=dataclasses.replace(data.labels, status=np.full(data.n_labels, RETIRED)))
+
+
+def test_a_preset_may_follow_the_recipe_as_in_tables_of_advice():
+    assert plan("unidec:cpu").settings == plan("unidec", preset="cpu").settings != plan("unidec").settings
+    assert plan("unidec:cpu").recipe == "unidec" and plan("unidec:cpu", preset="cpu").recipe == "unidec"
+    with pytest.raises(ConfigError, match=r"^preset: 'paper', but unidec:cpu names one already\. Give one of them\.$"):
+        plan("unidec:cpu", preset="paper")
 
 
 @pytest.mark.parametrize(

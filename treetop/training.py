@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.char_ngrams import lengths_of, settle
+from treetop.assemble.encoders import pin
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.folds import FOLDS, fitted_by_folds, may_fold
 from treetop.assemble.held_out.fusion import Aim
@@ -61,10 +62,10 @@ from treetop.core.forecast import (
     size,
     with_documents,
 )
-from treetop.core.log import logger
+from treetop.core.log import each_once, logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
+from treetop.core.work import KEY, Job, beyond, is_finished, open_work, remove_work, target_of, work_lock
 from treetop.data.frame import from_lists
 from treetop.data.parse.space import alike, alike_sentence
 from treetop.edit import carry
@@ -98,8 +99,10 @@ class Plan:
             devices.pick(device)
 
     def settled(self, dataset: Dataset, *, say: bool = False) -> Plan:
-        """The same recipe with settings that ask for the data (`auto`) settled on these."""
-        return dataclasses.replace(self, config=settle(self.config, dataset, say=say))
+        """The same recipe with settings that ask for the data (`auto`) settled on these, encoders of a hub pinned."""
+        config = pin(settle(self.config, dataset, say=say), say=say)
+        added = tuple(dataclasses.replace(a, config=pin(a.config, say=say)) for a in self.augmentations)
+        return dataclasses.replace(self, config=config, augmentations=added)
 
     def forecast(
         self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
@@ -152,12 +155,16 @@ class Plan:
 def plan(recipe: str, *, preset: str = "default", settings: Mapping[str, Any] | Iterable[str] = ()) -> Plan:
     """A recipe's settings: its defaults, then the preset, then single settings (a dict, or 'a.b=c' strings).
 
-    `recipe` may have augmentations before it, as in gandalf+lightxml; presets are the recipe's, and what augmentations
-    need is set under their names, as in gandalf.delta.
+    `recipe` may have augmentations before it, as in gandalf+lightxml, and a preset behind it, as in unidec:cpu; presets
+    are the recipe's, and what augmentations need is set under their names, as in gandalf.delta.
     """
     for what, name in (("recipe", recipe), ("preset", preset)):
         if not isinstance(name, str):
             raise ConfigError(f"{what}: expected a name, got {shown(name)}. `treetop recipes` lists all.")
+    recipe, colon, named = recipe.partition(":")
+    if colon and preset not in ("default", named):
+        raise ConfigError(f"preset: '{preset}', but {recipe}:{named} names one already. Give one of them.")
+    preset = named if colon else preset
     before, base = split_name(recipe)
     module = registry.find("recipe", base)
     values: dict[str, Any] = {} if preset == "default" else read_yaml(preset_file(base, preset))
@@ -267,7 +274,8 @@ def fit(
     job = dataclasses.replace(job, self_pairs=self_pairs)
     ends = started + STEPS * limits.get("time", np.inf)
     room = limits.get("memory", available_memory())
-    with pool.limited(threads), deadline.ending(steps=ends), spill.beside(folder if in_files else None, room):
+    files_at = folder if in_files else None
+    with pool.limited(threads), deadline.ending(steps=ends), spill.beside(files_at, room), each_once():
         if folder is None:
             return _train(planned, dataset, held, job)
         return _train_into(folder, planned, dataset, held, job, resume, overwrite, carries)
@@ -304,7 +312,8 @@ def check_trainable(dataset: Dataset) -> None:
         beside = f" and {others:,} rows of other roles" if others else ""
         raise InputError(
             f"{dataset.name}: {len(dataset) - others:,} texts with 0 labels{beside}. Training needs at least one text "
-            "with one label (and a target above 0), in the role of a document."
+            "with one label (and a target above 0), in the role of a document. Fill in labels, or name the column that "
+            "has them with --label-column (label_field=)."
         )
     if not (dataset.labels.status == ACTIVE).any():
         raise InputError(
@@ -414,9 +423,8 @@ def _train_into(
     folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool, carries: bool
 ) -> Model:
     key = _key(planned, dataset, held, job)
-    rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
-    target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
-    work = open_work(target, key, resume=resume, overwrite=overwrite)
+    rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    work = open_work(target_of(folder, rank), key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
     with work_lock(work):
         try:
@@ -439,7 +447,8 @@ def _train_into(
                 run |= {"label_changes_lost": lost} if lost else {}
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
-            remove_work(work)
+            for done in (work, *(beyond(folder, size) if rank == 0 else ())):
+                remove_work(done)
         except WorkError as error:
             logger.warning("%s The model is complete.", error)
     return model

@@ -26,7 +26,7 @@ from treetop.core.texts import Texts
 from treetop.features.tfidf.tfidf import Tfidf, TfidfConfig
 from treetop.kernels.runtime import threads
 opened = gzip.open(sys.argv[1], "rt", encoding="utf-8")
-texts, config = Texts.of([json.loads(line)["text"] for line in opened]), TfidfConfig(ngrams=(1, 2))
+texts, config = Texts.of([json.loads(line)["text"] for line in opened]), TfidfConfig(ngrams=(1, int(sys.argv[2])))
 Tfidf.fit_transform(texts.span(0, 2000), config)[0].transform(texts.span(0, 2000))
 fits, transforms = [], []
 with threads.limited(1):
@@ -41,9 +41,10 @@ print(json.dumps({"fit": min(fits), "transform": min(transforms), "values": int(
 """
 
 
-def run(tree: Path, data: Path) -> dict[str, float]:
+def run(tree: Path, data: Path, words: int) -> dict[str, float]:
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", RUN, data], cwd=tree, env=environment, capture_output=True, check=True)
+    command = [sys.executable, "-c", RUN, data, str(words)]
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -51,21 +52,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--words", type=int, choices=(1, 2), default=2, help="longest n-gram of words")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
     trees = {"before": options.before.resolve(), "now": ROOT}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in trees}
     for tree in trees.values():
-        run(tree, options.data)  # compiles
+        run(tree, options.data, options.words)  # compiles
     for _ in range(options.rounds):
         for name, tree in trees.items():
-            found[name].append(run(tree, options.data))
+            found[name].append(run(tree, options.data, options.words))
             print(name, found[name][-1], flush=True)
-    record = {**provenance(seed=0, root=ROOT), "versions": versions(), "what": "tf-idf words 1-2, one thread"}
+    what = "words 1-2" if options.words == 2 else "words 1"
+    record = {**provenance(seed=0, root=ROOT), "versions": versions(), "what": f"tf-idf {what}, one thread"}
     commit = subprocess.run(["git", "-C", options.before, "rev-parse", "--short=12", "HEAD"], capture_output=True)
     record |= {
-        "name": "tfidf-trees",
+        "name": f"tfidf-trees, {what}",
         "rep": 0,
         "before": commit.stdout.decode().strip(),
         "data": options.data.parent.name,

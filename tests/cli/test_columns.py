@@ -77,8 +77,18 @@ def test_columns_that_are_not_there_are_named(home):
     done = run("data", "stats", home, "--label-column", "subject", "--text-column", "body")
     assert done.returncode == 2
     assert (
-        "train.csv:1: the header needs the columns 'body' and 'subject' (found: headline, body, subjects, labels). "
-        "Rename them, or name yours with --text-column and --label-column."
+        "train.csv:1: the header needs the column 'subject' (found: headline, body, subjects, labels). "
+        "Rename a column, or name yours with --label-column."
+    ) in done.stderr
+    done = run("data", "stats", home, "--label-column", "subject", "--text-column", "title")
+    assert (
+        "the header needs the columns 'title' and 'subject' (found: headline, body, subjects, labels). " in done.stderr
+    )
+    assert "Rename them, or name yours with --text-column and --label-column." in done.stderr
+    done = run("data", "stats", home, "--label-column", "subjects", "--text-column", "headline,body")
+    assert (
+        "there is no column 'headline,body'. Name each column by itself: "
+        '--text-column "headline" --text-column "body".'
     ) in done.stderr
     (home / "a.jsonl").write_text(json.dumps({"text": "a", "subjects": "cat"}) + "\n")
     done = run("data", "stats", home / "a.jsonl", "--label-column", "subjects")

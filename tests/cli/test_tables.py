@@ -296,7 +296,7 @@ def test_predict_writes_tables_that_can_be_joined_back(model, tmp_path):
         (["--delimiter", ";;", "--out", "a.csv"], "--delimiter: ';;' is not one character. Give one, such as ';'."),
         (["--out", "a.xlsx"], "a.xlsx: spreadsheets are not written. Write a .csv with --bom, which Excel opens."),
         (["--keep-column", "labels"], "--keep-column labels: is a column of the answer as well. Rename it in the"),
-        (["--keep-column", "nr"], "in.csv:1: the header needs the columns 'text' and 'nr' (found: text). Rename them"),
+        (["--keep-column", "nr"], "in.csv:1: the header needs the column 'nr' (found: text). Rename a column,"),
         (["--whole-file"], "--whole-file: in.csv has a text in each row. Leave the option out."),
     ],
 )  # fmt: skip

@@ -3,12 +3,15 @@
 import gzip
 import json
 import logging
+import re
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from treetop.core.errors import DataError, InputError, ResourceError
+import treetop
+from treetop.core.errors import BadRow, DataError, InputError, ResourceError
+from treetop.data.inputs import read_inputs
 from treetop.data.read import read
 from treetop.data.validate import validate
 
@@ -37,9 +40,14 @@ JSONL = [
     ('["a"]\n', "not a JSON object. Every line must be {...}, one row each."),
     (
         '{"labels": ["x"], "body": "b"}\n',
-        "field 'text' is missing (found: labels, body). Name it 'text', or 'title' and 'content'.",
+        "field 'text' is missing (found: labels, body). Name it 'text', or 'title' and 'content', or name "
+        "yours with --text-column.",
     ),
-    ('{"text": "a"}\n', "field 'labels' is missing (found: text). Add it; a row without labels has \"labels\": []."),
+    (
+        '{"text": "a"}\n',
+        "field 'labels' is missing (found: text). Add it, or name yours with --label-column; a row without labels has "
+        '"labels": [].',
+    ),
     ('{"text": 5, "labels": []}\n', "field 'text' is a number, expected a string. Put the text in quotes."),
     (
         '{"text": null, "labels": []}\n',
@@ -72,8 +80,8 @@ JSONL = [
     ),
     (
         b'{"text": "caf\xe9", "labels": []}\n',
-        "byte 14 of the line (0xe9) is not UTF-8. Save the file as UTF-8, for example with: "
-        "iconv -f latin1 -t utf-8 train.jsonl",
+        "byte 14 of the line (0xe9) is not UTF-8. Save the file as UTF-8, or convert it: "
+        "'iconv -f cp1252 -t utf-8 train.jsonl'.",
     ),
 ]
 
@@ -109,9 +117,59 @@ def test_bom_and_crlf_are_accepted(tmp_path):
 def test_utf16_is_named(tmp_path):
     file = folder(tmp_path, train__jsonl=GOOD.encode("utf-16")) / "train.jsonl"
     assert sentence(file) == (
-        "PATH:1: the file is UTF-16, expected UTF-8. Save it as UTF-8, for example with: "
-        "iconv -f utf-16 -t utf-8 train.jsonl"
+        "PATH:1: the file is UTF-16, expected UTF-8. Save the file as UTF-8, or convert it: "
+        "'iconv -f utf-16 -t utf-8 train.jsonl'."
     )
+
+
+def test_a_table_in_the_encoding_of_windows_says_what_to_do_in_excel(tmp_path):
+    file = folder(tmp_path, a__csv="text;Schlagwörter\nKäse;cat\n".encode("cp1252")) / "a.csv"
+    want = (
+        "PATH:1: byte 13 of the line (0xf6) is not UTF-8. Save the file as UTF-8 (in Excel as 'CSV UTF-8'), or convert "
+        "it: 'iconv -f cp1252 -t utf-8 a.csv'."
+    )
+    assert sentence(file) == want
+    with pytest.raises(DataError) as caught:  # without its header no row can be read
+        read(file, skip=treetop.Skipped())
+    assert not isinstance(caught.value, BadRow) and "(0xf6) is not UTF-8" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "want"),
+    [
+        ("a.docx", b"PK\x03\x04\n", "this is a file of a word processor. Save it as plain text (UTF-8), HTML or PDF."),
+        ("a.csv", b"PK\x03\x04\n", "this is a zip file. Unpack it; a spreadsheet needs the ending .xlsx."),
+        ("a.txt", b"%PDF-1.7\n", "this is a PDF. Give it the ending .pdf."),
+        ("a.csv", b"", "the file is empty, or its first line is. Write the names of the columns there."),
+    ],
+)
+def test_files_that_are_no_text_are_named(tmp_path, name, content, want):
+    (tmp_path / name).write_bytes(content)
+    assert sentence(tmp_path / name) == f"PATH: {want}"
+    with pytest.raises(DataError, match=re.escape(want)):  # nor are they texts to predict
+        list(read_inputs(str(tmp_path / name)))
+
+
+def test_ids_that_occur_again_are_told(tmp_path, caplog):
+    rows = [("d1", "document"), ("d2", "document"), ("d1", "document"), ("", "document"), ("", "document")]
+    rows += [("d2", "synthetic"), ("d1", "document")]
+    lines = [json.dumps({"text": "a", "labels": ["x"], "id": id_, "role": role}) + "\n" for id_, role in rows]
+    file = folder(tmp_path, train__jsonl="".join(lines)) / "train.jsonl"
+    said = f"{file}: 2 documents have the id of an earlier one, such as 'd1'"
+    assert list(read(file).ids[:3]) == ["d1", "d2", "d1"]
+    assert warnings(caplog) == [f"{said}; kept. Answers cannot be matched to documents by these ids."]
+    assert validate(file).notes[:1] == warnings(caplog) and validate(file).good
+    assert sentence(file, strict=True) == (
+        "PATH: 2 documents have the id of an earlier one, such as 'd1'. Give each document an id of its own, or read "
+        "without strict."
+    )
+    assert not validate(file, strict=True).good
+
+
+def test_rows_none_of_which_has_a_label_are_no_good_data(tmp_path, caplog):
+    file = folder(tmp_path, train__csv="text,labels\na,\nb,\n", test__csv="text,labels\na,\n") / "train.csv"
+    want = "no row has a label, so nothing can be trained. Fill in labels, or name the column that has them with"
+    assert [doubt.startswith(f"{file}: {want} --label-column") for doubt in validate(tmp_path).doubts] == [True]
 
 
 def test_a_line_of_10_mb_works(tmp_path):
@@ -201,6 +259,14 @@ def test_folder_without_train(tmp_path):
     (tmp_path / "test.jsonl").write_text(GOOD)
     assert sentence(path, split="train").endswith(
         "no split 'train' (found: test in PATH/test.jsonl). Choose one of these, or add a file for 'train'."
+    )
+
+
+def test_documents_without_labels_beside_them(tmp_path):
+    path = folder(tmp_path, b__txt="x", a__pdf="y")
+    assert sentence(path) == (
+        "PATH: documents such as a.pdf, but no labels. Write those of each document into a file beside it: a.key (a "
+        "name in a line) or a.tsv (<URI> TAB name)."
     )
 
 
@@ -395,8 +461,8 @@ def test_fasttext_libsvm_annif(tmp_path):
 
 def test_tables(tmp_path):
     assert sentence(folder(tmp_path, a__csv="body,labels\na,b\n") / "a.csv") == (
-        "PATH:1: the header needs the columns 'text' and 'labels' (found: body, labels). "
-        "Rename them, or name yours with --text-column and --label-column."
+        "PATH:1: the header needs the column 'text' (found: body, labels). "
+        "Rename a column, or name yours with --text-column."
     )
     assert sentence(folder(tmp_path, a__csv="text,labels\na,b\na,b,c\n") / "a.csv") == (
         "PATH:3: 3 cells under a header of 2. Put cells with the delimiter inside into quotes."
@@ -498,8 +564,8 @@ def test_chosen_fields_that_are_not_there(tmp_path):
         "Did you mean 'title'?"
     )
     assert sentence(folder(tmp_path, a__csv="text,title,labels\na,b,\n") / "a.csv", fields=["title", "body"]) == (
-        "PATH:1: the header needs the columns 'title' and 'body' and 'labels' (found: text, title, labels). "
-        "Rename them, or name yours with --text-column and --label-column."
+        "PATH:1: the header needs the column 'body' (found: text, title, labels). "
+        "Rename a column, or name yours with --text-column."
     )
     for wrong in ("title", [1]):
         with pytest.raises(

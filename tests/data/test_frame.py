@@ -58,7 +58,7 @@ def test_the_callers_matrix_stays_as_it_is():
 def test_mistakes_are_sentences():
     assert sentence(["a", "b"], ["x", "y"]) == (
         "labels: row 0 is the string 'x', expected a list of labels. Write [['a'], ['b', 'c']]: one list per text, "
-        "even for one label."
+        "even for one label; a column of a table is cut by table['labels'].str.split('|')."
     )
     assert sentence(["a"], [["x"], ["y"]]) == "labels: 2 rows for 1 texts. Give one list of labels per text."
     assert sentence(["a"], [None]) == (

@@ -10,8 +10,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_union
 from sklearn.preprocessing import normalize
 
+from elsewhere import Elsewhere
 from treetop.core import config as build_config
 from treetop.core.errors import ConfigError, InputError, ModelError
+from treetop.core.executor.executor import LOCAL, using
 from treetop.core.store import Part, read_part, write_manifest, write_part
 from treetop.core.texts import Texts
 from treetop.core.types import KNOWN_WORDS
@@ -152,9 +154,15 @@ def test_bits_depend_on_neither_threads_nor_blocks(small_blocks, monkeypatch):
     texts = Texts.of(many_texts())
     config = TfidfConfig(ngrams=(1, 2), char_ngrams=(2, 3), min_df=2, max_features=900)
     made = []
-    for n, block in ((1, 300), (2, 300), (5, 300), (2, 1 << 20)):
+    for n, block, here in (
+        (1, 300, LOCAL),
+        (2, 300, LOCAL),
+        (5, 300, LOCAL),
+        (2, 1 << 20, LOCAL),
+        (1, 300, Elsewhere()),
+    ):
         monkeypatch.setattr(grams.Cutter, "block", property(lambda cutter, block=block: block))
-        with threads.limited(n):
+        with threads.limited(n), using(here):
             tfidf, rows = Tfidf.fit_transform(texts, config)
             again = tfidf.transform(texts)
         part = tfidf.to_part()

@@ -53,4 +53,6 @@ def _use(recipe: str, folder: Path) -> None:
 
 
 def _files(folder: Path | None) -> int:
-    return 0 if folder is None else sum(1 for _ in folder.iterdir())
+    from treetop.kernels.runtime.cache import ANNOUNCED
+
+    return 0 if folder is None else sum(file.name != ANNOUNCED for file in folder.iterdir())

@@ -40,6 +40,25 @@ def quiet() -> Iterator[None]:
         _state["bars"] = bars
 
 
+@contextmanager
+def each_once() -> Iterator[None]:
+    """Show a warning that several trainings repeat only once."""
+    seen: set[str] = set()
+
+    def new(record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        before = len(seen)
+        seen.add(record.getMessage())
+        return len(seen) > before
+
+    logger.addFilter(new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(new)
+
+
 class _Format(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno < logging.WARNING else record.levelname.lower() + ": "

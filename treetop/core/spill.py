@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from treetop.core.errors import ResourceError
 from treetop.core.forecast import nearest, size
 
-FIRST = 1 << 16  # items of a growing array at the start
+FIRST = 1 << 22  # items of a growing array at the start: pages that nobody writes to take no memory
 MMAP_THRESHOLD = -3  # of glibc's mallopt
 SHARE = 1 / 64  # of a memory budget: arrays of at least that size lie in files
 

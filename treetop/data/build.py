@@ -14,6 +14,7 @@ from treetop.core import spill
 from treetop.core.dataset import Csr, Dataset
 from treetop.core.log import logger
 from treetop.core.texts import Texts, TextsBuilder
+from treetop.data.parse.lines import Incomplete
 from treetop.data.parse.rows import Notes, Reading, Row, place
 from treetop.data.parse.space import LabelTable
 from treetop.data.parse.surrogates import has_lone
@@ -100,6 +101,11 @@ class Builder:
         return self._texts.build()
 
     @property
+    def has_labels(self) -> bool:
+        """Whether any row has a label."""
+        return len(self._columns) > 0
+
+    @property
     def has_features(self) -> bool:
         """Whether rows come with precomputed features, so that their texts may be empty."""
         return bool(self._features)
@@ -179,8 +185,32 @@ class Builder:
             **more,
         )
 
+    def oddities(self) -> list[str]:
+        """What is odd about the rows, in sentences; strict reading refuses ids that occur again."""
+        sentences = self.notes.sentences()
+        if again := self._repeated_ids():
+            if self.reading.strict:
+                sentence = f"{again}. Give each document an id of its own, or read without strict."
+                self.reading.problem(Incomplete(sentence, file=self.file))
+            sentences.append(f"{self.file}: {again}; kept. Answers cannot be matched to documents by these ids.")
+        return sentences
+
+    def _repeated_ids(self) -> str:
+        """How many documents have the id of an earlier one, by 64-bit hashes; empty if none has."""
+        if self._ids is None:
+            return ""
+        ids, roles = self._ids.build(), self._roles.array(np.uint8)
+        rows = np.arange(len(ids)) if roles is None else np.flatnonzero(roles == 0)
+        rows = rows[ids.lengths()[rows] > 0]
+        hashes = np.fromiter(map(hash, ids.take(rows)), np.int64, len(rows))
+        first = np.unique(hashes, return_index=True)[1]
+        if len(first) == len(rows):
+            return ""
+        again = np.delete(rows, first)
+        return f"{len(again):,} documents have the id of an earlier one, such as '{ids[int(again[0])]}'"
+
     def _report(self) -> None:
-        for sentence in self.notes.sentences():
+        for sentence in self.oddities():
             logger.warning(sentence)
         given = self._features.get("given")
         if given is None or not given.places or self.reading.one_based:

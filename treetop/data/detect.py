@@ -13,7 +13,8 @@ from treetop.core.errors import DataError, InputError, did_you_mean
 from treetop.data import catalog, sidecar
 from treetop.data.format import SPLITS, Format, Head, Source, Split, no_labels, stem
 from treetop.data.label_files import labels_reader
-from treetop.data.parse.lines import UTF16, head, lines
+from treetop.data.parse.documents import KINDS, kind
+from treetop.data.parse.lines import UTF16, head, lines, other_than_text
 from treetop.data.parse.rows import Reading, Row
 
 ENDINGS = {
@@ -90,10 +91,8 @@ def file_format(file: Path) -> Format:
         raise DataError(
             "the file is empty or cannot be unpacked. Give one with at least one row (docs/formats.md).", file=file
         )
-    if start.start.startswith(b"PK\x03\x04"):
-        raise DataError("this is a zip file. Unpack it; a spreadsheet needs the ending .xlsx.", file=file)
-    if start.start.startswith(b"\xd0\xcf\x11\xe0"):
-        raise DataError("an old Excel file, or one with a password. Save it as .xlsx without a password.", file=file)
+    if sentence := other_than_text(start.start, file):
+        raise DataError(sentence, file=file)
     shown = start.line[:60]
     if shown.lstrip().startswith("["):
         raise DataError(
@@ -160,7 +159,15 @@ def _named_files(folder: Path) -> dict[str, Path]:
                 "takes it before the models, `treetop evaluate` after the model.",
                 file=folder,
             )
-        names = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+        there = sorted(file.name for file in folder.iterdir())
+        if there and all(kind(name) in KINDS for name in there):
+            base = there[0].partition(".")[0]
+            raise DataError(
+                f"documents such as {there[0]}, but no labels. Write those of each document into a file beside it: "
+                f"{base}.key (a name in a line) or {base}.tsv (<URI> TAB name).",
+                file=folder,
+            )
+        names = ", ".join(there[:8]) or "nothing"
         layouts = ", ".join(name for name, format in formats().items() if format.find)
         raise DataError(
             f"no train file found (found: {names}). Name the rows train.jsonl, train.csv or train.parquet, or use one "

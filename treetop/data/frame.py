@@ -89,7 +89,8 @@ def _row(i: int, row: Any) -> list[Any]:
     if isinstance(row, str):
         raise InputError(
             f"labels: row {i} is the string {row[:40]!r}, expected a list of labels. "
-            "Write [['a'], ['b', 'c']]: one list per text, even for one label."
+            "Write [['a'], ['b', 'c']]: one list per text, even for one label; a column of a table is cut by "
+            "table['labels'].str.split('|')."
         )
     if _missing(row):
         raise InputError(f"labels: row {i} is missing ({row}). Write an empty list [] for a text without labels.")

@@ -55,7 +55,12 @@ def validate(path: Any, *, limit: int = 100, strict: bool = False, **options: An
             problem(error)
             continue
         report.rows[name] = len(builder)
-        report.notes += builder.notes.sentences()
+        report.notes += builder.oddities()
+        if name == "train" and len(builder) and not builder.has_labels:
+            report.doubts.append(
+                f"{source.splits[name].file}: no row has a label, so nothing can be trained. Fill in labels, or name "
+                "the column that has them with --label-column."
+            )
         if not builder.has_features:
             report.notes += [f"{name}: {sentence}." for sentence in writing(builder.texts).sentences()]
     if not source.numbered and (groups := alike(reader.table.labels().ids)):

@@ -20,7 +20,7 @@ from treetop.core import deadline
 from treetop.core.dataset import Dataset
 from treetop.core.errors import InputError, ResourceError
 from treetop.core.forecast import duration, for_device
-from treetop.core.log import logger
+from treetop.core.log import each_once, logger
 from treetop.core.work import Job
 from treetop.training import Plan, plan
 
@@ -95,7 +95,8 @@ class Adviser:
             return self._advise()
 
     def _advise(self) -> Advice:
-        self._run_trials()
+        with each_once():
+            self._run_trials()
         n = self.facts.documents
         labels = np.diff(self.dataset.Y.indptr)[self.dataset.documents]
         ceiling = float(np.minimum(labels[labels > 0], 5).mean()) / 5.0 if (labels > 0).any() else 1.0

@@ -84,7 +84,11 @@ def fitted_by_folds(model: Model, fit: Fit, dataset: Dataset, job: Job, seconds:
         logger.info("documents answered by models trained on others: %d of %d parts", number + 1, FOLDS)
     found = Answers.concat(parts)
     if len(found.positives) < MIN_DOCUMENTS:
-        logger.info("the model gets no probabilities: %d documents have labels that others have", len(found.positives))
+        logger.info(
+            "the model gets no probabilities: %d documents have labels that other documents have, too; %d are needed",
+            len(found.positives),
+            MIN_DOCUMENTS,
+        )
         return None
     try:
         return _taught(model, found, dataset, job)

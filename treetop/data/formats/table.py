@@ -56,14 +56,19 @@ def table_records(file: Path, reading: Reading, needed: tuple[str, ...]) -> Iter
                 f"the header has one column, '{header[0]}'; columns are separated by a comma, a TAB, ';' or '|'. Save "
                 "the file as CSV with commas."
             )
-        wanted = [f"'{name}'" for name in names]
-        columns = f"column{'s' if len(wanted) > 1 else ''} {' and '.join(wanted)}"
+        given = reading.fields or (() if {*reading.names} & {*header} else ("text",))
+        missing = [name for name in dict.fromkeys((*given, *needed)) if name not in header]
+        if fields := [name for name in missing if {*name.split(",")} <= {*header}]:
+            each = " ".join(f'--text-column "{name}"' for name in fields[0].split(","))
+            return f"there is no column '{fields[0]}'. Name each column by itself: {each}."
+        columns = f"column{'s' if len(missing) > 1 else ''} {' and '.join(repr(name) for name in missing)}"
         options = " and ".join(
-            ["--text-column"]
-            + ["--label-column"] * (reading.label_field in needed)
-            + ["--keep-column"] * bool({*needed} - {reading.label_field})
+            ["--text-column"] * bool({*missing} - {*needed})
+            + ["--label-column"] * (reading.label_field in needed and reading.label_field in missing)
+            + ["--keep-column"] * bool({*missing} & {*needed} - {reading.label_field})
         )
-        return f"the header needs the {columns} (found: {listed(header)}). Rename them, or name yours with {options}."
+        them = "them" if len(missing) > 1 else "a column"
+        return f"the header needs the {columns} (found: {listed(header)}). Rename {them}, or name yours with {options}."
 
     empty = (
         "text",

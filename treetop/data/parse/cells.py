@@ -9,7 +9,7 @@ from pathlib import Path
 
 from treetop.core.errors import DataError
 from treetop.data.parse.limits import Limits, how_to_raise
-from treetop.data.parse.lines import Incomplete, lines
+from treetop.data.parse.lines import Incomplete, lines, refuse
 from treetop.data.parse.rows import Reading
 
 DELIMITERS = (",", "\t", ";")
@@ -32,8 +32,10 @@ def cell_records(
     """
     csv.field_size_limit(2**31 - 1)  # the default of 128 kB would refuse long texts; limits are checked here
     limits = Limits.of_environment()
-    source = lines(file, reading.problem, ends=True)
+    source = lines(file, lambda error: (refuse if error.line == 1 else reading.problem)(error), ends=True)
     first = next(source, (0, ""))[1]
+    if not first.strip():
+        raise DataError("the file is empty, or its first line is. Write the names of the columns there.", file=file)
     mark = delimiter(first)
     header = _header(first, mark, file, limits)
     if missing := lacks(header):

@@ -63,7 +63,7 @@ def _text_sentence(record: Mapping[str, Any], names: Sequence[str], reading: Rea
     for name in names:
         if name in record:
             return f"field '{name}' is null, expected a string. Write \"\" for an empty text."
-    wanted, remedy = "text", "Name it 'text', or 'title' and 'content'."
+    wanted, remedy = "text", "Name it 'text', or 'title' and 'content', or name yours with --text-column."
     if reading.fields:
         wanted, remedy = names[0], "Choose fields that rows have."
     near = did_you_mean(wanted, [str(key) for key in record])
@@ -75,7 +75,8 @@ def _labels_sentence(record: Mapping[str, Any], name: str) -> str:
     if isinstance(labels, str):
         return f"field '{name}' is the string {labels[:40]!r}, expected a list. Write {_as_list(labels)}."
     if labels is None and name not in record:
-        return f"field '{name}' is missing (found: {listed(record)}). Add it; a row without labels has \"{name}\": []."
+        remedy = f'Add it, or name yours with --label-column; a row without labels has "{name}": [].'
+        return f"field '{name}' is missing (found: {listed(record)}). {remedy}"
     return f'field \'{name}\' is {kind(labels)}, expected a list such as ["cat", "dog"]; [] for none.'
 
 

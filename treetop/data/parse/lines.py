@@ -17,9 +17,10 @@ from treetop.data.parse.limits import Limits, how_to_raise
 
 Problem = Callable[[DataError], None]
 
-GZIP = b"\x1f\x8b"
+GZIP, ZIP, OLE = b"\x1f\x8b", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 BOM = b"\xef\xbb\xbf"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
+WRITTEN = (".docx", ".odt", ".rtf", ".doc", ".pages", ".epub")  # by word processors
 
 
 class NotUtf8(DataError):
@@ -141,25 +142,41 @@ def stream_lines(
 
 def _without_bom(line: bytes, file: object) -> bytes:
     if line[:2] in UTF16:
-        raise DataError(
-            f"the file is UTF-16, expected UTF-8. Save it as UTF-8, for example with: {_convert('utf-16', file)}",
-            file=file,
-            line=1,
-        )
+        raise DataError(f"the file is UTF-16, expected UTF-8. {_convert('utf-16', file)}", file=file, line=1)
+    if sentence := other_than_text(line, file):
+        raise DataError(sentence, file=file)
     return line.removeprefix(BOM)
+
+
+def other_than_text(start: bytes, file: object) -> str:
+    """What is wrong with a file that begins as no text does; empty if it may be one.
+
+    >>> other_than_text(b"a cat", None), other_than_text(b"%PDF-1.7", Path("a.txt"))
+    ('', 'this is a PDF. Give it the ending .pdf.')
+    """
+    written = isinstance(file, Path) and file.suffix.lower() in WRITTEN
+    if written and start.startswith((ZIP, OLE, b"{\\rtf")):
+        return "this is a file of a word processor. Save it as plain text (UTF-8), HTML or PDF."
+    if start.startswith(ZIP):
+        return "this is a zip file. Unpack it; a spreadsheet needs the ending .xlsx."
+    if start.startswith(OLE):
+        return "an old Excel file, or one with a password. Save it as .xlsx without a password."
+    return "this is a PDF. Give it the ending .pdf." if start.startswith(b"%PDF-") else ""
 
 
 def _not_utf8(line: bytes, start: int, file: object, number: int) -> DataError:
     return NotUtf8(
-        f"byte {start + 1} of the line (0x{line[start]:02x}) is not UTF-8. Save the file as UTF-8, for example with: "
-        f"{_convert('latin1', file)}",
+        f"byte {start + 1} of the line (0x{line[start]:02x}) is not UTF-8. {_convert('cp1252', file)}",
         file=file,
         line=number,
     )
 
 
 def _convert(encoding: str, file: object) -> str:
-    return f"iconv -f {encoding} -t utf-8{f' {file.name}' if isinstance(file, Path) else ''}"
+    """What to do, for people with a spreadsheet and for those with a shell."""
+    name = f" {file.name}" if isinstance(file, Path) else ""
+    excel = " (in Excel as 'CSV UTF-8')" if name.lower().endswith((".csv", ".tsv")) else ""
+    return f"Save the file as UTF-8{excel}, or convert it: 'iconv -f {encoding} -t utf-8{name}'."
 
 
 def head(file: Path, size: int = 1 << 16) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import os
 import pickle
 import re
@@ -29,6 +30,7 @@ from numba.core.caching import _Cache
 from treetop.core.log import logger
 
 PLACES = ("NUMBA_CACHE_DIR", "TREETOP_CACHE", "XDG_CACHE_HOME")  # environment variables, the first one set counts
+ANNOUNCED = "announced"  # a file that says that compiling was announced on this machine
 HASH = hashlib.sha256().digest_size
 _dumps: Callable[[Any], bytes] = serialize.dumps
 _rebuild: Callable[..., Any] = compiler.CompileResult._rebuild
@@ -190,6 +192,12 @@ def holds(kernel: str) -> bool:
 
 @functools.cache
 def _announce_compilation(*, cached: bool) -> None:
-    """Log that kernels are being compiled, once per process."""
+    """Log that kernels are being compiled: once per machine, and where none are kept once per process."""
+    place = folder() if cached else None
+    if place is not None and logger.isEnabledFor(logging.INFO):
+        try:
+            (place / ANNOUNCED).touch(mode=0o600, exist_ok=False)
+        except OSError:  # there already
+            return
     often = "once" if cached else "in every process, as no folder to keep them in is safe and writable (TREETOP_CACHE)"
     logger.info("compiling numeric kernels for this machine; this takes up to a minute, %s", often)

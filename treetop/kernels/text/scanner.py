@@ -70,6 +70,16 @@ def odd_texts(blob: Any, offsets: Any, table: Any, lower: bool) -> NDArray[np.bo
 
 
 @kernel
+def _plain_words(table: Any, lower: bool) -> NDArray[np.uint8]:
+    """(256,) what a byte that is a WORD character by itself is written as, 0 for all others."""
+    plain = np.zeros(256, np.uint8)
+    for byte in range(0x80):
+        if table[byte] & WORD:
+            plain[byte] = table[byte] & LOWER if lower else byte
+    return plain
+
+
+@kernel
 def _scan_run(source: Any, i: int, end: int, inside: int, target: Any, at: int, k: int) -> Any:
     """(next byte, next place in the buffer, next unit): copies a run, each character with its marks as one unit."""
     blob, table = source
@@ -102,32 +112,31 @@ def scan_words(blob: Any, offsets: Any, table: Any, inside: int, shortest: int, 
     groups, runs = np.empty(len(starts) + n, np.int64), np.empty(len(starts) + n, np.bool_)
     docs = np.zeros(n + 1, np.int64)
     run: Any = RUN if split_runs else 0
+    plain = _plain_words(table, lower)
     at, k, g = 0, 0, 0
     groups[0] = 0
     for d in range(n):
         i, end = offsets[d], offsets[d + 1]
         first, length, value = at, 0, _SEED
         while i <= end:
+            begin = at
+            while i < end:  # nearly every byte of most texts ends here
+                letter = plain[blob[i]]
+                if letter == 0:
+                    break
+                buffer[at] = letter
+                value = (value ^ np.uint64(letter)) * _PRIME
+                at += 1
+                i += 1
+            length += at - begin
             entry: Any = 0
             point: Any = -1  # after the last byte: as if there were a blank
             step = 1
-            if i < end and blob[i] < 0x80:
-                point = np.int64(blob[i])
-                i += 1
-                entry = np.int64(table[point])
-                if entry & WORD:  # nearly every byte of most texts ends here
-                    point = entry & LOWER if lower else point
-                    buffer[at] = point
-                    value = (value ^ np.uint64(point)) * _PRIME
-                    at += 1
-                    length += 1
-                    continue
-            else:
-                if i < end:
-                    point, step = decode(blob, i, end)
-                i += step
+            if i < end:
+                point, step = decode(blob, i, end)
                 if point >= 0:
                     entry = np.int64(table[point])
+            i += step
             if entry & run == 0 and (entry & WORD or (length > 0 and entry & inside)):
                 begin = at
                 at = encode(buffer, at, entry & LOWER if lower else point)
