@@ -123,7 +123,7 @@ locked:
 	build/locked/bin/pip install -q --require-hashes --only-binary :all: -r constraints-hashes.txt
 	build/locked/bin/pip install -q --no-deps --no-build-isolation .
 	build/locked/bin/pip check
-	cd build && for model in ../tests/golden/models/*/*/; do locked/bin/treetop verify $$model; done
+	cd build && for model in ../tests/golden/models/*/*/; do locked/bin/treetop verify $$model || exit 1; done
 
 # Known faults of these versions, by PyPI's advisories (needs its JSON API) or, with SERVICE=osv, by those of OSV.
 audit: SERVICE ?= pypi
