@@ -6,16 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treetop.core.dataset import LabelSet
+from treetop.core.texts import folded
 from treetop.data.parse.rows import shown
-
-
-def folded(label: str) -> str:
-    """A label without case and superfluous spaces.
-
-    >>> folded(" Guinea  Pigs")
-    'guinea pigs'
-    """
-    return " ".join(label.split()).casefold()
 
 
 def alike(labels: Iterable[str]) -> list[list[str]]:
