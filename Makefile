@@ -8,7 +8,7 @@ AXE := build/axe/node_modules/axe-core/axe.min.js
 GPU_PROGRAMS := $(addprefix tests/kernels/gpu/test_,full_bce_low.py one_pass_layers.py packed_attention.py)
 
 .PHONY: demo test check lint warm setup docs site slow fuzz triton test-browser test-schema bench-peers bench-serve bench-annif \
-	container test-container clean
+	container test-container package package-debian supply locked audit clean
 
 demo: .venv/.core
 	.venv/bin/treetop demo
@@ -103,6 +103,33 @@ container: .venv/.test
 
 test-container: .venv/.test
 	.venv/bin/python -m pytest -m container tests/deploy
+
+# What a release consists of, in build/package, the same bytes twice; then as a stranger would use it, on this Python.
+package: .venv/.test
+	.venv/bin/python -m tools.package --here $(PYTHON)
+
+# The same on the Pythons of Debian's releases, in roots made of Debian's packages; needs root.
+package-debian: .venv/.test
+	which mmdebstrap > /dev/null || apt-get install -y mmdebstrap
+	.venv/bin/python -m tools.package --debian bookworm:3.11 --debian trixie:3.13 --debian sid:3.14 --debian sid:3.15
+
+# SBOM, hashes and licences of everything treetop needs, from what pip resolves now; a test checks that they are current.
+supply: .venv/.test
+	.venv/bin/python -m tools.supply
+
+# Everything by hash, in build/locked: pip refuses a wheel that is not the one listed. It then opens a kept model.
+locked:
+	test -x build/locked/bin/pip || $(PYTHON) -m venv build/locked
+	build/locked/bin/pip install -q --require-hashes --only-binary :all: -r constraints-hashes.txt
+	build/locked/bin/pip install -q --no-deps --no-build-isolation .
+	build/locked/bin/pip check
+	cd build && for model in ../tests/golden/models/*/*/; do locked/bin/treetop verify $$model; done
+
+# Known faults of these versions, by PyPI's advisories (needs its JSON API) or, with SERVICE=osv, by those of OSV.
+audit: SERVICE ?= pypi
+audit:
+	test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && build/audit/bin/pip install -q pip-audit; }
+	build/audit/bin/pip-audit --strict --vulnerability-service $(SERVICE) --disable-pip -r constraints-hashes.txt
 
 build/node_modules:
 	which npm > /dev/null || apt-get install -y nodejs npm

@@ -80,6 +80,19 @@ def test_figures_are_up_to_date_and_have_records():
     assert {file.name for file in folder.glob("gandalf-*.svg")} <= made.keys()
 
 
+def test_every_cell_of_the_comparison_has_its_evidence():
+    text, _, evidence = (ROOT / "docs/comparison.md").read_text(encoding="utf-8").partition("\n## Evidence\n")
+    listed = re.findall(r"^\| ([A-Z]\d+) \|", evidence, flags=re.M)
+    assert set(re.findall(r"\b([PAONLS]\d{1,2})\b", text)) == set(listed) and len(listed) == len(set(listed))
+    tables = text.partition("\n| licence ")[0]
+    for line in re.findall(r"^\| (?!\|)(?!---)(.*) \|$", tables, flags=re.M):
+        name, ours, *theirs = re.split(r" \| ", line)
+        if name not in {"made for", "input"}:
+            assert "](" in ours, name
+        for cell in theirs:
+            assert cell in {"–", "not looked at"} or re.search(r"[PAONLS]\d", cell), f"{name}: {cell}"
+
+
 def test_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert sum(not line.startswith("|") for line in lines) <= 120  # rows of tables aside: every recipe has one

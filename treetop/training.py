@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from treetop.assemble.char_ngrams import lengths_of, settle
+from treetop.assemble.encoders import pin
 from treetop.assemble.held_out.baseline import warn_if_linear_is_better
 from treetop.assemble.held_out.folds import FOLDS, fitted_by_folds, may_fold
 from treetop.assemble.held_out.fusion import Aim
@@ -64,7 +65,7 @@ from treetop.core.forecast import (
 from treetop.core.log import each_once, logger
 from treetop.core.sealed import unseal
 from treetop.core.version import FORMAT_VERSION
-from treetop.core.work import KEY, Job, is_finished, open_work, remove_work, work_lock
+from treetop.core.work import KEY, Job, beyond, is_finished, open_work, remove_work, target_of, work_lock
 from treetop.data.frame import from_lists
 from treetop.data.parse.space import alike, alike_sentence
 from treetop.edit import carry
@@ -98,8 +99,10 @@ class Plan:
             devices.pick(device)
 
     def settled(self, dataset: Dataset, *, say: bool = False) -> Plan:
-        """The same recipe with settings that ask for the data (`auto`) settled on these."""
-        return dataclasses.replace(self, config=settle(self.config, dataset, say=say))
+        """The same recipe with settings that ask for the data (`auto`) settled on these, encoders of a hub pinned."""
+        config = pin(settle(self.config, dataset, say=say), say=say)
+        added = tuple(dataclasses.replace(a, config=pin(a.config, say=say)) for a in self.augmentations)
+        return dataclasses.replace(self, config=config, augmentations=added)
 
     def forecast(
         self, dataset: Dataset, *, probe: bool = False, held: HoldOut = OFF, keep_texts: bool = False,
@@ -420,9 +423,8 @@ def _train_into(
     folder: Path, planned: Plan, dataset: Dataset, held: HoldOut, job: Job, resume: bool, overwrite: bool, carries: bool
 ) -> Model:
     key = _key(planned, dataset, held, job)
-    rank = int(os.environ.get("RANK", "0"))  # of several processes under torchrun the first one saves
-    target = folder if rank == 0 else folder.with_name(f"{folder.name}.rank-{rank}")
-    work = open_work(target, key, resume=resume, overwrite=overwrite)
+    rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    work = open_work(target_of(folder, rank), key, resume=resume, overwrite=overwrite)
     started, used = time.monotonic(), time.process_time()
     with work_lock(work):
         try:
@@ -445,7 +447,8 @@ def _train_into(
                 run |= {"label_changes_lost": lost} if lost else {}
             model = model.save(folder, overwrite=overwrite, run=run)
         try:
-            remove_work(work)
+            for done in (work, *(beyond(folder, size) if rank == 0 else ())):
+                remove_work(done)
         except WorkError as error:
             logger.warning("%s The model is complete.", error)
     return model

@@ -91,14 +91,18 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--free", action="store_true")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--left", type=Path, help="go on in the folder that a killed run of this script left")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
-    scratch = Path(tempfile.mkdtemp(dir=options.scratch))
+    scratch = options.left or Path(tempfile.mkdtemp(dir=options.scratch))
     words = [options.recipe, str(options.data), "--no-calibrate", *(word for s in options.set for word in ("--set", s))]
     group = Group(options.memory)
     budget = ["--budget", f"memory={int(options.memory)}B"]
     line: dict[str, Any] = {"name": f"{options.data.name} {options.recipe} {options.memory:g}", "limit": options.memory}
-    line |= run([*words, "--out", str(scratch / "limited"), *budget], group, scratch)
+    stages = [] if options.left is None else sorted(f.name for f in (scratch / "limited.work").iterdir() if f.is_dir())
+    line |= {"stages_before": stages} | run(
+        [*words, "--out", str(scratch / "limited"), *budget, *(["--resume"] if stages else [])], group, scratch
+    )
     group.close()
     line["peak_gb"] = round(group.peak / 1e9, 3)
     if line["rc"] == 0:

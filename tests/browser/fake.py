@@ -119,7 +119,10 @@ def ranked(text: str, name: str, k: int) -> list[dict]:
     if name == "beta":
         found = [*reversed(found), "c5"] if "c5" not in found else list(reversed(found))
     found = list(dict.fromkeys(found))[:k]
-    sure = [None if name == "beta" else round(0.95 * 0.8**place, 3) for place in range(len(found))]
+    best = 0.1 if "faint" in words else 0.95
+    sure = [None if name == "beta" else round(best * 0.8**place, 3) for place in range(len(found))]
+    if "uneven" in words:
+        sure.reverse()  # a lower score, but of a frequent label
     scores = [round(3 * 0.7**place - 1, 4) for place in range(len(found))]
     return [
         {"id": id_, "name": NAMES[id_], "score": score, "probability": p}

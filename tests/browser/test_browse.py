@@ -113,5 +113,9 @@ def test_a_link_leads_to_a_label_and_the_label_to_the_text(opened):
 
 def test_a_label_that_does_not_exist_is_said(opened):
     opened.allowed = ["Failed to load resource"]
-    page = opened.visit("labels/nobody")
-    expect(page.get_by_role("alert")).to_contain_text("label 'nobody': not in this model.")
+    name = "nobody" * 9
+    page = opened.visit(f"labels/{name}")
+    expect(page.get_by_role("alert")).to_contain_text(f"label '{name}': not in this model.")
+    for width in (1280, 360):  # a long sentence leaves the button its place
+        page.set_viewport_size({"width": width, "height": 700})
+        assert page.get_by_role("button", name="Close").bounding_box()["height"] < 40

@@ -55,6 +55,29 @@ def test_bars_show_probabilities_and_the_line_moves_with_the_precision(opened):
     expect(page.locator("#line-says")).to_contain_text("No threshold reached a precision of 90 %")
 
 
+def test_the_most_probable_label_is_first_whatever_its_score(opened):
+    page = opened.visit()
+    opened.type("uneven cat dog house")
+    expect(rows(page).locator(".name")).to_have_text(["houses", "dogs", "cats"])
+    expect(rows(page).locator(".row-head .value")).to_have_text(["0.95", "0.76", "0.61"])
+    page.get_by_role("radio", name="70 %").check()
+    page.fill("#text", "uneven domestic cat dog house music")
+    expect(rows(page)).to_have_count(5)
+    expect(page.locator("#suggestions .below .value")).to_have_text(["0.49", "0.39"])
+    line = page.locator("#suggestions .line").bounding_box()["y"]
+    ys = [row.bounding_box()["y"] for row in rows(page).all()]
+    assert ys[2] < line < ys[3]
+
+
+def test_that_nothing_reaches_the_line_is_said(opened):
+    page = opened.visit()
+    opened.type("cat")
+    expect(page.locator("#line-says")).to_have_text("")
+    opened.type("a faint cat")
+    expect(page.locator("#line-says")).to_have_text("None of these labels reaches the accept line.")
+    expect(page.locator("#accept-all")).to_be_hidden()
+
+
 def test_labels_above_the_line_that_are_not_shown_are_spoken_of(opened):
     page = opened.visit()
     page.get_by_role("radio", name="50 %").check()

@@ -24,7 +24,7 @@ class Descending:
         self.card = UNSAVED
         self.asked: list[tuple[int, int]] = []
 
-    calibration = None
+    calibration = fusion = None
 
     def probabilities(self, ranking):
         return None

@@ -15,7 +15,7 @@ import toy
 import toy_encoder
 import treetop
 
-TREE = ["clusters=tree", "tree.max_leaf=6", "keep=4", "projection_dim=16"]
+TREE = ["clusters=tree", "tree.max_leaf=6", "beam=4", "projection_dim=16"]
 ASTEC = ["network.dropout=0.0", "shortlist=12", "second_train.epochs=3.0", "second_train.batch_size=16"]
 DUAL = ["dual.projection_dim=16", "pool.size=21", "pool.mine_from=1", "pool.mine_every=1"]
 TWO_HEADS = ["classifier.dropout=0.0", *DUAL]
@@ -81,8 +81,10 @@ def test_two_processes_give_the_model_of_one(tmp_path, recipe, more):
     assert [process.wait(300) for process in ranks] == [0, 0]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "encoder", "two"]
     two = treetop.load(tmp_path / "two")
+    seen = one.counts > 0  # the scores of others are a line through those of near labels: other ones where cosines tie
     for a, b in zip(one.members[0], two.members[0], strict=True):
-        np.testing.assert_allclose(b.rank.weight, a.rank.weight, rtol=1e-2, atol=1e-3)
+        rows = seen if len(a.rank.weight) == len(seen) else slice(None)
+        np.testing.assert_allclose(b.rank.weight[rows], a.rank.weight[rows], rtol=1e-2, atol=1e-3)
     texts = toy.dataset(seed=1).texts
     a, b = (model.rank(texts, 3) for model in (one, two))
     assert np.mean(a.ids == b.ids) > 0.95

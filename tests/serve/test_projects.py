@@ -47,6 +47,8 @@ def test_forms_that_are_none(api):
     for body in (b"text=%ff", b"\xff\xfe", b"no form", b"{}"):
         refusal(api.post("/v1/projects/toy/suggest", content=body), 400)
     refusal(api.post("/v1/projects/toy/suggest", content=b""), 422)
+    parts = refusal(api.post("/v1/projects/toy/suggest", files={"text": (None, "cat")}), 400)
+    assert "application/x-www-form-urlencoded" in parts
 
 
 def test_suggest_batch(api):

@@ -112,6 +112,42 @@ def test_a_connection_that_is_gone_is_freed_at_once():
         gc.enable()
 
 
+def connected(run):
+    """Run with both ends of a connection, the server's first."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            asyncio.run(run(accepted, client))
+
+
+@pytest.mark.parametrize("rest", [b"\r\nabcde", b"expect: none\r\n\r\nabcde"], ids=["direct", "general"])
+def test_a_request_that_lies_unread_when_the_server_ends_is_answered(rest):
+    """Closing a connection with bytes in it resets it, so that the client would not know whether it was heard."""
+
+    async def run(sock, client):
+        wire, protocol = answered(sock)
+        client.sendall(HEAD + rest)
+        protocol.shutdown()
+        assert not wire.closed
+        wire.sent = b""
+        protocol.data_received(sock.recv(1000))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert b"connection: close" in wire.sent and wire.closed
+        protocol.connection_lost(None)
+
+    connected(run)
+
+
+def test_a_connection_without_a_request_is_closed_when_the_server_ends():
+    async def run(sock, client):
+        wire, protocol = answered(sock)
+        protocol.shutdown()
+        assert wire.closed
+
+    connected(run)
+
+
 def test_a_silent_connection_is_closed_unless_a_request_just_came():
     async def run(sock, client):
         wire, protocol = answered(sock)
@@ -125,10 +161,7 @@ def test_a_silent_connection_is_closed_unless_a_request_just_came():
         protocol.close_if_late(late)
         assert wire.closed
 
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        accepted, _ = server.accept()
-        with accepted:
-            asyncio.run(run(accepted, client))
+    connected(run)
 
 
 @pytest.mark.parametrize(("more", "said"), [(32, b""), (33, b"More than 32 requests on a connection")])

@@ -41,6 +41,9 @@ def api(plain):
         (b'{"texts": ["cat"], "threshold": NaN}', 422, "threshold"),
         (b'{"texts": ["cat"], "threshold": 1e999}', 422, "threshold"),
         (b'{"texts": ["cat"], "threshold": -0.1}', 422, "threshold"),
+        (b'{"texts": ["cat"], "threshold": true}', 422, "threshold"),
+        (b'{"texts": ["cat"], "threshold": "0.5"}', 422, "threshold"),
+        (b'{"texts": ["cat"], "precision": true}', 422, "precision"),
         (b'{"texts": ["cat"], "limit": 3}', 422, "limit"),
         (json.dumps({"texts": ["cat"] * 33}).encode(), 422, "texts"),
         (b'{"texts": ["' + b"a" * BODY + b'"]}', 413, "more than 2,097,152 bytes"),
@@ -68,7 +71,7 @@ def test_odd_texts_are_answered(api, text):
     "path",
     [
         "/page/../app.py", "/page/..%2fapp.py", "/page/%2e%2e/app.py", "/page//etc/passwd", "/page/index.html%00.js",
-        "/page/", "/page/C:\\x.js", "/page/index.HTML", "/v1", "/nix", "/page/x.js",
+        "/page/", "/page/C:\\x.js", "/page/index.HTML", "/v1", "/nix", "/page/x.js", f"/page/{'a' * 5000}.js",
     ],
 )  # fmt: skip
 def test_path_tricks_find_nothing(api, path):
@@ -170,7 +173,7 @@ def test_an_error_inside_is_one_sentence_and_no_text_is_logged(api, monkeypatch,
         )
     finally:
         logging.getLogger("treetop").removeHandler(caplog.handler)
-    assert "RuntimeError" in caplog.text and "secret" not in caplog.text
+    assert "RuntimeError in a request: broken (test_refusals.py:" in caplog.text and "secret" not in caplog.text
 
 
 def test_no_answer_in_time(api, monkeypatch):

@@ -87,6 +87,11 @@ def test_reports_of_several_models(plain, tmp_path):
     assert find_report(tmp_path, "b", models[1:]) == tmp_path / "index.html"
 
 
+def test_a_file_that_is_no_feedback(plain, tmp_path):
+    (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 20)
+    assert "is no database" in refused(plain, "--feedback", tmp_path / "text")
+
+
 def test_names_of_models(plain, tmp_path):
     assert named_models([str(plain), f"b={plain}"]) == (("plain", plain), ("b", plain))
     with pytest.raises(ConfigError, match="two models are called 'plain'"):

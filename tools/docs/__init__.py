@@ -4,6 +4,7 @@
 |---|---|
 | `pages` | pages from the code: commands, recipes, augmentations (`api`: public functions and classes) |
 | `tables` | tables in Markdown files from records (`markdown`: how they look) |
+| `packages` | the table of Pythons on which the wheel was tried |
 | `runs`, `pairs` | tables of trainings on a GPU; recipes without and with Gandalf side by side |
 | `figures` | figures from records (`drawing`: plain SVG) |
 | `site` | navigation and links of the site that `make site` builds with mkdocs |

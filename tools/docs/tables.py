@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from tools import records
-from tools.docs import auto, fast, few, languages, pairs, plans, recipes, runs, serve
+from tools.docs import auto, cluster, fast, few, languages, packages, pairs, plans, recipes, runs, serve
 from tools.docs.markdown import MISSING, markdown, text
 from treetop.core.errors import InputError, choose
 
@@ -233,7 +233,13 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], str]] = {
     "long_documents": languages.long_documents,
     "few_documents": few.few_documents,
     "auto": auto.auto,
+    "packages": packages.packages,
     "plans": plans.plans,
+    "planned": cluster.planned,
+    "cluster": cluster.cluster,
+    "overhead": cluster.overhead,
+    "processes": cluster.processes,
+    "larger": cluster.larger,
     "gandalf": pairs.gandalf,
     "augmented": pairs.augmented,
 }

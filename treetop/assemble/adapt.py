@@ -31,7 +31,7 @@ from treetop.core.texts import Texts
 from treetop.core.version import VERSION
 from treetop.core.work import Job, fingerprint, is_finished, open_work, remove_work, work_lock
 from treetop.features.encoder.folder import write_encoder
-from treetop.features.encoder.sources import read_encoder_config
+from treetop.features.encoder.sources import pinned, read_encoder_config
 from treetop.features.encoder.tokens import Long, Tokens, log_lengths, tokenise
 from treetop.features.encoder.transformer import Transformer, TransformerConfig
 from treetop.kernels.runtime import threads as pool_of_threads
@@ -255,6 +255,7 @@ def adapt(
     too: `settings={"encoder": {"model": folder}}`. `objective` is "simcse" or "mlm". A killed run goes on with
     `resume=True`, which is also content with the encoder of a finished run of the same job.
     """
+    encoder = pinned(encoder)
     started, planned = time.monotonic(), Adaptation.of(encoder, objective, settings)
     folder, limits, read = Path(out), parse_budget(budget), texts_of(texts, planned.config.texts)
     key = {

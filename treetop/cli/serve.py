@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -41,16 +41,21 @@ def serve(
     SIGHUP reloads the models; SIGTERM finishes the requests in progress and stops within five seconds.
     """
     from treetop.core.abilities import check_device
-    from treetop.core.errors import extra
+    from treetop.core.errors import ConfigError, extra
+    from treetop.core.executor.threads import cores
     from treetop.serve.settings import Settings, check_report, named_models, read_token
 
-    cores = len(os.sched_getaffinity(0))
-    processes = min(cores, MOST) if workers is None else workers
+    if find_spec("fcntl") is None:
+        raise ConfigError(
+            "treetop serve: needs Linux or macOS, not this system. Run it in a Linux container or in WSL."
+        )
+    most = cores()
+    processes = min(most, MOST) if workers is None else workers
     check_device(device)
     named = named_models(models)
     settings = Settings(
         named, host, port, processes, read_token(token_file), feedback, check_report(report, named), show_texts,
-        device, fast, max(1, cores // processes), watch,
+        device, fast, max(1, most // processes), watch,
     )  # fmt: skip
     for package in ("fastapi", "pydantic", "uvicorn", "httptools", "uvloop"):
         extra(package, "serve")

@@ -26,7 +26,7 @@ from treetop.cli.streams import note
 from treetop.core.errors import ConfigError, DataError
 from treetop.core.executor import executor
 from treetop.core.executor.threads import count
-from treetop.core.forecast import duration, size
+from treetop.core.forecast import duration, peak_memory, size
 from treetop.core.log import logger, progress
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Answered(NamedTuple):
     content: bytes
     seen: Counter[str]  # texts: all, the unknown ones, those with a remark
     seconds: float
-    peak: float  # bytes of memory of the process that predicted, at most so far
+    peak: int  # bytes of memory of the process that predicted, at most so far
 
 
 def identity(folder: str) -> str:
@@ -86,15 +86,7 @@ def answer_shard(inputs: list[Input], question: Question, model: Model | None = 
     answers = answers_of(opened, iter(inputs), question.k, question.lowest, seen)
     target = io.TextIOWrapper(raw, encoding="utf-8")
     write(target, answers, question.form)
-    return Answered(raw.getvalue(), seen, time.monotonic() - started, _peak())
-
-
-def _peak() -> float:
-    try:
-        import resource
-    except ImportError:
-        return 0.0
-    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Answered(raw.getvalue(), seen, time.monotonic() - started, peak_memory())
 
 
 def check_folder(out: Path | None, source: str, shard: str) -> None:

@@ -11,7 +11,7 @@
     ├── ResourceError (RuntimeError)     memory, disk or time would not do
     │   └── TimeUpError                  the time budget is used up (`deadline.py`)
     ├── TrainingError (ArithmeticError)  numbers ran away while training
-    └── MissingExtraError (ImportError)  an optional package is needed
+    └── MissingExtraError (ImportError)  a package is needed that is not there
 
 A message is one sentence in four parts: where, what came, what is allowed, what to do.
 """
@@ -106,7 +106,7 @@ class TrainingError(TreetopError, ArithmeticError):
 
 
 class MissingExtraError(TreetopError, ImportError):
-    """An optional package is not installed."""
+    """A package is not installed, or cannot be imported."""
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

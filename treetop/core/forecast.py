@@ -193,8 +193,22 @@ def available_memory() -> float:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
+        free = physical_memory() or 2**62
     return float(min(free, _left_by_groups()))
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine; 0 where the system does not say (Windows)."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+
+
+def peak_memory() -> int:
+    """The most bytes of memory this process has held; 0 where the system does not say (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _left_by_groups() -> float:

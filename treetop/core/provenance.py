@@ -14,6 +14,8 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
+from treetop.core.executor.threads import cores
+from treetop.core.forecast import physical_memory
 from treetop.core.version import VERSION
 
 SOURCE = Path(__file__).parents[2]  # the repository, where treetop runs from one
@@ -77,9 +79,9 @@ def machine() -> dict[str, Any]:
         cpu = names[0] if names else cpu
     return {
         "cpu": cpu,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "load": [round(value, 2) for value in os.getloadavg()],
+        "cores": cores(),
+        "memory_gb": round(physical_memory() / 1e9, 1),
+        "load": [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else [],
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }

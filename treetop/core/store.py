@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from treetop.core.folder import DEEPEST, MANIFEST, Folder, open_folder
 from treetop.core.listed import Listed
 from treetop.core.sealed import Check, canonical, parse, seal, unsealed
 from treetop.core.steady import read_steadily
-from treetop.core.version import FORMAT_VERSION
+from treetop.core.version import FORMAT_VERSION, VERSION
 
 T = TypeVar("T")
 OUTSIDE = {MANIFEST, "run.json"}  # not listed in the manifest
@@ -214,14 +215,21 @@ def open_manifest(folder: Folder, *, check: Check = "quick") -> tuple[dict[str, 
         raise _no_model(folder.path)
     manifest = unsealed(folder.read(MANIFEST), folder.path / MANIFEST, check=check)
     if manifest.get("format") != FORMAT_VERSION:
-        raise ModelError(
-            f"{folder.path}: model format {manifest.get('format')!r}, this treetop reads {FORMAT_VERSION}. "
-            "Install a treetop version that fits, or train again."
-        )
+        raise _other_format(folder.path, manifest)
     listed = Listed(folder, manifest.get("files"), check)
     if check == "full":
         _check_rest(folder, listed)
     return manifest, listed
+
+
+def _other_format(folder: Path, manifest: Mapping[str, Any]) -> ModelError:
+    versions = manifest.get("versions")
+    writer = str(versions.get("treetop", "")) if isinstance(versions, dict) else ""
+    named = f"treetop=={writer}, which" if re.fullmatch(r"\d+\.\d+\.\d+", writer) else "the treetop version that"
+    return ModelError(
+        f"{folder}: model format {manifest.get('format')!r}, but this treetop ({VERSION}) reads {FORMAT_VERSION}. "
+        f"Install {named} wrote it, or train again."
+    )
 
 
 def _check_rest(folder: Folder, listed: Listed) -> None:

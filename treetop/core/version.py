@@ -1,4 +1,4 @@
 """The version of the package and of the model folder format; they move independently."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 FORMAT_VERSION = 1

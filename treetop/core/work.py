@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -130,6 +131,31 @@ def is_finished(out: Path, key: Mapping[str, Any], model: Mapping[str, Any]) -> 
                 with work_lock(folder):
                     shutil.rmtree(folder)
     return True
+
+
+def target_of(out: Path, rank: int) -> Path:
+    """What stands for `out` where process number `rank` of several trains; the first one writes the model."""
+    return out if rank == 0 else out.with_name(f"{out.name}.rank-{rank}")
+
+
+def of_process(work: Path, rank: int) -> Path:
+    """Where process number `rank` keeps what another one of the same training keeps in `work`.
+
+    >>> of_process(Path("a/model.work/held-out"), 2).as_posix()
+    'a/model.rank-2.work/held-out'
+    """
+    for folder in (work, *work.parents):
+        if folder.name.endswith(".work"):
+            out = folder.with_name(re.sub(r"(\.rank-\d+)?\.work$", "", folder.name))
+            return _work_folder(target_of(out, rank)) / work.relative_to(folder)
+    return work
+
+
+def beyond(out: Path, size: int) -> list[Path]:
+    """Work folders left by an earlier run of more than `size` processes."""
+    name = re.compile(re.escape(out.name) + r"\.rank-(\d+)\.work")
+    found = ((folder, name.fullmatch(folder.name)) for folder in without_dots(out).parent.iterdir())
+    return [folder for folder, match in found if match and int(match[1]) >= size and (folder / KEY).is_file()]
 
 
 def _work_folder(out: Path) -> Path:

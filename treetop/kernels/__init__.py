@@ -12,3 +12,7 @@
 | `runtime/` | compiling, the cache on disk, threads, prefetching |
 | `sparse.py`, `sums.py`, `metrics.py` | sparse rows, weighted sums of them, hits and resampled sums |
 """
+
+from treetop.kernels.runtime.compiler import check_compiler
+
+check_compiler()

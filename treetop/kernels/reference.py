@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treetop.kernels.text.scripts import BLOCKS, WITHOUT_SPACES
+from treetop.kernels.text.scripts import unspaced_pattern
 
 A = NDArray[Any]
 
@@ -87,6 +87,7 @@ def chosen_sums(table: A, chosen: A) -> A:
 # --- text.py, terms.py, weigh.py ------------------------------------------------------------------------------------
 
 
+RUN = re.compile(f"[{unspaced_pattern()}]")
 Spans = list[tuple[str, int, int]]  # pieces of a text with their start and end, in characters of the text as given
 
 
@@ -123,10 +124,7 @@ def _in_word(character: str) -> bool:
 
 
 def _in_run(character: str) -> bool:
-    if not _in_word(character) or character.isdecimal():
-        return False
-    blocks = [block.split("-") for name in WITHOUT_SPACES for block in BLOCKS[name].split()]
-    return any(int(block[0], 16) <= ord(character) <= int(block[-1], 16) for block in blocks)
+    return RUN.match(character) is not None and _in_word(character) and not character.isdecimal()
 
 
 def _is_mark(character: str) -> bool:

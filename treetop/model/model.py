@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 UNCALIBRATED = (
-    "threshold: this model is not calibrated, its scores are not probabilities. Calibrate it with held-out documents "
-    "(`treetop calibrate MODEL DATA`), or take the best k."
+    "threshold, precision: this model is not calibrated, its scores are not probabilities. Calibrate it with held-out "
+    "documents (`treetop calibrate MODEL DATA`), or take the best k."
 )
 
 

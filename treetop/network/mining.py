@@ -35,7 +35,7 @@ def top_labels(task: PoolNetwork, rows: Rows, k: int, inputs: Inputs | None = No
 def mine(task: PoolNetwork, rows: Rows, *, negatives: int, depth: int) -> tuple[Tensor, Tensor | None]:
     """Vectors of documents, and `negatives` hard negatives of each: the labels liked best less the true ones.
 
-    Both are by the head that reads label texts, where there is one.
+    Both are by the head that reads label texts, where there is one. Each process searches for its share of documents.
     """
     head = task.heads[0]
     with task.eval_mode():
@@ -44,9 +44,11 @@ def mine(task: PoolNetwork, rows: Rows, *, negatives: int, depth: int) -> tuple[
         if negatives == 0:
             return vectors, None
         labels, bias = _labels(task, head)
-        score, top = products.best(queries, labels, max(depth, negatives), _seen(task, bias))
+        low, high = task.world.share(len(rows))
+        score, top = products.best(queries[low:high], labels, max(depth, negatives), _seen(task, bias))
         likely = torch.where(torch.isfinite(score), top, -1)
-        return vectors, without_positives(likely, rows, task.known, negatives).cpu()
+        found = without_positives(likely, rows[low:high], task.known, negatives)
+        return vectors, task.world.rows(found, len(rows)).cpu()
 
 
 def _labels(task: PoolNetwork, head: PoolHead) -> tuple[Tensor, Tensor | None]:

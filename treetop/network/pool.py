@@ -198,22 +198,27 @@ class PoolNetwork:
                 module.train(was)
 
     def read(self, rows: Rows, head: str, inputs: Inputs | None = None) -> Tensor:
-        """(rows, width) vectors of these rows of the network's inputs, or of others, by one head as it is now."""
+        """(rows, width) vectors of these rows of the network's inputs, or of others, by one head as it is now.
+
+        All processes ask for the same rows; each reads its share, and all get the same numbers.
+        """
         inputs = inputs or self.inputs
         chosen, size, output = self.head(head), TEXTS[self.device.type], None
         if chosen is None:
             raise ValueError(f"no head is called '{head}'")
+        low, high = self.world.share(len(rows))
+        own = rows[low : max(high, low + 1)]  # where rows are fewer than processes, some read one that is not theirs
         with self.eval_mode():
-            order = np.argsort(inputs.lengths[rows], kind="stable")
-            for start in range(0, max(1, len(rows)), size):
+            order = np.argsort(inputs.lengths[own], kind="stable")
+            for start in range(0, max(1, len(own)), size):
                 part = order[start : start + size]
-                vectors = chosen.vectors(inputs.views(inputs.load(rows[part]))[self.view])
+                vectors = chosen.vectors(inputs.views(inputs.load(own[part]))[self.view])
                 if output is None:  # vectors of all labels are held once
-                    output = vectors.new_empty(len(rows), vectors.shape[1])
+                    output = vectors.new_empty(len(own), vectors.shape[1])
                 output[send(part, self.device)] = vectors
         if output is None:
             raise ValueError("nothing was read")
-        return output
+        return self.world.rows(output[: high - low], len(rows))
 
     @property
     def names(self) -> Rows:

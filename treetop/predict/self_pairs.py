@@ -17,6 +17,7 @@ from treetop.core.texts import Texts
 from treetop.core.types import Ranking
 
 LEAST = 20  # self pairs, none of them true, from which it is concluded that none ever is
+BLOCK = 1 << 16  # texts that are looked up at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +37,22 @@ class OwnLabels:
 
     def pairs(self, texts: Texts, ids: Texts | None = None) -> Ints:
         """(n_pairs, 2) distinct rows and columns of documents that are labels, in order."""
-        hashes = _hashes(texts)
-        first, last = (np.searchsorted(self.hashes, hashes, side) for side in ("left", "right"))
-        counts = (last - first) * (hashes != EMPTY)
-        rows = np.repeat(np.arange(len(texts)), counts)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        pairs = np.column_stack([rows, self.columns[first[rows] + within]])
+        starts = range(0, max(len(texts), 1), BLOCK)
+        pairs = np.concatenate([self._same_text(texts[start : start + BLOCK], start) for start in starts])
         if ids is None:
             return pairs
         columns = self.labels.columns
         named = [(row, columns[id_]) for row, id_ in enumerate(ids) if id_ in columns]
         return np.unique(np.concatenate([pairs, np.array(named, np.int64).reshape(-1, 2)]), axis=0)
+
+    def _same_text(self, texts: Texts, start: int) -> Ints:
+        """The pairs of consecutive documents, the first of which is row `start`, with labels of the same text."""
+        hashes = _hashes(texts)
+        first, last = (np.searchsorted(self.hashes, hashes, side) for side in ("left", "right"))
+        counts = (last - first) * (hashes != EMPTY)
+        rows = np.repeat(np.arange(len(texts)), counts)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.column_stack([start + rows, self.columns[first[rows] + within]])
 
 
 def self_pairs(dataset: Dataset) -> Ints:
@@ -70,8 +76,10 @@ def most_of_a_row(pairs: Ints | None) -> int:
 
 
 def _hashes(texts: Iterable[str]) -> NDArray[np.uint64]:
-    digests = (blake2b(" ".join(text.lower().split()).encode(), digest_size=8).digest() for text in texts)
-    return np.frombuffer(b"".join(digests), np.uint64)
+    digests = bytearray()
+    for text in texts:
+        digests += blake2b(" ".join(text.lower().split()).encode(), digest_size=8).digest()
+    return np.frombuffer(digests, np.uint64)
 
 
 EMPTY = _hashes([""])[0]

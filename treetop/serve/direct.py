@@ -54,7 +54,7 @@ class Direct:
     def _finish(self, answer: Reply | BaseException) -> None:
         reply = answer if isinstance(answer, Reply) else refusal(answer)
         self.gate.service.metrics.count(ROUTE, reply.status, time.perf_counter() - self.since)
-        if self.disconnected:
+        if self.disconnected or self.transport.is_closing():
             return
         self.transport.write(_head(reply, self.defaults, self.keep_alive) + reply.body)
         self.response_complete = True

@@ -6,6 +6,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -28,6 +29,7 @@ NUMBERS = {route: number for number, route in enumerate(ROUTES)}
 PREDICT = "/v1/predict"
 KINDS = {"reload": "admin", "rollback": "admin", "model": "models", "report": "models"}
 DRAINED = 8 * BODY  # bytes
+DEEPEST = 8  # calls of a trace in the log
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}  # must answer under any load
 
 
@@ -62,6 +64,8 @@ class Gate:
             if scope["method"] == "POST" and scope["path"] == PREDICT:
                 return await self.predict(body)
             _check_query(scope["query_string"])
+            if scope["method"] == "HEAD":  # the protocol sends the head of the answer alone
+                scope = {**scope, "method": "GET"}
             async with asyncio.timeout(SECONDS):
                 return await self._answer(scope, body)
         except Exception as error:
@@ -170,6 +174,7 @@ async def _through(app: Any, scope: Scope, body: bytes) -> Reply:
 
 
 def _log(error: BaseException) -> None:
-    """Where an error came from, without its message, which may hold a part of a text."""
-    frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
-    logger.error("%s in a request:\n%s", type(error).__name__, frames)
+    """Where an error came from, innermost first, without its message, which may hold a part of a text."""
+    frames = reversed(traceback.extract_tb(error.__traceback__)[-DEEPEST:])
+    places = (f"{frame.name} ({Path(frame.filename).name}:{frame.lineno})" for frame in frames)
+    logger.error("%s in a request: %s", type(error).__name__, " < ".join(places))

@@ -28,7 +28,9 @@ class OneWrite:
         self.close, self.is_closing = transport.close, transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send, but for the head."""
+        """Send, but for the head; nothing, where the client has gone."""
+        if self.is_closing():
+            return
         if self.head:
             self.transport.write(self.head + data)
             self.head = b""
@@ -45,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _since = 0.0  # when the connection, or the request that is arriving, began; 0: a request is being answered
     _idle_since = 0.0  # when the last answer went out; 0: there is a request
     _socket: Any = None
+    _ending = False  # the server ends: the next answer is the last
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected."""
@@ -67,8 +70,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        self._count(len(name) + len(value))
+        """One header, with a colon, a blank and the line's end."""
+        self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -78,12 +81,14 @@ class LimitedProtocol(HttpToolsProtocol):
         gate: object = self.app
         if isinstance(gate, Gate) and self._answers_directly():
             keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+            keep_alive = keep_alive and not self._ending
             self.cycle = Direct(  # type: ignore[assignment]
                 gate, self.headers, self.server_state.default_headers, self.transport, self._socket, keep_alive,
                 self.on_response_complete,
             )  # fmt: skip
             return
         super().on_headers_complete()
+        self.cycle.keep_alive = self.cycle.keep_alive and not self._ending
         if self.scope["method"] != "HEAD":
             self.cycle.transport = OneWrite(self.transport)  # type: ignore[assignment]
 
@@ -120,11 +125,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(408, f"The request did not arrive within {SLOW:g} s. Send it faster.")
 
     def shutdown(self) -> None:
-        """The server ends: a request that has not arrived is not waited for."""
-        if self._since:
-            self.transport.close()
-        else:
+        """The server ends: requests that lie here are answered, those that have not arrived are not waited for."""
+        self._ending = True
+        if not (self._since or self.cycle is None or self.cycle.response_complete):
             super().shutdown()
+        elif not has_unread(self._socket):
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, in the form of all refusals."""

@@ -11,7 +11,7 @@ from treetop.serve.settings import DEEPEST, TEXTS
 LONGEST_ID = 2000
 Text = Annotated[str, Field(description="A text, in UTF-8.")]
 K = Annotated[int, Field(ge=1, le=DEEPEST, strict=True)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
 Which = Annotated[str | None, Field(max_length=LONGEST_ID, description="Id of a model; default: the first.")]
 
 
@@ -35,7 +35,8 @@ class PredictBody(Body):
     k: K = 5
     threshold: Annotated[Share | None, Field(description="Lowest probability of a label.")] = None
     precision: Annotated[
-        float | None, Field(gt=0, le=1, description="Only labels above the threshold that reached this precision.")
+        float | None,
+        Field(gt=0, le=1, strict=True, description="Only labels above the threshold that reached this precision."),
     ] = None
     model: Which = None
 

@@ -16,6 +16,7 @@ from multiprocessing.context import SpawnProcess
 from treetop.core.errors import ModelError, ResourceError
 from treetop.core.log import logger
 from treetop.serve import metrics
+from treetop.serve.feedback.store import FeedbackStore
 from treetop.serve.settings import Settings
 from treetop.serve.sockets import listen
 
@@ -56,24 +57,23 @@ class Parent:
 
     def run(self) -> None:
         """Look after the workers until SIGTERM or SIGINT; SIGHUP makes them open the models again."""
-        wake, woken = socket.socketpair()
-        woken.setblocking(False)
-        wake.setblocking(False)
-        signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGHUP, self._reload)
-        while not self._stopping:
-            wait([wake, *(child.process.sentinel for child in self.children.values())])
-            with contextlib.suppress(BlockingIOError):
-                wake.recv(1024)
-            for slot, child in list(self.children.items()):
-                if not self._stopping and not child.process.is_alive():
-                    self._replace(slot, child)
+        with _woken_by_signals() as wake:
+            while not self._stopping:
+                wait([wake, *(child.process.sentinel for child in self.children.values())])
+                with contextlib.suppress(BlockingIOError):
+                    wake.recv(1024)
+                for slot, child in list(self.children.items()):
+                    if not self._stopping and not child.process.is_alive():
+                        self._replace(slot, child)
 
     def close(self) -> None:
         """End all workers, and remove the file of figures."""
         deadline = time.monotonic() + END
+        for sock in self.sockets:  # or else clients could connect to a socket that nobody answers any more
+            sock.close()
         for child in self.children.values():
             child.process.terminate()
         for child in self.children.values():
@@ -81,8 +81,6 @@ class Parent:
             if child.process.is_alive():
                 child.process.kill()
                 child.process.join()
-        for sock in self.sockets:
-            sock.close()
         self.figures.unlink(missing_ok=True)
 
     def _spawn(self, slot: int) -> Child:
@@ -130,6 +128,10 @@ class Parent:
 
 def serve(settings: Settings) -> None:
     """Serve until told to stop."""
+    if settings.feedback is not None:
+        store = FeedbackStore(settings.feedback)
+        store.open()
+        store.close()
     parent = Parent(settings)
     try:
         parent.start()
@@ -138,6 +140,20 @@ def serve(settings: Settings) -> None:
         parent.run()
     finally:
         parent.close()
+
+
+@contextlib.contextmanager
+def _woken_by_signals() -> Iterator[socket.socket]:
+    """A socket that a signal makes readable."""
+    wake, woken = socket.socketpair()
+    with wake, woken:
+        woken.setblocking(False)
+        wake.setblocking(False)
+        signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+        try:
+            yield wake
+        finally:
+            signal.set_wakeup_fd(-1)  # another signal, while workers end, must not be written to what is closed
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from treetop.core import forecast
 from treetop.core.errors import ConfigError
 
 CPU_FLOPS = 1.0e11  # of training a network on two cores, in floating-point operations a second
@@ -63,7 +63,7 @@ def peak_memory(device: torch.device) -> int:
     """Most bytes held so far: of the device, or of this process on the CPU."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return forecast.peak_memory()
 
 
 def room(device: torch.device) -> int:

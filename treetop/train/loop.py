@@ -90,7 +90,7 @@ class _Run:
         return self.state.numbers
 
     def go(self) -> Result:
-        part = self.saver.read() if self.saver is not None else None
+        part = self.saver.read(self.state.divided()) if self.saver is not None else None
         if part is not None:
             self.state.restore(part)
             log.logger.info("training resumes at step %d of %d", self.numbers["step"], self.total)

@@ -90,6 +90,12 @@ class State:
             tensors |= {f"average.{name}": t for name, t in zip(self.weights, self.average.values, strict=True)}
         return tensors | {f"best.{name}": tensor for name, tensor in self.best.items()}
 
+    def divided(self) -> dict[str, int]:
+        """Tensors of which a process has a part of the rows, and how many rows there are in all."""
+        rows = {(name, key): n for name, table in self.task.tables.items() for key, n in table.divided().items()}
+        kinds = ("table", "average", "best")
+        return {f"{kind}.{name}.{key}": n for (name, key), n in rows.items() for kind in kinds}
+
     def restore(self, part: Part) -> None:
         """Continue where a checkpoint was written."""
         self.numbers = dict(part.config)

@@ -71,6 +71,10 @@ class Table(Protocol):
         """What averaging and the final model take."""
         ...
 
+    def divided(self) -> dict[str, int]:
+        """Tensors of `state` and `weights` whose rows are divided among processes, and their rows in all of them."""
+        ...
+
 
 @dataclass(frozen=True)
 class Validation:

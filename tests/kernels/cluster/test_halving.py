@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from treetop.core import spill
 from treetop.kernels import reference
 from treetop.kernels.cluster import halving, kmeans
 from treetop.kernels.sparse import rows_of
@@ -70,3 +71,17 @@ def test_kth_smallest_equals_sorting():
         values = rng.integers(0, 20, n).astype(np.float32)
         for k in {0, n // 2, n - 1}:
             assert halving._kth_smallest(values.copy(), k) == np.sort(values)[k]
+
+
+@pytest.mark.parametrize("max_leaf", [0, 30])
+@pytest.mark.parametrize("least", [1, 2000, 12000])
+def test_leaves_are_the_same_with_rows_in_files(tmp_path, least, max_leaf):
+    rows = unit(300, 40, 3).tolil()
+    rows[::11] = 0  # without features
+    rows[50:90] = rows[50]  # tied
+    rows = rows.tocsr()
+    plain = halving.balanced_leaves(rows, 4, seed=5, max_leaf=max_leaf)
+    with spill.spilling(tmp_path, least) as place:
+        spilled = halving.balanced_leaves(rows, 4, seed=5, max_leaf=max_leaf)
+    assert len(place.bytes_written) >= (2 if least < 12000 else 0)
+    np.testing.assert_array_equal(spilled, plain)

@@ -101,14 +101,18 @@ def test_a_full_disk_is_told_and_prediction_goes_on(plain, tmp_path):
     api.service.close()
 
 
-def test_a_disk_that_cannot_be_written_when_the_server_starts(plain, tmp_path):
+def test_a_disk_that_cannot_be_written_when_the_server_starts(plain, tmp_path, caplog):
     api = Asked(plain, feedback=tmp_path / "nix" / "f.sqlite")
+    caplog.set_level("INFO", "treetop")
+    api.service.store.open()
     body = {"text": "t", "label": "L01", "verdict": "accept"}
     assert "unable to open" in refusal(api.post("/v1/feedback", json=body), 507)
     assert "unable to open" in refusal(api.get("/v1/feedback/stats"), 507)
     assert api.post("/v1/predict", json={"texts": ["cat"]}).status_code == 200
+    assert caplog.text.count("cannot be stored and is refused with 507 (unable to open") == 1  # not again and again
     (tmp_path / "nix").mkdir()
     assert api.post("/v1/feedback", json=body).status_code == 201
+    assert [record.getMessage().endswith("stored again") for record in caplog.records] == [False, True]
     api.service.close()
 
 
@@ -118,6 +122,8 @@ def test_files_that_are_no_feedback(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 20)
     with pytest.raises(InputError, match="not readable as feedback"):
         read_feedback(tmp_path / "text")
+    with pytest.raises(InputError, match="is no database"):
+        FeedbackStore(tmp_path / "text").open()
     with sqlite3.connect(tmp_path / "other") as connection:
         connection.execute("CREATE TABLE a (b)")
     connection.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from treetop.core.dataset import Dataset
+from treetop.core.executor.threads import cores
 from treetop.core.forecast import available_memory, size
 from treetop.core.texts import Texts
 from treetop.kernels.text import survey
@@ -53,7 +53,7 @@ class Facts:
             documents=len(documents), labels=dataset.n_labels,
             labels_per_document=float(dataset.label_counts.sum()) / max(1, len(documents)),
             words_per_document=words, label_texts=share,
-            label_words=label_words, cores=len(os.sched_getaffinity(0)), memory=available_memory(),
+            label_words=label_words, cores=cores(), memory=available_memory(),
             gpu=has_encoder and _has_gpu(device), encoder=has_encoder,
         )  # fmt: skip
 

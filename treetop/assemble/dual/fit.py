@@ -234,21 +234,13 @@ def _task(
             lists[torch.from_numpy(rows)] = mined
         if clusters and pool.queries == "labels":
             vectors = task.read(len(dataset) + queries, "dual")
-        return _agreed(vectors, world) if clusters else None, None if lists is None else _agreed(lists, world)
+        return vectors if clusters else None, lists
 
     batches = PoolPlan(
         queries, min(plan.train.batch_size, max(1, len(queries))), seed, rank=world.rank, size=world.size,
         pools=Pools(known, pool, seed), mining=mining, config=pool, mine=mine,
     )  # fmt: skip
     return task, batches
-
-
-def _agreed(found: Tensor, world: World) -> Tensor:
-    """The first process's result in all processes, as GPU results may differ in the last bits."""
-    if world.size == 1:
-        return found
-    local = found.cpu().clone()
-    return world.sum(local if world.rank == 0 else local.zero_())
 
 
 @torch.no_grad()

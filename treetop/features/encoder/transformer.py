@@ -32,7 +32,9 @@ POOLS = "windows."  # before the names of arrays that pool windows
 class TransformerConfig:
     """Settings of `Transformer`."""
 
-    model: str = setting(DEFAULT, "folder, treetop model, offline package or Hugging Face hub name")
+    model: str = setting(
+        DEFAULT, "folder, treetop model, offline package, or name on a hub (owner/name, owner/name@revision)"
+    )
     max_length: int = setting(128, "maximum tokens per text, special tokens included", low=1)
     long_texts: Long = setting("truncate", "longer texts: truncate, or average over windows of max_length tokens")
     max_windows: int = setting(8, "windows of a text: the first, and others spread evenly over it; 0: all", low=0)
@@ -132,6 +134,7 @@ class Transformer(Learned[Pooling]):
             "l2": self.l2,
             "name": self.name,
         }
+        config |= {"source": self.encoder.commit} if self.encoder.commit else {}
         return Part(self.kind, config, weights, files={"tokenizer.json": self.tokenizer.raw})
 
     @classmethod

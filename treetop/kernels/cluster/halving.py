@@ -279,19 +279,50 @@ def balanced_leaves(Z: Any, depth: int, *, seed: int, max_leaf: int = 0, options
     """
     rules, here = options or Options(), executor.current()
     rows: Any = Z if isinstance(Z, np.ndarray) else read_only(rows_of(Z))
-    filled = Z.any(1) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
-    shared = here.share((rows, filled, Z.shape[1], None if here.remote else spill.current()))
+    filled: A = np.asarray(Z.any(1)) if isinstance(Z, np.ndarray) else np.diff(rows.indptr.view(np.int64)) > 0
+    place = None if here.remote else spill.current()
+    shared = here.share((rows, filled, Z.shape[1], place))
     nodes: list[A] = [np.arange(Z.shape[0], dtype=np.uint32)]
+    given: A | None = None  # numbers of the rows in Z, where they lie in another order now
     master = np.random.default_rng(seed)
     for _ in range(depth):
         seeds = master.integers(0, 2**62, len(nodes))
         sizes = np.array([len(node) for node in nodes])
         shards = [(nodes[a:b], seeds[a:b].tolist()) for a, b in executor.cut(sizes, here.pieces)]
         nodes = [node for part in here.stream(_split, shards, shared, rules, max_leaf) for node in part]
+        if (
+            place is not None
+            and isinstance(rows, Rows)
+            and place.takes(4 * max(_entries(rows, node) for node in nodes))
+        ):
+            order = np.concatenate(nodes)
+            given = order if given is None else given[order]
+            rows, filled = read_only(_laid_out(rows, order, place)), filled[order]
+            shared = here.share((rows, filled, Z.shape[1], place))
+            ends = np.cumsum([len(node) for node in nodes])
+            nodes = [np.arange(end - len(node), end, dtype=np.uint32) for node, end in zip(nodes, ends, strict=True)]
     leaf = np.empty(Z.shape[0], np.int32)
     for number, node in enumerate(nodes):
-        leaf[node] = number
+        leaf[node if given is None else given[node]] = number
     return leaf
+
+
+def _laid_out(rows: Rows, order: A, place: Spill) -> Rows:
+    """Rows in files in the order of the nodes, so that those of a node are read one after the other."""
+    indptr = np.zeros(len(order) + 1, np.uint64)
+    np.cumsum(np.diff(rows.indptr)[order], out=indptr[1:])
+    entries = int(indptr[-1])
+    laid = Rows(indptr, place.empty(entries, np.uint32), place.empty(entries, np.float32))
+    _copy(rows, order, laid)
+    return laid
+
+
+@kernel
+def _copy(rows: Rows, order: U32, laid: Rows) -> None:
+    for i in range(len(order)):
+        at, start = laid.indptr[i], rows.indptr[order[i]]
+        for p in range(rows.indptr[order[i] + np.uint32(1)] - start):
+            laid.indices[at + p], laid.values[at + p] = rows.indices[start + p], rows.values[start + p]
 
 
 def _split(

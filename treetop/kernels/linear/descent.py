@@ -5,6 +5,9 @@ Each problem minimises 0.5 |w|^2 + sum_i c_i loss(y_i (w.x_i + b)), the bias bei
 group see the same rows in the same order, so a row is read once for sixteen of them. A feature that only one row has
 is folded into that row's diagonal: its weight is y_i alpha_i x_if, whatever the others do. Once no problem waits for a
 lane, rows that are settled in all lanes sleep until the other rows are within `eps`; then all are looked at again.
+
+More rows than a block are dealt to blocks at random. A pass visits one block after the other, the rows of each in
+random order, so that rows and duals that lie in files (`core/spill.py`) are read once in a pass.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class Settings(NamedTuple):
     max_passes: int = 100
     threshold: float = 0.1  # weights below are dropped
     max_nonzeros: int = 0  # per problem, the largest; 0: no cap
+    block: int = 1 << 20  # rows that are visited before the next ones
 
 
 class Problems(NamedTuple):
@@ -170,12 +174,32 @@ def _ask(local: Local, lanes: _Lanes, soon: Any, later: Any, diagonal: Any) -> N
 
 
 @tight
+def _read_block(local: Local, lanes: _Lanes, rows: U32) -> None:
+    """Look at every page of the rows from the first to the last, as a file is read much faster in order than at random.
+
+    Their sum goes where the next row writes anyway, so that the compiler leaves nothing out.
+    """
+    first, last = rows[0], rows[0]
+    for i in rows:
+        first, last = min(first, i), max(last, i)
+    total = np.float32(0)
+    for p in range(local.indptr[first], local.indptr[last + np.uint32(1)], np.uint64(1024)):
+        total += local.values[p] + np.float32(local.indices[p])
+    for i in range(first, last + np.uint32(1), np.uint32(1024 // len(lanes.width))):
+        total += lanes.alpha[i, 0] + lanes.side[i, 0]
+    lanes.state[STEP, 0] = total
+
+
+@tight
 def _pass(local: Local, lanes: _Lanes, order: U32, diagonal: Any, settings: Settings) -> int:
     """Visit the rows of `order` once; active ones move to its front. Returns their number."""
     lanes.state[HIGH] = -np.inf
     lanes.state[LOW] = np.inf
     bias, awake, small = np.float32(settings.bias), np.uint64(0), np.float32(SMALL * settings.eps)
+    blocks = len(lanes.alpha) > settings.block
     for k in range(len(order)):
+        if blocks and k % settings.block == 0:
+            _read_block(local, lanes, order[k : min(k + settings.block, len(order))])
         i = order[k]
         if k + 4 < len(order):
             _ask(local, lanes, order[k + 2], order[k + 4], diagonal)
@@ -224,7 +248,7 @@ def _diagonal(local: Local, bias: float) -> Any:
 def solve_group(X: Rows, problems: Problems, group: Group, settings: Settings, scratch: Any) -> Columns:
     """Weights of every problem of the group; `scratch` is one zero per feature and one per row, left zero."""
     counts, place = scratch
-    rows, inside, order, state = _shuffled(group, place)
+    rows, inside, order, state = _shuffled(group, place, settings.block)
     local = gather(X, rows, counts)
     given, task = (problems, inside, place), (group.problems, order, state, settings)
     if len(group.problems) <= len(NARROW):
@@ -240,7 +264,7 @@ def solve_group_spilled(
 ) -> Columns:
     """The same with large arrays in files."""
     counts, place = scratch
-    rows, inside, order, state = _shuffled(group, place)
+    rows, inside, order, state = _shuffled(group, place, settings.block)
     local = gather_spilled(X, rows, counts, spill)
     width = NARROW if len(group.problems) <= len(NARROW) else WIDE
     lengths = (len(local.features), len(rows), len(rows))
@@ -258,11 +282,17 @@ def solving_bytes(group: Group, entries: int) -> int:
 
 
 @kernel
-def _shuffled(group: Group, place: U32) -> Any:
-    """(rows in random order, whether each is inside, the order, random state); `place` learns where rows are."""
+def _shuffled(group: Group, place: U32, block: int) -> Any:
+    """(rows in random order, whether each is inside, the order, random state); `place` learns where rows are.
+
+    The rows of a block ascend, so that they are gathered in the order in which they lie.
+    """
     rows, inside = group.rows.copy(), np.empty(len(group.rows), np.uint8)
     order = np.arange(len(rows)).astype(np.uint32)
     state = shuffle(order, scramble(np.uint64(group.seed)))
+    if len(rows) > block:
+        for start in range(0, len(rows), block):
+            order[start : start + block].sort()
     for i in range(len(rows)):
         rows[i], inside[i] = group.rows[order[i]], group.inside[order[i]]
         place[rows[i]] = np.uint32(i + 1)
@@ -287,7 +317,7 @@ def _run(local: Local, lanes: _Lanes, given: Any, task: Any) -> Columns:
     live, active = min(width, n), len(order)
     _remember(lanes.state, False)
     while live > 0:
-        state = shuffle(order[:active], state)
+        state = _reorder(order, active, settings.block, state)
         awake = _pass(local, lanes, order[:active], diagonal, settings)
         age += 1
         whole = active == len(order)
@@ -317,6 +347,17 @@ def _run(local: Local, lanes: _Lanes, given: Any, task: Any) -> Columns:
                 live -= 1
                 _clear(lanes.side, lanes.alpha, lane, settings)
     return _in_order(counts, starts, features, values, bias)
+
+
+@tight
+def _reorder(order: U32, active: int, block: int, state: Any) -> Any:
+    """A new order of the first `active` rows, random within each block."""
+    if len(order) > block and active == len(order):  # rows that slept are no longer where their block is
+        for k in range(len(order)):
+            order[k] = np.uint32(k)
+    for start in range(0, active, block):
+        state = shuffle(order[start : min(start + block, active)], state)
+    return state
 
 
 @tight

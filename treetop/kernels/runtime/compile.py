@@ -27,9 +27,8 @@ def kernel_for(*types: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def compiled(function: Callable[P, R]) -> Callable[P, R]:
         dispatcher: Any = _cached(function)
-        if hasattr(dispatcher, "disable_compile"):  # not with NUMBA_DISABLE_JIT
-            dispatcher.compile(types)
-            dispatcher.disable_compile()
+        dispatcher.compile(types)
+        dispatcher.disable_compile()
         return cast("Callable[P, R]", dispatcher)
 
     return compiled
@@ -50,6 +49,5 @@ def reassociating(function: Callable[P, R]) -> Callable[P, R]:
 
 def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     dispatcher: Any = njit(function, nogil=True, **options)
-    if hasattr(dispatcher, "enable_caching"):
-        dispatcher._cache = KernelCache(function)
+    dispatcher._cache = KernelCache(function)
     return cast("Callable[P, R]", dispatcher)

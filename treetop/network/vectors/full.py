@@ -94,6 +94,9 @@ class EveryLabel(Free):
     def weights(self) -> dict[str, Tensor]:
         return {"weight": self.weight, "bias": self.bias}
 
+    def divided(self) -> dict[str, int]:
+        return dict.fromkeys(("weight", "bias", "first", "first_bias", "second", "second_bias"), self.n)
+
     def whole(self) -> tuple[Tensor, Tensor]:
         """(n, width) vectors as they are held and (n,) biases, of all processes."""
         if self.world.size == 1:

@@ -96,6 +96,9 @@ class RowTable(Free, GivesLogits, GivesRows):
     def weights(self) -> dict[str, Tensor]:
         return {"weight": self.weight}
 
+    def divided(self) -> dict[str, int]:
+        return dict.fromkeys(("weight", "first", "second", "count"), self.n)
+
     @torch.no_grad()
     def apply(self) -> None:
         if not self.pending:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from treetop.core.errors import InputError, ResourceError
+from treetop.core.log import logger
 
 VERDICTS = ("accept", "reject", "add", "set")
 FORMAT = 1
@@ -51,6 +52,12 @@ class FeedbackStore:
         self.file = file
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._refused = False  # of late
+
+    def open(self) -> None:
+        """Open or create the file; refused if it is another. What its disk refuses is logged, as it may go away."""
+        with self._lock, contextlib.suppress(ResourceError), self._told():
+            self._open()
 
     def add(self, entries: Sequence[Entry]) -> int:
         """Store entries in one transaction; returns the id of the last once they are on the disk."""
@@ -60,6 +67,9 @@ class FeedbackStore:
             connection = self._open()
             with connection:  # commits, or takes everything back
                 last = [connection.execute(INSERT, row).lastrowid for row in rows]
+            if self._refused:
+                self._refused = False
+                logger.info("%s: feedback is stored again", self.file)
         return last[-1] or 0
 
     def counts(self) -> dict[str, int]:
@@ -90,10 +100,13 @@ class FeedbackStore:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Say what is wrong with the file, and open it anew next time."""
+        """Say what is wrong with the file, to the log once, and open it anew next time."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            if not self._refused:
+                logger.warning("%s: feedback cannot be stored and is refused with 507 (%s)", self.file, error)
+            self._refused = True
             connection, self._connection = self._connection, None
             if connection is not None:
                 with contextlib.suppress(sqlite3.Error):
@@ -115,7 +128,9 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
             if _check_format(connection, file) != FORMAT:
                 connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
             return
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+                raise InputError(f"{file}: is no database. Give another file, or one that does not exist.") from None
             if error.sqlite_errorcode not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise
             if time.monotonic() > deadline:

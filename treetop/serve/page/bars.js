@@ -13,6 +13,12 @@ export function resize(element, share) {
   element.firstChild.style.setProperty("inline-size", `${100 * Math.min(1, Math.max(0, share))}%`);
 }
 
+/**
+ * Labels in the order of their bars. The model ranks by score; what a score is worth differs between rare and frequent
+ * labels, so probabilities need not fall from rank to rank. Without probabilities the model's order stays.
+ */
+export const byProbability = (labels) => labels.toSorted((a, b) => (b.probability ?? 0) - (a.probability ?? 0));
+
 /** Lengths of the bars of labels: probabilities as they are, scores between the lowest (or 0) and the highest. */
 export function shares(labels) {
   if (labels.some((label) => label.probability !== null)) return labels.map((label) => label.probability ?? 0);

@@ -1,5 +1,6 @@
 // The batch tab: files in, labels of every text out, with progress, stop and download.
 
+import { byProbability } from "./bars.js";
 import { $, bdi, h, options } from "./dom.js";
 import { asCsv, asJsonl, download } from "./download.js";
 import { documents, dropped, path, readable } from "./files.js";
@@ -141,7 +142,7 @@ function draw(result) {
     bdi(brief(result.text ?? result.id, 120)),
   );
   if (result.error) return [text, h("span", { class: "failed", title: result.error }, brief(result.error, 120))];
-  const shown = result.labels.map(
+  const shown = byProbability(result.labels).map(
     (label) =>
       `${brief(label.name, 40)} ${label.probability === null ? score(label.score) : probability(label.probability)}`,
   );

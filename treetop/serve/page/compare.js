@@ -1,7 +1,7 @@
 // The compare tab: what two models say of one text, side by side.
 
 import { latest, post } from "./api.js";
-import { bar, shares } from "./bars.js";
+import { bar, byProbability, shares } from "./bars.js";
 import { $, bdi, debounced, h, options } from "./dom.js";
 import { percent, plural, probability, score } from "./format.js";
 import { guarded } from "./notices.js";
@@ -58,7 +58,7 @@ const compare = guarded("compare", async () => {
   const signal = request.signal();
   const ask = ({ select }) => post("predict", { texts: [text], k: LABELS, model: select.value }, signal);
   const answers = await Promise.all(sides.map(ask));
-  show(answers.map((answer) => answer.results[0]));
+  show(answers.map(({ results }) => ({ ...results[0], labels: byProbability(results[0].labels) })));
 });
 
 function show(results) {

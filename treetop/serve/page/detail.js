@@ -5,7 +5,7 @@ import { get, latest, post } from "./api.js";
 import { bar } from "./bars.js";
 import { bdi, button, h } from "./dom.js";
 import { mark, unmark } from "./editor.js";
-import { brief, count, percent, signed } from "./format.js";
+import { brief, count, margin, percent, signed } from "./format.js";
 import { added } from "./highlight.js";
 import { guarded } from "./notices.js";
 import { state } from "./state.js";
@@ -75,7 +75,7 @@ function wordList(words) {
       h("span", { class: "value" }, signed(contribution)),
     );
   const rest =
-    words.length > WORDS ? [h("p", { class: "soft" }, `and ${count(words.length - WORDS)} more with less`)] : [];
+    words.length > WORDS ? [h("p", { class: "soft" }, `and ${count(words.length - WORDS)} smaller contributions`)] : [];
   return [h("h4", {}, "Words"), h("ul", { class: "words" }, words.slice(0, WORDS).map(item)), ...rest];
 }
 
@@ -86,7 +86,7 @@ function steps(member, choose) {
     const last = place === member.steps.length - 1;
     const name = last ? "this label" : each.names.map((label) => brief(label, 32)).join(", ");
     const press = button(
-      [h("span", { class: "step-name" }, bdi(name)), h("span", { class: "value" }, each.margin.toFixed(2))],
+      [h("span", { class: "step-name" }, bdi(name)), h("span", { class: "value" }, margin(each.margin))],
       () => choose(each),
       { class: "step", "aria-pressed": "false", title: each.names.join("\n") },
     );
@@ -96,7 +96,7 @@ function steps(member, choose) {
   const all = button("all steps", () => choose(null), { class: "step whole", "aria-pressed": "true" });
   all.step = null;
   return [
-    h("h4", {}, "Way through the tree, with margins"),
+    h("h4", {}, "Path through the tree, with margins"),
     h("ol", { class: "steps" }, h("li", {}, all), member.steps.map(step)),
   ];
 }

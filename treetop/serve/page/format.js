@@ -9,8 +9,10 @@ export const probability = (value) => value.toFixed(2);
 /** A score: two digits after the point unless that would say nothing of it. */
 export function score(value) {
   const size = Math.abs(value);
-  return size !== 0 && (size < 0.01 || size >= 1000) ? value.toExponential(1) : value.toFixed(2);
+  return minus(size !== 0 && (size < 0.01 || size >= 1000) ? value.toExponential(1) : value.toFixed(2));
 }
+export const margin = (value) => minus(value.toFixed(2));
+const minus = (text) => text.replaceAll("-", "−");
 
 /** A number with its sign, in typographic form. */
 export const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;

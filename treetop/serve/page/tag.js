@@ -1,6 +1,7 @@
 // The first tab: a text, its labels as it is typed, and what the person makes of them.
 
 import { latest, post } from "./api.js";
+import { byProbability } from "./bars.js";
 import { combobox } from "./combobox.js";
 import { closeDetail } from "./detail.js";
 import { $, debounced, options, segments } from "./dom.js";
@@ -65,7 +66,7 @@ const suggest = guarded("predict", async () => {
 
 function show() {
   unmark();
-  showSuggestions(answer?.result.labels ?? []);
+  showSuggestions(byProbability(answer?.result.labels ?? []));
   facts();
   showLine();
 }
@@ -94,6 +95,7 @@ function sentence(line, labels) {
   if (line === undefined)
     return "This model is not calibrated: bars show scores, which rank labels and mean nothing else.";
   if (line === null) return `No threshold reached a precision of ${percent(state.precision)} on held-out texts.`;
+  if (aboveLine().length === 0) return "None of these labels reaches the accept line.";
   const cut = labels.length === state.depth && labels.length < state.facts.labels;
   if (cut && aboveLine().length === labels.length)
     return `All ${labels.length} shown are above the line; there may be more. Show more labels to see them.`;

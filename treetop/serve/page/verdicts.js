@@ -5,7 +5,7 @@ import { $, bdi, button, h } from "./dom.js";
 import { announce, guarded } from "./notices.js";
 import { emit, on, state } from "./state.js";
 
-const COMPLETE = "says that no other label is right for this text";
+const COMPLETE = "“Save as complete” also says that no other label is right.";
 const NOT_KEPT = "Choices stay in this page: the server was started without --feedback.";
 const given = new Map(); // label id -> {label, verdict}
 

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from treetop.serve.problem import Problem
 
 FOLDER = Path(__file__).parent.parent / "page"
-NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.(html|js|css|svg|png|ico)", re.ASCII)
+NAME = re.compile(r"[a-z0-9_-]{1,50}\.(html|js|css|svg|png|ico)", re.ASCII)
 MEDIA = {
     "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml", "png": "image/png", "ico": "image/x-icon",

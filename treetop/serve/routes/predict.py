@@ -45,20 +45,18 @@ class Predict:
         question = self._question(asked)
 
         def finish(rows: asyncio.Future[list[Row]]) -> None:
-            try:
-                if _is_short(asked):
-                    done(Reply(question.answer(rows.result())))
-                    return
+            if _is_short(asked) or rows.exception() is not None:
+                tell(lambda: question.answer(rows.result()))
+            else:
                 written = asyncio.get_running_loop().run_in_executor(None, question.answer, rows.result())
-                written.add_done_callback(reply)
-            except Exception as error:
-                done(error)
+                written.add_done_callback(lambda written: tell(written.result))
 
-        def reply(written: asyncio.Future[bytes]) -> None:
+        def tell(written: Callable[[], bytes]) -> None:
             try:
-                done(Reply(written.result()))
+                answer: Reply | BaseException = Reply(written())
             except Exception as error:
-                done(error)
+                answer = error
+            done(answer)
 
         submitted(self.service, question.served, asked.texts, asked.k).add_done_callback(finish)
 

@@ -86,7 +86,7 @@ def router(service: Service) -> APIRouter:
     async def suggest(id: str, request: Request) -> Response:
         """Suggest labels for one text, given as a form."""
         served = service.shelf.served(id)
-        form = SuggestForm.model_validate(_form(await request.body()))
+        form = SuggestForm.model_validate(_form(await request.body(), request.headers.get("content-type", "")))
         rows = await submitted(service, served, [form.text], form.limit)
         return _answer(served, {"results": _results(rows[0], form.threshold)})
 
@@ -145,8 +145,10 @@ def _answer(served: Served, content: Any) -> Response:
     return JSONResponse(content, headers={"treetop-version": served.version})
 
 
-def _form(body: bytes) -> dict[str, str]:
+def _form(body: bytes, kind: str) -> dict[str, str]:
     try:
+        if kind.startswith("multipart/"):
+            raise ValueError(kind)
         return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict"))
     except ValueError:
         raise Problem(400, f"body: not a form in UTF-8. Send {FORM} with text, limit and threshold.") from None
