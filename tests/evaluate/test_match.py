@@ -50,6 +50,19 @@ def test_labels_are_aligned_and_unknown_ones_are_misses(caplog):
         evaluate_model(model, dataset, strict=True)
 
 
+def test_unknown_labels_that_are_known_by_another_spelling_are_told(caplog):
+    dataset = dataset_of([{1: 1.0, 3: 1.0}, {0: 0.5, 4: 1.0}], 5)
+    dataset = dataclasses.replace(dataset, labels=LabelSet.of(["a cat", "dog", "fox", "A  Cat", "owl"]))
+    evaluate_model(Descending(["a cat", "dog", "fox"]), dataset, resamples=0)
+    said = (
+        "1 of these labels differ from one that the model knows only in case or spaces; join them with --join-labels."
+    )
+    assert said in caplog.text
+    caplog.clear()
+    evaluate_model(Descending(["a bat", "dog", "fox"]), dataset, resamples=0)
+    assert "labels the model does not know" in caplog.text and "--join-labels" not in caplog.text
+
+
 def test_asks_deep_enough_to_survive_the_filter():
     ids = [f"l{i}" for i in range(30)]
     pairs = np.array([(1, label) for label in range(29, 17, -1)])  # bars the model's first twelve

@@ -25,6 +25,15 @@ def readable(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
+def folded(label: str) -> str:
+    """A label without case and superfluous spaces.
+
+    >>> folded(" Guinea  Pigs")
+    'guinea pigs'
+    """
+    return " ".join(label.split()).casefold()
+
+
 def refuse_table(given: object) -> None:
     """Refuse a data frame where texts are expected: going through it gives the names of its columns."""
     columns = getattr(given, "columns", None)

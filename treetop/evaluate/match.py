@@ -13,6 +13,7 @@ from treetop.core.card import Card
 from treetop.core.dataset import Csr, Dataset, Ints, LabelSet
 from treetop.core.errors import InputError
 from treetop.core.log import logger
+from treetop.core.texts import folded
 from treetop.core.types import Floats, Ranking
 from treetop.evaluate.propensity import inverse_propensity
 from treetop.kernels.metrics import Doubles, Ids, find_hits, first_allowed, grouped, row_sums
@@ -194,6 +195,14 @@ def _true_labels(dataset: Dataset, rows: Ints) -> tuple[Ints, Ids]:
     return indptr, columns
 
 
+def _spelled_otherwise(labels: LabelSet, unknown: Ids, n_known: int) -> int:
+    """How many unknown labels differ from a known one only in case or spaces."""
+    if not len(unknown):
+        return 0
+    known = {folded(labels.ids[column]) for column in range(n_known)}
+    return sum(folded(labels.ids[column]) in known for column in unknown.tolist())
+
+
 def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) -> None:
     indptr, columns = _true_labels(dataset, np.arange(len(dataset)))
     unknown = np.unique(columns[columns >= n_known])
@@ -207,6 +216,9 @@ def _check_truth(dataset: Dataset, n_known: int, model: str, *, strict: bool) ->
         raise InputError(f"{dataset.name}: {' and '.join(odd)}. Leave out --strict to count them as misses.")
     if odd:
         logger.warning("%s: %s count as misses (--strict refuses them).", dataset.name, " and ".join(odd))
+    if alike := _spelled_otherwise(dataset.labels, unknown, n_known):
+        said = "of these labels differ from one that %s knows only in case or spaces; join them with --join-labels."
+        logger.warning(f"%s: %s {said}", dataset.name, f"{alike:,}", model)
     if len(unknown) and not (columns < n_known).any():
         logger.warning(
             "%s: none of its labels is known to %s. Give data that name labels by the ids it was trained on.",

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 
 from treetop.core.dataset import LabelSet
+from treetop.core.texts import folded
 from treetop.data.parse.rows import shown
-
-
-def folded(label: str) -> str:
-    """A label without case and superfluous spaces.
-
-    >>> folded(" Guinea  Pigs")
-    'guinea pigs'
-    """
-    return " ".join(label.split()).casefold()
 
 
 def alike(labels: Iterable[str]) -> list[list[str]]:
