@@ -425,7 +425,7 @@ def test_predict_reads_what_training_reads(home, tmp_path):
     assert "b.csv:2: broken CSV" in run("predict", home / "model", tmp_path / "b.csv").stderr
     (tmp_path / "c.csv").write_text("body\nx\n")
     sentence = (
-        "c.csv:1: the header needs the column 'text' (found: body). Rename them, or name yours with --text-column."
+        "c.csv:1: the header needs the column 'text' (found: body). Rename a column, or name yours with --text-column."
     )
     assert sentence in run("predict", home / "model", tmp_path / "c.csv").stderr
     (tmp_path / "d.parquet").write_bytes(b"PAR1 nothing")

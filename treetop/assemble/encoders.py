@@ -22,9 +22,13 @@ def pin(config: Any, *, say: bool = False) -> Any:
         value = getattr(config, field.name)
         if field.name == ENCODER and isinstance(value, str) and value:
             changed[field.name] = _said(value, say)
-        elif field.name == ENCODER and isinstance(name := getattr(value, "model", None), str) and name:
+        elif field.name == ENCODER and dataclasses.is_dataclass(value) and (name := _settings(value).get("model")):
             changed[field.name] = dataclasses.replace(value, model=_said(name, say))
     return dataclasses.replace(config, **changed) if changed else config
+
+
+def _settings(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _said(name: str, say: bool) -> str:
