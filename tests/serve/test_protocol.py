@@ -139,6 +139,19 @@ def test_a_request_that_lies_unread_when_the_server_ends_is_answered(rest):
     connected(run)
 
 
+def test_the_rest_of_a_request_is_not_waited_for_when_the_server_ends():
+    async def run(sock, client):
+        wire, protocol = answered(sock)
+        client.sendall(HEAD)
+        protocol.shutdown()
+        protocol.data_received(sock.recv(1000))
+        assert not wire.closed
+        protocol.close_if_late(asyncio.get_running_loop().time() + 1)
+        assert wire.closed and b"408" not in wire.sent
+
+    connected(run)
+
+
 def test_a_connection_without_a_request_is_closed_when_the_server_ends():
     async def run(sock, client):
         wire, protocol = answered(sock)

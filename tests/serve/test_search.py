@@ -54,6 +54,19 @@ def test_finds_what_a_look_at_every_name_finds(index, query):
     assert found(index, query)[0] == slow(query)
 
 
+def test_addresses_as_ids_are_found_whole_by_their_beginning_and_by_their_end():
+    ids = [f"http://www.yso.fi/onto/yso/p{number}" for number in (12, 123, 1234, 5)]
+    index = LabelIndex.of(LabelSet.of(ids, ["cats", "p12 and others", "p123", "www"]), np.array([1, 2, 3, 4]))
+    assert index.find(ids[0], 9) == ([0, 2, 1], 3)  # the label of this id first, then by training texts
+    assert index.find(ids[3], 9) == ([3], 1)
+    assert index.find(ids[3].upper(), 9) == ([3], 1)
+    assert index.find("http://www.yso.fi/onto", 9) == ([3, 2, 1, 0], 4)
+    assert index.find("http://www.yso.fi/onto/yso/p9", 9) == ([], 0)
+    assert index.find("p123", 9) == ([1, 2], 2)  # by the end of an id, although a name is the same
+    assert index.find("yso.fi", 9) == ([], 0)
+    assert index.find("www", 9) == ([3], 1)
+
+
 def test_pages(index):
     whole, total = found(index, "p")
     assert total == len(whole) == 3
@@ -71,8 +84,9 @@ def test_a_million_labels_are_searched_in_a_tenth_of_a_second():
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdefghij"), 6)) for _ in range(20_000)]
     names = [" ".join(words[i] for i in row) for row in rng.integers(0, len(words), (10**6, 3))]
-    index = LabelIndex.of(LabelSet.of([str(i) for i in range(10**6)], names), rng.integers(0, 1000, 10**6))
-    for query in ("", "a", "abc", "a b", names[7]):
+    ids = [f"http://www.yso.fi/onto/yso/p{i}" for i in range(10**6)]
+    index = LabelIndex.of(LabelSet.of(ids, names), rng.integers(0, 1000, 10**6))
+    for query in ("", "a", "abc", "a b", names[7], "http", "http://www.yso", ids[7], "p7", "a " * 250):
         started = time.perf_counter()
         index.find(query, 20)
         assert time.perf_counter() - started < 0.1, repr(query)

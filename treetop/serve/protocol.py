@@ -116,8 +116,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def close_if_late(self, now: float) -> None:
         """Refuse a request that has been arriving for too long, or close a connection on which none came.
 
-        After a pause of the machine a request may be there that nobody had the time to read.
+        After a pause of the machine a request may be there that nobody had the time to read. Where the server ends, the
+        rest of a request is not waited for.
         """
+        if self._ending and self._since and not has_unread(self._socket):
+            self.transport.close()
         is_old = self._idle_since and now - self._idle_since > KEEP_ALIVE
         if is_old and not has_unread(self._socket):
             self.transport.close()
