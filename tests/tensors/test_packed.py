@@ -62,3 +62,12 @@ def test_static_shapes_hold_the_same_sequences(windows):
         assert (packed.starts[1:] - packed.starts[:-1])[n:].max() <= 16
         assert int(packed.starts[-1]) == shape.tokens == len(packed.ids)
     assert len(shapes) <= 2
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_tokens_of_rows_are_counted_with_all_their_windows(windows):
+    rows = np.array([0, 2, 2, 5]) if windows else None
+    store = TokenRows(np.arange(15), np.array([0, 3, 3, 4, 9, 15]), CPU, rows)
+    asked = np.array([2, 0, 1])
+    assert store.counts(asked).tolist() == ([12, 3, 0] if windows else [1, 3, 0])
+    assert store.count(asked) == store.counts(asked).sum()

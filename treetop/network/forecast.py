@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from treetop.core import forecast
 from treetop.core.dataset import Dataset
@@ -31,7 +32,8 @@ from treetop.train.batches import Rows
 from treetop.train.task import TrainConfig
 
 BYTES, SIZED = 4.4, 20_000  # bytes of a token (3.8 to 5.2 on five data sets); texts whose length is looked at
-MARGIN = 1.07  # of memory with a frozen encoder (benchmarks/results/forecasts.jsonl)
+MARGIN = 1.07  # of memory (benchmarks/results/forecasts.jsonl, encoder-memory.json)
+ON_GPU = 1.6e9  # memory that a GPU's libraries take of the host (peak_rss in benchmarks/results/gpu/)
 WORKSPACE = 1.0e8  # matrix library, and what the recorder holds
 STEP = 7.2  # bytes a CPU takes for every saved activation: itself, attention, and gradients
 FILE_WIDTH = 300  # of word vectors in a file that was not looked at yet
@@ -131,6 +133,7 @@ def forecast_member(
     states = 16.0 * (counts.vectors - counts.low) + 2.0 * counts.low + (0.0 if counts.frozen else 4.0 * weights)
     model = weights + 4.0 * counts.vectors + len(dataset.labels.names.blob) * 2.0
     memory, kept = 8e8 + 2 * weights + states + 6.0 * tokens, 0.0
+    memory += ON_GPU if device.type == "cuda" else 0.0
     if size.inner and not counts.frozen and device.type == "cpu":  # on a GPU they lie there
         step = min(n, training.batch_size) / max(1, n) * tokens + counts.pool * tokens_of_label(dataset, most_tokens)
         kept = STEP * size.kept * step / training.accumulate
@@ -145,7 +148,7 @@ def forecast_member(
     time += 12.0 * epochs * n / training.batch_size * counts.composed * size.width / speed
     memory += kept + 4.0 * training.batch_size * dataset.n_labels
     return Forecast(
-        memory=MARGIN * memory if counts.frozen else memory,
+        memory=MARGIN * memory,
         model=model,
         time=time,
         step=kept,
@@ -167,6 +170,11 @@ def tokens_of_label(dataset: Dataset, most: float) -> float:
     """Tokens of a label's text, or of its name where that is longer, on average."""
     found = max(expected_tokens(texts, most) for texts in (dataset.labels.texts, dataset.labels.names))
     return found / max(1, dataset.n_labels)
+
+
+def batch_mean(lengths: NDArray[np.integer]) -> float:
+    """Tokens of a text in the largest batch of clustered texts, whose lengths are alike: a deviation above the mean."""
+    return float(lengths.mean() + lengths.std()) if len(lengths) else 0.0
 
 
 def learning_time(rows: int, tokens: float, epochs: float, size: EncoderSize, counts: ParameterCounts) -> float:

@@ -64,6 +64,12 @@ class TokenRows:
         """Tokens of these rows."""
         return int(self.lengths[self._sequences(rows)[0]].sum())
 
+    def counts(self, rows: Rows) -> Rows:
+        """(n,) tokens of each of these rows."""
+        sequences, owner = self._sequences(rows)
+        lengths = np.asarray(self.lengths[sequences], np.int64)
+        return lengths if owner is None else np.bincount(owner, lengths, len(rows)).astype(np.int64)
+
     def _sequences(self, rows: Rows) -> tuple[Rows, Rows | None]:
         if self.rows is None:
             return rows, None

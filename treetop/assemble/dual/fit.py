@@ -28,7 +28,15 @@ from treetop.features.encoder.towers import Towers
 from treetop.labels.text import label_words, warn_wordless
 from treetop.model import Model
 from treetop.network.fit import all_or_none, cut, report
-from treetop.network.forecast import EncoderSize, count, forecast_member, gpu_memory, tokens_of_label, within_room
+from treetop.network.forecast import (
+    EncoderSize,
+    batch_mean,
+    count,
+    forecast_member,
+    gpu_memory,
+    tokens_of_label,
+    within_room,
+)
 from treetop.network.head import HeadPlan
 from treetop.network.inputs import Encoded, Inputs
 from treetop.network.mining import mine as mine_labels
@@ -278,11 +286,12 @@ def _within_card(batches: PoolPlan, task: PoolNetwork, plan: DualPlan) -> TrainC
         return training
     size = EncoderSize.of(inputs.encoder.settings)
     pool = min(plan.pool.size or task.n_labels, task.n_labels) if task.labels_read else 0
-    tokens = batches.batch * inputs.store.count(np.arange(task.n)) / max(1, task.n)
-    tokens += pool * inputs.store.count(task.names) / max(1, task.n_labels)
+    tokens = batches.batch * batch_mean(inputs.store.counts(np.arange(task.n)))
+    tokens += pool * batch_mean(inputs.store.counts(task.names))
     there = c is not None and not c.offload
     free = [HeadPlan(view="", view_width=size.width, n=task.n_labels if there else 0)]
-    inputs_bytes = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool
+    read = 4.0 * size.width * (task.n + task.n_labels)  # all texts and labels, when hard negatives are searched
+    inputs_bytes = 8.0 * len(inputs.store.ids) + 40.0 * batches.batch * pool + read
 
     def needed(parts: int) -> float:
         return gpu_memory(
