@@ -17,18 +17,16 @@ ENCODER = "encoder"  # the setting, wherever there is one: a name, or settings w
 
 def pin(config: Any, *, say: bool = False) -> Any:
     """A recipe's settings with the commit of every encoder that a hub would be asked for."""
-    changed = {}
+    changed: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if field.name == ENCODER and isinstance(value, str) and value:
             changed[field.name] = _said(value, say)
-        elif field.name == ENCODER and dataclasses.is_dataclass(value) and (name := _settings(value).get("model")):
-            changed[field.name] = dataclasses.replace(value, model=_said(name, say))
+        elif field.name == ENCODER and dataclasses.is_dataclass(value) and not isinstance(value, type):
+            named = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+            if name := named.get("model"):
+                changed[field.name] = dataclasses.replace(value, model=_said(name, say))
     return dataclasses.replace(config, **changed) if changed else config
-
-
-def _settings(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _said(name: str, say: bool) -> str:
