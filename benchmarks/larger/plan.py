@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treetop.core.dataset import Dataset
 from treetop.core.provenance import append, provenance, versions
 
@@ -29,7 +31,7 @@ TREETOP = [sys.executable, "-m", "treetop"]
 def size_of(data: Path) -> dict[str, float]:
     """What a user would know of a data set."""
     dataset = Dataset.read(data)
-    rows, labels = dataset.take(dataset.documents), list(dataset.labels.texts)
+    rows, labels = dataset.take(np.flatnonzero(dataset.documents)), list(dataset.labels.texts)
     words = sum(len(text.split()) for text in rows.texts)
     return {
         "documents": len(rows), "labels": dataset.n_labels, "tokens": round(words / len(rows), 2),
