@@ -151,6 +151,16 @@ def test_time_is_that_of_the_device(monkeypatch, encoder):
     assert (on_cpu - START) / (on_card - START_GPU) == pytest.approx(0.5 * devices.GPU_FLOPS / devices.CPU_FLOPS)
 
 
+def test_five_minutes_on_a_card_are_not_announced_as_hours(monkeypatch):
+    """Data of the size of msdocs-seealso took `unidec` 354 s on an H200 (gpu/taught-h200.jsonl)."""
+    monkeypatch.setattr(devices, "pick", lambda name="auto": torch.device(name))
+    card = SimpleNamespace(multi_processor_count=devices.H200_MULTIPROCESSORS)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    size = Size(documents=240_791, labels=207_111, tokens=33, labels_per_document=3.0, label_tokens=33)
+    needs = plan("unidec").forecast(imagined(size, bytes_per_token=4.4, described=1.0), device="cuda")
+    assert 0.7 * needs.time < 354 < 1.3 * needs.time and " min of training" in needs.describe()
+
+
 def test_tokens_are_counted_text_by_text_up_to_the_limit():
     texts = Texts.of(["a" * 22, "", "b" * 4400])
     assert expected_tokens(texts, 128) == pytest.approx((5 + 2) + 2 + 128)

@@ -27,7 +27,11 @@ SELF_PAIRS = "Documents that are labels themselves: keep or bar their own label;
 @reads_data
 def fit(
     recipe: Annotated[
-        str, typer.Argument(help="Name of a recipe; see `treetop recipes`.", autocompletion=completion.recipes)
+        str,
+        typer.Argument(
+            help="Name of a recipe (`treetop recipes`), with its preset if you like (unidec:cpu).",
+            autocompletion=completion.recipes,
+        ),
     ],
     data: Annotated[str, typer.Argument(help="Folder with train and labels, one file, or a bundled name (wordnet).")],
     out: Annotated[Path | None, typer.Option(help="Folder to write the model to.")] = None,
